@@ -1,0 +1,42 @@
+"""What the engine measured: one row per class of equal ranks, plus `row[rank]`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Outcome"]
+
+I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Times in ps. Unfolded runs have one row per rank; folded ones a row per class.
+
+    `start` and `end` [sum of nodes over rows] hold every node's issue and completion, row after row (`node_ptr`
+    [rows + 1]), in the order of the row's Program; both are empty unless the run recorded nodes. `link_*` [links] is
+    the traffic: the link or port (dim, from NPU, to NPU; -1 where a switch or a port has no peer), bytes, busy ps.
+    """
+
+    row: I32
+    finish: I64
+    busy: I64
+    node_ptr: I64
+    start: I64
+    end: I64
+    link_dim: I32
+    link_from: I32
+    link_to: I32
+    link_bytes: I64
+    link_busy: I64
+    events: int
+    folded: bool
+    unfolded_because: str = ""
+
+    @property
+    def makespan(self) -> int:
+        """The last rank's finish, ps."""
+        return int(self.finish.max(initial=0))

@@ -1,0 +1,225 @@
+"""What the engine executes: arrays only, no objects per node, no names, no units but ps and bytes.
+
+`lower` makes a Plan; `engine.execute` runs it (compiled core) and `engine.reference` runs it in pure Python with the
+same integers. Times are integer picoseconds, sizes bytes, bandwidths bytes per ns (float64), rates bytes per second.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.vocab import Schedule
+
+__all__ = ["Algorithm", "Backend", "Chunk", "CollectivePlan", "CustomProgram", "Dim", "Kind", "Lane", "NetworkPlan",
+           "Order", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "Shape"]
+
+I16, I32, I64 = npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64]
+U8, U64, F64 = npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.float64]
+
+
+class Kind(enum.IntEnum):
+    """What issuing a node does."""
+
+    DELAY = 0       # busy for `duration` on its lane: compute, replayed node, replayed broadcast
+    COLLECTIVE = 1  # takes part in a collective
+    SEND = 2
+    RECV = 3
+    REMOTE = 4      # remote memory access of `size` bytes
+    SKIP = 5        # metadata or invalid: completes at once
+
+
+class Lane(enum.IntEnum):
+    """Resources of an NPU; `Plan.lanes[lane]` nodes may be in flight at once. A node with lane -1 needs none."""
+
+    COMPUTE = 0
+    COMM = 1
+    CPU = 2
+    P2P = 3
+    COPY = 4
+
+
+class Shape(enum.IntEnum):
+    RING = 0             # both ways: the shorter way round, clockwise when equal
+    SWITCH = 1           # two hops
+    FULLY_CONNECTED = 2
+    RING_ONE_WAY = 3     # clockwise only
+    MESH = 4             # a line (1-D mesh); a 2-D mesh is two dims
+    HYPERCUBE = 5        # npus a power of two; hops = bits that differ
+    # a torus is one ring dim per direction
+
+
+class Backend(enum.IntEnum):
+    UNSHARED = 0     # ASTRA-sim congestion-unaware: a message never meets another (compat only)
+    LINKS = 1        # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links (compat only)
+    PORTS = 2        # native closed_form: each NPU's port of a dim sends and receives one message at a time
+    ROUTED = 3       # native contention: store and forward over every link of a dimension-ordered route
+    FOREIGN = 4      # a plug-in takes the messages
+
+
+class Order(enum.IntEnum):
+    """Tie order within one instant."""
+
+    CANONICAL = 0    # batches by class, then by (rank, lane, node, chunk, step): design/0001
+    ASTRA_SIM = 1    # first scheduled, first run; all of one NPU's events of an instant as one batch
+
+
+class Algorithm(enum.IntEnum):
+    """How a phase moves its bytes."""
+
+    SCHEDULE = 0             # `Phase.schedule`, native
+    RING = 1                 # ASTRA-sim's four state machines (compat)
+    DIRECT = 2
+    HALVING_DOUBLING = 3
+    DOUBLE_BINARY_TREE = 4
+    CUSTOM = 5               # `CollectivePlan.custom`
+
+
+class Pick(enum.IntEnum):
+    """Which of a dim's queues a phase takes (ASTRA-sim: get_next_queue_at_level, _first, _last)."""
+
+    ANY = 0
+    FIRST_HALF = 1
+    LAST_HALF = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What each rank of one class runs. Nodes ascend by node id; `child` holds indexes into this program.
+
+    Shapes: every array is [nodes], except child_ptr [nodes + 1] and child [edges].
+    """
+
+    node_id: U64
+    kind: U8         # Kind
+    lane: I16        # Lane, or -1
+    duration: I64    # ps; 0 where the engine computes it
+    busy: I64        # ps that count as compute of this rank (ASTRA-sim's "GPU ops"), usually `duration` of COMPUTE nodes
+    size: I64        # bytes: message payload or remote tensor; 0 elsewhere
+    slot: I32        # number of this node among the program's comm nodes (COLLECTIVE, SEND, RECV), or -1
+    parents: I32     # how many distinct nodes must finish first
+    child_ptr: I32
+    child: I32
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One algorithm over one dim (or one sub-group) for one chunk.
+
+    The participants of rank at position `p` (rank itself, or its index in the group) are the positions
+    `p - ((p // stride) % n) * stride + k * stride` for k in 0..n-1.
+    """
+
+    dim: int                 # queue level and network dim; -1: the messages find their own dims (a flat sub-group)
+    op: int                  # CommOp of this phase
+    algorithm: Algorithm
+    size: int                # bytes at the start of the phase, as ASTRA-sim counts them (all_gather: the shard)
+    n: int
+    stride: int
+    pick: Pick = Pick.ANY
+    window: int = -1         # DIRECT: messages in flight; -1 all
+    local: bool = False      # ASTRA-sim's "Local" ring: fixed 10 ns endpoint delay
+    last: bool = False       # DOUBLE_BINARY_TREE: this phase is on the last dim of the list (ASTRA-sim's start = id % offset)
+    schedule: Schedule | None = None
+    block_size: int = 0      # SCHEDULE: bytes of one block
+
+
+@dataclass(frozen=True)
+class Chunk:
+    repeat: int
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CustomProgram:
+    """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: position, slot_tag)."""
+
+    programs: tuple[Program, ...]
+    program_of: I32
+    slot_peer: tuple[I32, ...]   # per program
+    slot_tag: tuple[I32, ...]
+
+
+@dataclass(frozen=True)
+class CollectivePlan:
+    """How one (group, op, size) runs; many nodes share one."""
+
+    op: int
+    size: int
+    chunks: tuple[Chunk, ...]
+    active_chunks: int = 1           # native: chunks in flight per phase; 0 means all
+    custom: CustomProgram | None = None
+
+
+@dataclass(frozen=True)
+class Dim:
+    shape: Shape
+    npus: int
+    bandwidth: float         # bytes per ns of one link, one direction
+    latency: float           # ns of one hop
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    backend: Backend
+    dims: tuple[Dim, ...]    # innermost first; NPU number = sum of coordinate * product of inner sizes
+    whole_ns: bool = False   # truncate every delay to whole ns (ASTRA-sim) instead of rounding once to ps
+
+
+class RemoteKind(enum.IntEnum):
+    NONE = 0
+    PER_NPU = 1
+    PER_NODE = 2
+    POOL = 3
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Remote memory: access = latency + size / bandwidth; PER_NODE and POOL serve one access at a time, FIFO."""
+
+    kind: RemoteKind = RemoteKind.NONE
+    latency: int = 0            # ns
+    bandwidth: float = 1.0      # bytes per ns
+    npus_per_node: int = 1
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The two compatibility tables, as data: tie order and resources, and duration functions."""
+
+    order: Order = Order.CANONICAL
+    queues_per_dim: int = 1
+    active_chunks: int = 1             # ASTRA-sim: streams in flight per queue = ceil(this / queues_per_dim)
+    lifo: int = 1                      # +1 LIFO, -1 FIFO, 0 explicit priority
+    endpoint_delay: int = 0            # ps before a message leaves and after it arrives
+    reduce_bandwidth: float = 0.0      # bytes/s of local memory; a reduced receive costs three passes; 0: free
+    rendezvous: bool = False           # an 8,192-byte request from the receiver precedes every message
+    shared_bus: tuple[float, float, float, float, int] | None = None   # L, o, g, G, local-reduction-delay (ASTRA-sim LogGP)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A lowered design.
+
+    Rank r runs `programs[program_of[r]]` on NPU `npu_of[r]`. Comm node with slot s of rank r finds its arguments at
+    `slot_ptr[r] + s`: a collective in `slot_a` = index into `collectives`, `slot_b` = index into `groups` or -1 for all
+    ranks, `slot_c` = priority; a send or receive in `slot_a` = peer rank, `slot_b` = tag.
+    """
+
+    npus: int
+    programs: tuple[Program, ...]
+    program_of: I32
+    npu_of: I32
+    slot_ptr: I64
+    slot_a: I32
+    slot_b: I32
+    slot_c: I32
+    groups: tuple[I32, ...]
+    collectives: tuple[CollectivePlan, ...]
+    network: NetworkPlan
+    policy: Policy = field(default_factory=Policy)
+    remote: Remote = field(default_factory=Remote)
+    lanes: tuple[int, ...] = (1, 1, 1, 1, 1)

@@ -1,0 +1,73 @@
+"""Everything Astrarium raises on purpose.
+
+    AstrariumError                 base; `exit_code` is what the command line returns
+    ├── InputError                 your input: file or path, value, what was expected, nearest match   (exit 1)
+    │   ├── TraceError             the same, with rank, node id and node name
+    │   └── UnsupportedError       a combination that no model here covers; never approximated
+    ├── StallError                 a simulation that cannot go on: who waits for what, on which rank   (exit 1)
+    └── InternalError              our bug: please report it                                           (exit 3)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+__all__ = ["AstrariumError", "InputError", "InternalError", "StallError", "TraceError", "UnsupportedError", "nearest"]
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word closest to `word`, or None when nothing is close."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+class AstrariumError(Exception):
+    """Base of every error that Astrarium raises on purpose."""
+
+    exit_code = 1
+
+
+class InputError(AstrariumError):
+    """Input that cannot be used. One line: `path: value; expected …; did you mean …?`"""
+
+    def __init__(self, path: str, message: str, *, expected: str | None = None, did_you_mean: str | None = None):
+        self.path, self.message, self.expected, self.did_you_mean = path, message, expected, did_you_mean
+        text = f"{path}: {message}" if path else message
+        if expected:
+            text += f"; expected {expected}"
+        if did_you_mean:
+            text += f"; did you mean {did_you_mean!r}?"
+        super().__init__(text)
+
+
+class TraceError(InputError):
+    """A fault in an execution trace; names the file or trace, the rank and the node."""
+
+    def __init__(self, path: str, message: str, *, rank: int | None = None, node: int | None = None,
+                 name: str | None = None, expected: str | None = None, did_you_mean: str | None = None):
+        self.rank, self.node, self.name = rank, node, name
+        where = [f"rank {rank}"] if rank is not None else []
+        if node is not None:
+            where.append(f"node {node}" + (f" ({name})" if name else ""))
+        super().__init__(path, f"{', '.join(where)}: {message}" if where else message,
+                         expected=expected, did_you_mean=did_you_mean)
+
+
+class UnsupportedError(InputError):
+    """A combination that is legal input, but that no model here computes."""
+
+
+class StallError(AstrariumError):
+    """The simulation cannot go on. `waits` holds one sentence per waiting rank (the first ones are in the message)."""
+
+    def __init__(self, waits: Sequence[str], shown: int = 8):
+        self.waits = tuple(waits)
+        more = f"\n  … and {len(waits) - shown} more" if len(waits) > shown else ""
+        super().__init__("the simulation cannot go on (deadlock):\n  " + "\n  ".join(waits[:shown]) + more)
+
+
+class InternalError(AstrariumError):
+    """A broken invariant inside Astrarium: our bug."""
+
+    exit_code = 3
