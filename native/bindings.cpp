@@ -1,0 +1,12 @@
+// The module astrarium._core. Each room binds itself; the core works on bytes and arrays, never opens a path.
+#include "bindings.hpp"
+
+NB_MODULE(_core, m) {
+    m.doc() = "Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.";
+#ifdef ASTRARIUM_WITH_TRACE
+    bind_trace(m);
+#endif
+#ifdef ASTRARIUM_WITH_ENGINE
+    bind_engine(m);
+#endif
+}

@@ -1,0 +1,7 @@
+// What each room of the core adds to the module astrarium._core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_trace(nanobind::module_& m);   // native/trace
+void bind_engine(nanobind::module_& m);  // native/engine
