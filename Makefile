@@ -1,19 +1,86 @@
 # Astrarium: a fresh machine needs Python >= 3.10 and a C++20 compiler; `make run` and `make test` do the rest.
-PYTHON ?= python3
-VENV   ?= .venv
-BIN    := $(VENV)/bin
+PYTHON     ?= python3
+VENV       ?= .venv
+PYTEST_ARGS ?=
 CMAKE_JOBS ?= 2
-PARTS  ?= trace engine
-OUT    ?= src/astrarium
+PARTS      ?= trace engine
+OUT        ?= src/astrarium
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f ! -name '*.pyc' ! -name '_core*.so')
+# A build that fails stops make; `ASTRARIUM_REQUIRE_CORE=0 make run` goes on with the pure-Python engine instead.
+export ASTRARIUM_REQUIRE_CORE ?= 1
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help dev-core
+.PHONY: help run test exam build lint types stubs contracts docs-examples docs bench dev-core clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=...  interpreter to build with (default python3);  VENV=...  virtual environment (default .venv)"
+	@echo "  PYTEST_ARGS='...' goes to pytest"
 	@echo "  dev-core:   PYTHON needs nanobind; PARTS='trace' or 'engine' leaves the other room out; OUT=dir; CMAKE_JOBS=2"
+
+run: $(VENV)/.installed  ## install into .venv and run the quick start: a table, and a timeline for ui.perfetto.dev
+	$(BIN)/astrarium run examples/quickstart/design.yaml --timeline examples/quickstart/timeline.json
+
+test: $(VENV)/.test  ## install into .venv and run the tests (under 10 minutes on 2 cores)
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+exam: $(VENV)/.exam  ## the long and heavy parts: large cases, fuzzing, kill tests, optional dependencies
+	$(BIN)/python -m pytest -q -m exam --hypothesis-profile=exam $(PYTEST_ARGS)
+
+build: $(VENV)/.installed  ## install into .venv
+
+lint: $(VENV)/.dev  ## ruff, and the limits on file and function length
+	$(BIN)/ruff check .
+	$(BIN)/python tools/limits.py
+
+types: $(VENV)/.dev  ## mypy --strict, and the stub of the compiled core is up to date
+	$(BIN)/mypy
+	$(BIN)/python tools/stubs.py --check
+
+stubs: $(VENV)/.dev  ## write src/astrarium/_core.pyi from the compiled core
+	$(BIN)/python tools/stubs.py
+
+contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches the core; compatibility is two tables
+	$(BIN)/lint-imports
+	$(BIN)/python tools/contracts.py
+
+docs-examples: $(VENV)/.test  ## run every code block of README and docs, and every example, against its printed output
+	$(BIN)/python -m pytest -q tests/packaging/test_prose.py $(wildcard tests/examples)
+
+docs: $(VENV)/.docs  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.installed  ## print the figures that the README quotes
+	@set -e; for script in $(sort $(wildcard benchmarks/bench_*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 
 dev-core:  ## build astrarium._core with CMake straight into src/astrarium/, incrementally (for work on native/)
 	@PYTHON="$(PYTHON)" PARTS="$(PARTS)" OUT="$(OUT)" CMAKE_JOBS="$(CMAKE_JOBS)" tools/dev_core.sh
+
+clean:  ## remove what was built
+	rm -rf build dist wheelhouse site $(VENV) src/astrarium/_core*.so
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"Astrarium needs Python >= 3.10; {sys.executable} is {sys.version.split()[0]}. Try: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# Build tools live in the environment, so that a rebuild compiles only what changed.
+$(VENV)/.build-tools: | $(BIN)/python
+	$(PIP) 'scikit-build-core>=0.10' 'nanobind>=2.4' cmake ninja
+	@touch $@
+
+$(VENV)/.installed: $(SOURCES) $(VENV)/.build-tools
+	$(PIP) --no-build-isolation .
+	@touch $@
+
+$(VENV)/.test $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/.installed
+	$(PIP) 'astrarium[$*]'
+	@touch $@
+
+$(VENV)/.exam: pyproject.toml | $(VENV)/.installed
+	$(PIP) 'astrarium[test,parquet]'
+	@touch $@

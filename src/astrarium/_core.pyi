@@ -1,0 +1,3 @@
+"""
+Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.
+"""

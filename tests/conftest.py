@@ -1,0 +1,66 @@
+"""Fixtures and settings that every room's tests share."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# `default` is what `make test` runs: no deadline, because a busy machine is not a bug. `exam` searches much longer.
+settings.register_profile("default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("exam", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", max_examples=10, deadline=timedelta(seconds=2))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def reference_folder() -> Path:
+    """Where the reference folder would be: ASTRARIUM_SHARED, or `shared` next to the checkout."""
+    return Path(os.environ.get("ASTRARIUM_SHARED") or ROOT.parent / "shared")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The reference folder (golden cases, traces); the test skips, and says so, where there is none."""
+    folder = reference_folder()
+    if not folder.is_dir():
+        pytest.skip(f"no reference folder at {folder} (set ASTRARIUM_SHARED)")
+    return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked `shared` skip where the reference folder is absent."""
+    if reference_folder().is_dir():
+        return
+    skip = pytest.mark.skip(reason="no reference folder (set ASTRARIUM_SHARED)")
+    for item in items:
+        if item.get_closest_marker("shared") is not None:
+            item.add_marker(skip)
+
+
+def pytest_report_header() -> list[str]:
+    """Say which engine and which reference folder the tests run against."""
+    folder = reference_folder()
+    lines = [f"reference folder: {folder if folder.is_dir() else 'absent; tests marked `shared` skip'}"]
+    try:
+        import astrarium._core as core
+    except ImportError as error:
+        return [*lines, f"compiled core: absent ({error})"]
+    return [*lines, f"compiled core: {core.__file__}"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say aloud, under -q too, that reference tests did not run."""
+    skipped = [r for r in terminalreporter.stats.get("skipped", []) if "reference folder" in str(r.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} tests skipped: no reference folder (set ASTRARIUM_SHARED)")

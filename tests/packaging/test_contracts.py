@@ -1,0 +1,82 @@
+"""The contracts and limits hold here, and the tools that say so can say no."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def load(root: Path, name: str) -> ModuleType:
+    """The module tools/<name>.py."""
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", root / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def tree(folder: Path, **files: str) -> Path:
+    """A checkout with src/astrarium/<key>.py = value."""
+    for name, text in files.items():
+        path = folder / "src" / "astrarium" / (name.replace("__slash__", "/") + ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "native").mkdir(exist_ok=True)
+    return folder
+
+
+def test_this_checkout_keeps_the_contracts(root: Path) -> None:
+    assert load(root, "contracts").breaches(root) == []
+
+
+@pytest.mark.parametrize("line", [
+    "import astrarium._core",
+    "from astrarium import _core",
+    "from astrarium._core import run",
+    "from .. import _core",
+    "import importlib\nc = importlib.import_module('astrarium._core')",
+])
+def test_core_import_outside_native_is_a_breach(root: Path, tmp_path: Path, line: str) -> None:
+    contracts = load(root, "contracts")
+    assert len(contracts.breaches(tree(tmp_path, trace__slash__reader=line))) == 1
+    tree(tmp_path, trace__slash__reader="")
+    assert contracts.breaches(tree(tmp_path, trace__slash___native=line)) == []
+
+
+@pytest.mark.parametrize("code", [
+    "if compat:\n    pass",
+    "if design.compat is None:\n    pass",
+    "x = 1 if self.is_compat else 2",
+    "if mode == 'astra_sim':\n    pass",
+    "while not compat:\n    pass",
+    "match compat:\n    case 1:\n        pass",
+    "match mode:\n    case 'astra_sim':\n        pass",
+    "x = [a for a in b if a.compat]",
+])
+def test_branch_on_compat_is_a_breach(root: Path, tmp_path: Path, code: str) -> None:
+    contracts = load(root, "contracts")
+    assert len(contracts.breaches(tree(tmp_path, lower__slash__plan=code))) == 1
+    tree(tmp_path, lower__slash__plan="")
+    assert contracts.breaches(tree(tmp_path, lower__slash__compat=code)) == []
+
+
+def test_branch_on_compat_in_the_core_is_a_breach(root: Path, tmp_path: Path) -> None:
+    (tree(tmp_path) / "native" / "x.cpp").write_text("int f(bool compat) {\n  if (compat) return 1;\n  return 0;\n}\n")
+    assert len(load(root, "contracts").breaches(tmp_path)) == 1
+
+
+def test_limits_count_lines_without_the_docstring(root: Path, tmp_path: Path) -> None:
+    limits = load(root, "limits")
+    body = "\n".join(f"    x{i} = {i}" for i in range(59))
+    (tmp_path / "a.py").write_text(f'def f():\n    """One.\n\n    Two.\n    """\n{body}\n')
+    assert limits.functions(tmp_path / "a.py") == [(60, 1, "f")]
+    (tmp_path / "a.py").write_text(f"def f():\n{body}\n    return 1\n")
+    assert any("f has 61 lines" in c for c in limits.offenders([tmp_path]))
+
+
+def test_limits_hold_here(root: Path) -> None:
+    assert load(root, "limits").offenders([root / "src", root / "native"]) == []

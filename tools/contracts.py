@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Contracts that import-linter cannot state. Exit status 1 and one line per breach.
+
+1. Only files named `_native.py` import the compiled core `astrarium._core`.
+2. Compatibility with ASTRA-sim is two tables, not branches: no `if` (or `match`, `while`, conditional expression) asks
+   about `compat` outside the files that hold the tables.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+TABLES = re.compile(r"(^|/)(_?compat(_[a-z_]+)?|compatibility)(/[a-z_]+)?\.py$")
+CPP_BRANCH = re.compile(r"\b(if|while|switch)\s*\([^;{]*compat|compat\w*\s*\?", re.IGNORECASE)
+ASTRA_SIM = "astra_sim"
+
+
+def core_imports(tree: ast.AST) -> Iterator[int]:
+    """Line numbers at which a module imports astrarium._core, in any spelling."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(a.name.startswith("astrarium._core") for a in node.names):
+            yield node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            in_package = node.level > 0 or module == "astrarium"
+            if module.endswith("_core") or (in_package and any(a.name == "_core" for a in node.names)):
+                yield node.lineno
+        elif isinstance(node, ast.Call) and any(
+            isinstance(a, ast.Constant) and a.value == "astrarium._core" for a in node.args
+        ):
+            yield node.lineno
+
+
+def asks_about_compat(test: ast.AST) -> bool:
+    """Whether a condition mentions a name with `compat` in it or compares with the string 'astra_sim'."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Name) and "compat" in node.id.lower():
+            return True
+        if isinstance(node, ast.Attribute) and "compat" in node.attr.lower():
+            return True
+        if isinstance(node, ast.Constant) and node.value == ASTRA_SIM:
+            return True
+    return False
+
+
+def compat_branches(tree: ast.AST) -> Iterator[int]:
+    """Line numbers of branches on compatibility."""
+    for node in ast.walk(tree):
+        tests: list[ast.expr | ast.pattern] = []
+        if isinstance(node, ast.If | ast.IfExp | ast.While):
+            tests = [node.test]
+        elif isinstance(node, ast.Match):
+            tests = [node.subject, *(c.pattern for c in node.cases)]
+        elif isinstance(node, ast.comprehension):
+            tests = list(node.ifs)
+        yield from (test.lineno for test in tests if asks_about_compat(test))
+
+
+def breaches(root: Path) -> list[str]:
+    """One sentence per breach under `root` (a checkout: src/astrarium and native)."""
+    found: list[str] = []
+    for path in sorted((root / "src").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        where = path.relative_to(root).as_posix()
+        if path.name != "_native.py":
+            found += [f"{where}:{line}: imports astrarium._core; only _native.py may" for line in core_imports(tree)]
+        if not TABLES.search(where):
+            found += [f"{where}:{line}: branches on compat; put the difference into a compatibility table"
+                      for line in compat_branches(tree)]
+    for path in sorted(p for p in (root / "native").rglob("*") if p.suffix in {".cpp", ".hpp", ".inl"}):
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if CPP_BRANCH.search(text.split("//")[0]):
+                found.append(f"{path.relative_to(root).as_posix()}:{number}: branches on compat")
+    return found
+
+
+def main() -> int:
+    """Print the breaches of this checkout; 1 when there are any."""
+    found = breaches(Path(__file__).resolve().parent.parent)
+    for breach in found:
+        print(breach)
+    print(f"contracts: {len(found)} breaches")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
