@@ -50,7 +50,7 @@ contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches 
 	$(BIN)/python tools/contracts.py
 
 docs-examples: $(VENV)/.test  ## run every code block of README and docs, and every example, against its printed output
-	$(BIN)/python -m pytest -q tests/packaging/test_prose.py $(wildcard tests/examples)
+	$(BIN)/python -m pytest -q tests/packaging/test_readme.py $(wildcard tests/examples)
 
 docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
