@@ -1,0 +1,88 @@
+"""The built-in collective algorithms: one line each, loaded when first asked for.
+
+A builder is `build(op, n, options) -> vocab.Schedule` for every n >= 1 and for every op that its line names. Rooted
+operations (broadcast, reduce, gather, scatter) have their root at position 0.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import cast
+
+from astrarium.collective.algorithms.options import Options
+from astrarium.errors import InputError, UnsupportedError, nearest
+from astrarium.vocab import CommOp, Schedule
+
+__all__ = ["ALGORITHMS", "Algorithm", "Options", "build", "canonical_op", "supporting"]
+
+Builder = Callable[[CommOp, int, Options], Schedule]
+
+_ALL = frozenset({CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.BROADCAST,
+                  CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER})
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A registry line: where the builder is ("module:function"), one sentence, and the operations it has."""
+
+    builder: str
+    sentence: str
+    ops: frozenset[CommOp]
+
+
+_HERE = "astrarium.collective.algorithms"
+ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
+    "ring": Algorithm(
+        f"{_HERE}.ring:build", "Everyone talks to the next one round a ring: least traffic, n - 1 steps.", _ALL),
+    "ring_two_way": Algorithm(
+        f"{_HERE}.ring_two_way:build", "Two rings, half of the payload each, one per direction of the links.",
+        frozenset({CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL})),
+    "direct": Algorithm(
+        f"{_HERE}.direct:build", "Everyone talks to everyone else at once: one step (two for all_reduce).", _ALL),
+    "halving_doubling": Algorithm(
+        f"{_HERE}.halving_doubling:build",
+        "Partners at doubling distance exchange halving shares: least traffic in ceil(log2 n) steps.", _ALL),
+    "double_binary_tree": Algorithm(
+        f"{_HERE}.double_binary_tree:build",
+        "Two complementary binary trees, half of the payload each, pipelined block by block.",
+        frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.BARRIER})),
+    "bruck": Algorithm(
+        f"{_HERE}.bruck:build", "Peers at doubling distance, growing bundles: fewest messages for small payloads.",
+        frozenset({CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.BARRIER})),
+    "binomial_tree": Algorithm(
+        f"{_HERE}.binomial_tree:build", "One binomial tree that carries the whole payload: ceil(log2 n) steps per way.",
+        frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER,
+                   CommOp.BARRIER})),
+})
+
+
+def canonical_op(op: CommOp) -> CommOp:
+    """The operation that the schedules know: reduce_scatter_block is reduce_scatter with equal blocks."""
+    return CommOp.REDUCE_SCATTER if op == CommOp.REDUCE_SCATTER_BLOCK else CommOp(op)
+
+
+def supporting(op: CommOp) -> tuple[str, ...]:
+    """Names of the algorithms that have `op`, in registry order."""
+    return tuple(name for name, line in ALGORITHMS.items() if canonical_op(op) in line.ops)
+
+
+def build(algorithm: str, op: CommOp, n: int, options: Options | None = None, *, path: str = "collective") -> Schedule:
+    """The schedule of `algorithm` for `op` on `n` participants.
+
+    Raises InputError for an unknown name or n < 1, UnsupportedError when the algorithm lacks the operation.
+    """
+    if algorithm not in ALGORITHMS:
+        raise InputError(path, f"unknown algorithm {algorithm!r}", expected="one of " + ", ".join(ALGORITHMS),
+                         did_you_mean=nearest(algorithm, ALGORITHMS))
+    if n < 1:
+        raise InputError(path, f"a group of {n} participants", expected="at least 1")
+    op, line = canonical_op(op), ALGORITHMS[algorithm]
+    if op not in line.ops:
+        raise UnsupportedError(path, f"algorithm {algorithm!r} has no {op.name.lower()}",
+                               expected="one of " + ", ".join(supporting(op)))
+    module, function = line.builder.split(":")
+    builder = cast(Builder, getattr(importlib.import_module(module), function))
+    return builder(op, n, options or Options())

@@ -1,0 +1,38 @@
+"""Bruck: peers at doubling distance, ceil(log2 n) steps for any n.
+
+Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. The
+all-gather is bandwidth-optimal (n - 1 shards each); the all-to-all sends about (n / 2) log2 n blocks; the barrier is the
+dissemination barrier.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astrarium.collective.algorithms.options import Options
+from astrarium.collective.messages import one_program
+from astrarium.vocab import CommOp, PeerMode, Schedule
+
+__all__ = ["build"]
+
+
+def build(op: CommOp, n: int, options: Options) -> Schedule:
+    """The Bruck schedule of `op`; `options` has nothing for it."""
+    distance = [1 << k for k in range((n - 1).bit_length())]
+    if op == CommOp.ALL_TO_ALL:
+        blocks = [_riding(n, d) for d in distance]
+        peers = distance
+    else:  # p holds the shards p, p+1, … p+d-1 and passes them to p - d; the last step passes what is missing
+        blocks = [np.arange(min(d, n - d)) for d in distance]
+        peers = [n - d for d in distance]
+    steps = np.arange(len(distance))
+    return one_program(op, "bruck", n, PeerMode.RELATIVE, peers=peers, needs=steps, match=steps,
+                       block_counts=[len(b) for b in blocks], block=np.concatenate(blocks) if blocks else [],
+                       recv_peers=[n - x for x in peers], reduce=np.zeros(len(distance)))
+
+
+def _riding(n: int, bit: int) -> np.typing.NDArray[np.int64]:
+    """Blocks (by distance left to go) that ride at the step of `bit`: once per block that has got that far."""
+    whole = np.arange(1, n)
+    riding = whole[(whole & bit) != 0]
+    return np.asarray(riding & ~(bit - 1), np.int64)

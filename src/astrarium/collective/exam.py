@@ -1,0 +1,180 @@
+"""The exam of collectives: a symbolic proof that a schedule is right, whatever the timing.
+
+What a participant holds is written as how often each contributor is in each block. The schedule runs on these counts: it
+must never wait for itself, match every receive once, send only what is held, and end with what the operation promises.
+An order proof follows: no message may change a block that another message still has to read (whatever arrives first).
+
+An all-to-all moves items: a send that names destination b takes every item for b that its sender then holds, and names b
+once per item. A barrier moves knowledge: everyone must have heard from everyone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.collective import exam_order, exam_shape
+from astrarium.collective.messages import Expanded, expand, message_blocks
+from astrarium.errors import InputError
+from astrarium.vocab import CommOp, Schedule
+
+__all__ = ["Proof", "examine"]
+
+Held = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What the exam measured: blocks sent and received per participant [n], messages, and the longest chain of messages
+    of which each needs the one before. `ordered` is False where the order proof was left out for its size."""
+
+    sent: npt.NDArray[np.int64]
+    received: npt.NDArray[np.int64]
+    messages: int
+    steps: int
+    ordered: bool
+
+
+def examine(schedule: Schedule, *, path: str = "collective", order_limit: int = 6000) -> Proof:
+    """Prove `schedule`; InputError at `path` says what is wrong with it.
+
+    The order proof takes messages squared bits; it is left out above `order_limit` messages.
+    """
+    exam = _Exam(schedule, path)
+    exam_shape.check_arrays(schedule, exam.fail)
+    table = expand(schedule)
+    exam_shape.check_matches(schedule, table, exam.fail)
+    order = exam_order.firing_order(table, exam.fail)
+    exam.run(table, order)
+    exam.check_end()
+    count = len(table.src)
+    ordered = count <= order_limit
+    if ordered and schedule.op not in (CommOp.ALL_TO_ALL, CommOp.BARRIER):
+        exam_order.check_hazards(schedule, table, order, exam.fail)
+    sizes = np.diff(schedule.send_block_ptr)[table.entry]
+    sent = np.bincount(table.src, weights=sizes, minlength=schedule.n).astype(np.int64)
+    received = np.bincount(table.dst, weights=sizes, minlength=schedule.n).astype(np.int64)
+    return Proof(sent, received, count, exam_order.longest_chain(table, order), ordered)
+
+
+class _Exam:
+    """One run of a schedule on counts: `held` [n, blocks, n] is how often contributor c is in block b at p."""
+
+    def __init__(self, schedule: Schedule, path: str):
+        self.schedule, self.path = schedule, path
+        self.held = _start(schedule) if schedule.n > 0 else np.zeros((0, 0, 0), np.int32)
+
+    def fail(self, message: str) -> InputError:
+        s = self.schedule
+        return InputError(f"{self.path}.{s.algorithm}", f"{s.op.name.lower()} on {s.n} participants: {message}")
+
+    def run(self, table: Expanded, order: list[int]) -> None:
+        """Send every message in `order`; receives are applied in program order as far as each send needs them."""
+        payload: dict[int, tuple[npt.NDArray[np.int64], Held]] = {}
+        applied = np.zeros(self.schedule.n, np.int64)
+        incoming = exam_order.sender_of_receive(table)
+        take = self._taker()
+        for m in order:
+            p = int(table.src[m])
+            self._apply(p, int(table.needs[m]), applied, table, incoming, payload)
+            blocks = message_blocks(self.schedule, p, int(table.entry[m]))
+            payload[m] = blocks, take(m, p, int(table.dst[m]), blocks)
+        for p in range(self.schedule.n):
+            self._apply(p, int(table.recv_ptr[p + 1] - table.recv_ptr[p]), applied, table, incoming, payload)
+
+    def _taker(self) -> Callable[[int, int, int, npt.NDArray[np.int64]], Held]:
+        return {CommOp.ALL_TO_ALL: self._move, CommOp.BARRIER: self._tell}.get(self.schedule.op, self._copy)
+
+    def _copy(self, m: int, p: int, to: int, blocks: npt.NDArray[np.int64]) -> Held:
+        part = self.held[p, blocks]
+        empty = blocks[~part.any(axis=1)]
+        if len(empty):
+            raise self.fail(f"participant {p} sends block {int(empty[0])} to {to} without holding it")
+        return part
+
+    def _tell(self, m: int, p: int, to: int, blocks: npt.NDArray[np.int64]) -> Held:
+        return self.held[p].copy()
+
+    def _move(self, m: int, p: int, to: int, blocks: npt.NDArray[np.int64]) -> Held:
+        named, times = np.unique(blocks, return_counts=True)
+        part = self.held[p, named].copy()
+        wrong = np.flatnonzero(part.sum(axis=1) != times)
+        if len(wrong):
+            w = int(wrong[0])
+            raise self.fail(f"participant {p} sends {int(times[w])} items for destination {int(named[w])} to {to}, "
+                            f"but holds {int(part[w].sum())}")
+        self.held[p, named] = 0
+        return part
+
+    def _apply(self, p: int, upto: int, applied: npt.NDArray[np.int64], table: Expanded,
+               incoming: npt.NDArray[np.int64], payload: dict[int, tuple[npt.NDArray[np.int64], Held]]) -> None:
+        op = self.schedule.op
+        for r in range(int(applied[p]), upto):
+            at = int(table.recv_ptr[p]) + r
+            blocks, part = payload.pop(int(incoming[at]))
+            if op == CommOp.ALL_TO_ALL:
+                self.held[p, np.unique(blocks)] += part
+            elif op == CommOp.BARRIER:
+                self.held[p] |= part
+            elif table.recv_reduce[at]:
+                self.held[p, blocks] += part
+            else:
+                self.held[p, blocks] = part
+        applied[p] = max(int(applied[p]), upto)
+
+    def check_end(self) -> None:
+        """Compare with what the operation promises; the message names the first wrong block."""
+        want, checked = _end(self.schedule)
+        wrong = checked[:, :, None] & (self.held != want)
+        if wrong.any():
+            p, b, c = (int(i[0]) for i in np.nonzero(wrong))
+            thing = f"item from {c}" if self.schedule.op == CommOp.ALL_TO_ALL else f"contribution of {c}"
+            raise self.fail(f"participant {p} ends with block {b} holding the {thing} {int(self.held[p, b, c])} times; "
+                            f"expected {int(want[p, b, c])}")
+
+
+def _owners(schedule: Schedule) -> npt.NDArray[np.int64]:
+    """Which participant owns each block [blocks], for operations whose blocks have owners: block mod n."""
+    return np.arange(schedule.blocks, dtype=np.int64) % schedule.n
+
+
+def _start(schedule: Schedule) -> Held:
+    """What each participant holds before the operation."""
+    n, blocks, op = schedule.n, schedule.blocks, schedule.op
+    held = np.zeros((n, blocks, n), np.int32)
+    everyone, every_block = np.arange(n), np.arange(blocks)
+    if op in (CommOp.BROADCAST, CommOp.SCATTER):
+        held[0, :, 0] = 1
+    elif op == CommOp.BARRIER:
+        held[everyone, :, everyone] = 1
+    elif op in (CommOp.ALL_GATHER, CommOp.GATHER):
+        held[_owners(schedule), every_block, _owners(schedule)] = 1
+    else:
+        held[everyone, :, everyone] = 1
+    return held
+
+
+def _end(schedule: Schedule) -> tuple[Held, npt.NDArray[np.bool_]]:
+    """What each participant must hold after it, and which blocks count [n, blocks]."""
+    n, blocks, op = schedule.n, schedule.blocks, schedule.op
+    want = np.zeros((n, blocks, n), np.int32)
+    checked = np.zeros((n, blocks), np.bool_)
+    owner, every_block = _owners(schedule), np.arange(blocks)
+    if op in (CommOp.ALL_GATHER, CommOp.GATHER):
+        want[:, every_block, owner] = 1
+    elif op in (CommOp.BROADCAST, CommOp.SCATTER):
+        want[:, :, 0] = 1
+    elif op == CommOp.ALL_TO_ALL:
+        want[owner, every_block, :] = 1
+    else:
+        want[:] = 1
+    if op in (CommOp.REDUCE, CommOp.GATHER):
+        checked[0] = True
+    elif op in (CommOp.REDUCE_SCATTER, CommOp.SCATTER):
+        checked[owner, every_block] = True
+    else:
+        checked[:] = True
+    return want, checked
