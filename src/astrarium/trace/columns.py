@@ -1,0 +1,153 @@
+"""Execution traces as columns: one set per class of equal ranks, and an array rank -> class."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import InternalError
+
+__all__ = ["Attr", "Columns", "Traces"]
+
+U8, U16, U32, U64 = npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint32], npt.NDArray[np.uint64]
+I32, I64, F64 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.float64]
+BOOL = npt.NDArray[np.bool_]
+
+
+class Attr(enum.IntEnum):
+    """Attributes that the simulator reads: bit numbers in `Columns.present` and `Columns.wrong`."""
+
+    IS_CPU_OP = 0
+    COMM_TYPE = 1
+    COMM_SIZE = 2
+    COMM_PRIORITY = 3
+    NUM_OPS = 4
+    TENSOR_SIZE = 5
+    STREAM = 6
+    INVOLVED_DIM = 7
+    PG_NAME = 8
+    COMM_SRC = 9
+    COMM_DST = 10
+    COMM_TAG = 11
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The nodes of one class of equal ranks, in file order. Arrays are read-only; [nodes] unless said otherwise.
+
+    An attribute that is absent, or whose value has the wrong type, is 0 here; `has` and `is_wrong` tell.
+    `group`, `source`, `destination` and `tag` are [ranks of the class, comm nodes] and -1 where absent or wrong.
+    Unsigned 64-bit attributes beyond 2^63 - 1 appear negative.
+    """
+
+    node_id: U64
+    type: U8             # vocab.NodeKind; 255: a number that Chakra does not define
+    start: U64           # us
+    duration: U64        # us
+    data_ptr: I64        # [nodes + 1]
+    data_dep: U64        # node ids, as in the file: duplicates, unknown ids and all
+    ctrl_ptr: I64        # [nodes + 1]
+    ctrl_dep: U64
+    present: U16         # bit per Attr: the attribute has a value that can be read
+    wrong: U16           # bit per Attr: it has a value of the wrong type
+    is_cpu_op: U8
+    comm_type: I64       # vocab.CommOp, unchecked
+    comm_size: I64       # bytes
+    comm_priority: I64
+    num_ops: F64         # flop
+    tensor_size: I64     # bytes
+    stream: I64
+    dims: U32            # bit i: involved_dim[i]
+    dims_count: U8       # length of involved_dim
+    comm_node: I32       # [comm nodes] indexes of collectives, sends and receives
+    group: I32           # index into Traces.texts
+    source: I64
+    destination: I64
+    tag: I64
+    meta_node: I32       # [metadata nodes with inputs.values] indexes
+    meta_offset: U64     # where the text is in `data`
+    meta_size: U32
+    offset: U64          # where the node's message is in `data`
+    size: U32
+    name_offset: U64
+    name_size: U32
+    data: bytes = field(repr=False)       # file of the first rank of the class, decompressed
+    metadata: bytes = field(repr=False)   # its GlobalMetadata message
+    source_class: Any = field(repr=False)  # what rebuilds the other ranks' files
+
+    @property
+    def nodes(self) -> int:
+        return len(self.node_id)
+
+    @property
+    def ranks(self) -> int:
+        return len(self.group)
+
+    def has(self, attr: Attr) -> BOOL:
+        """[nodes] whether the attribute is there and readable."""
+        return (self.present & np.uint16(1 << attr)) != 0
+
+    def is_wrong(self, attr: Attr) -> BOOL:
+        """[nodes] whether the attribute is there but of a type that cannot be used."""
+        return (self.wrong & np.uint16(1 << attr)) != 0
+
+    def name(self, node: int) -> str:
+        """Name of node index `node` on the first rank of the class."""
+        start = int(self.name_offset[node])
+        return self.data[start:start + int(self.name_size[node])].decode("utf-8", "replace")
+
+    def names(self) -> list[str]:
+        """Names of all nodes on the first rank of the class. One Python string per node: for display only."""
+        spans = zip(self.name_offset.tolist(), self.name_size.tolist(), strict=True)
+        return [self.data[start:start + size].decode("utf-8", "replace") for start, size in spans]
+
+    def involved_dims(self, node: int) -> tuple[bool, ...] | None:
+        """The `involved_dim` list of node index `node`, None where absent."""
+        if not int(self.present[node]) >> Attr.INVOLVED_DIM & 1:
+            return None
+        return tuple(bool(int(self.dims[node]) >> i & 1) for i in range(int(self.dims_count[node])))
+
+    def inputs_values(self, index: int) -> str:
+        """`inputs.values` of metadata node number `index` (of `meta_node`)."""
+        start = int(self.meta_offset[index])
+        return self.data[start:start + int(self.meta_size[index])].decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """Execution traces of ranks 0 .. n-1."""
+
+    classes: tuple[Columns, ...]
+    rank_class: I32              # [ranks]
+    rank_row: I32                # [ranks] row of the rank in its class's [ranks of the class, comm nodes] arrays
+    texts: tuple[str, ...]       # process group names by number
+    sources: tuple[str, ...]     # [ranks] the path, or a word for it, of each rank
+
+    @property
+    def ranks(self) -> int:
+        return len(self.rank_class)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of all ranks together."""
+        return int(np.array([c.nodes for c in self.classes], np.int64)[self.rank_class].sum()) if self.ranks else 0
+
+    def of(self, rank: int) -> tuple[Columns, int]:
+        """(columns of the rank's class, its row in them)."""
+        return self.classes[int(self.rank_class[rank])], int(self.rank_row[rank])
+
+    def members(self, number: int) -> npt.NDArray[np.intp]:
+        """Ranks of class `number`, by row."""
+        ranks = np.flatnonzero(self.rank_class == number)
+        if not np.array_equal(self.rank_row[ranks], np.arange(len(ranks))):
+            raise InternalError(f"rows of trace class {number} are not in order of rank")
+        return ranks
+
+    def file_bytes(self, rank: int) -> bytes:
+        """The rank's file as it was read (decompressed), byte for byte."""
+        columns, row = self.of(rank)
+        return bytes(columns.source_class.rebuild(row))

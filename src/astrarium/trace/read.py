@@ -1,0 +1,175 @@
+"""Reading Chakra execution traces: `<prefix>.<rank>.et`, plain or gzip, equal ranks held once."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from astrarium.errors import InputError, TraceError
+from astrarium.trace import _native
+from astrarium.trace.columns import Columns, Traces
+
+__all__ = ["find_traces", "read_traces", "traces_of_bytes"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_FILE = 4 << 30       # bytes of one file after decompression
+_RECENT = 8              # classes to try before a file is parsed in full
+
+PathLike = str | os.PathLike[str]
+
+
+def read_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = None, *, pure: bool = False) -> Traces:
+    """Reads the traces of ranks 0 .. n-1.
+
+    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern `<prefix>.*.et`, or one path per rank. `ranks` is how
+    many there must be; None takes those that exist, which must be 0 .. n-1. `pure` reads without the compiled core.
+    Raises InputError naming a missing file, TraceError naming file, rank and byte offset of a malformed one.
+    """
+    paths = find_traces(workload, ranks)
+    return _collect(((_load(path, rank)) for rank, path in enumerate(paths)), paths, pure)
+
+
+def traces_of_bytes(files: Sequence[bytes], *, pure: bool = False) -> Traces:
+    """Traces from the content of one file per rank."""
+    names = [f"trace of rank {rank}" for rank in range(len(files))]
+    return _collect((_plain(bytes(data), names[rank], rank) for rank, data in enumerate(files)), names, pure)
+
+
+def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = None) -> list[str]:
+    """One path per rank 0 .. n-1; InputError where one is missing."""
+    if not isinstance(workload, (str, os.PathLike)):
+        paths = [os.fspath(path) for path in workload]
+        if ranks is not None and len(paths) != ranks:
+            raise InputError("workload", f"{len(paths)} trace files for {ranks} ranks", expected=f"{ranks} files")
+        return paths
+    prefix = os.fspath(workload)
+    prefix = prefix[: -len(".*.et")] if prefix.endswith(".*.et") else prefix
+    if ranks is None:
+        ranks = _count(prefix)
+    return [f"{prefix}.{rank}.et" for rank in range(ranks)]
+
+
+def _existing(prefix: str) -> list[int]:
+    """Ranks that have a file, ascending."""
+    folder, stem = os.path.split(prefix)
+    pattern = re.compile(re.escape(stem) + r"\.(0|[1-9][0-9]*)\.et")
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return []
+    return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
+
+
+def _count(prefix: str) -> int:
+    found = _existing(prefix)
+    if not found:
+        raise _missing(prefix, f"{prefix}.0.et", found)
+    for rank, seen in enumerate(found):
+        if rank != seen:
+            raise _missing(prefix, f"{prefix}.{rank}.et", found)
+    return len(found)
+
+
+def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
+    exists = f"; ranks that have one: {spans(found)}" if found else "; no rank has one"
+    hint = None
+    if not found and Path(prefix).suffix == ".et":
+        hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
+    return InputError("", f"workload file: {path} does not exist{exists}",
+                      expected="files <prefix>.<rank>.et for ranks 0, 1, …", did_you_mean=hint)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """`0-3, 7` for ascending numbers."""
+    out: list[list[int]] = []
+    for number in numbers:
+        if out and out[-1][1] == number - 1:
+            out[-1][1] = number
+        else:
+            out.append([number, number])
+    shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in out[:12]]
+    return ", ".join(shown) + (f" and {len(out) - 12} more spans" if len(out) > 12 else "")
+
+
+def _load(path: str, rank: int) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            data = file.read()
+    except FileNotFoundError:
+        matched = re.fullmatch(r"(.*)\.(\d+)\.et", path, re.DOTALL)
+        raise _missing(path, path, _existing(matched[1]) if matched else []) from None
+    except PermissionError:
+        raise InputError("", f"workload file: {path} exists but is not readable") from None
+    except OSError as error:
+        raise InputError("", f"workload file: {path} cannot be read: {error.strerror}") from None
+    return _plain(data, path, rank)
+
+
+def _plain(data: bytes, path: str, rank: int) -> bytes:
+    """Decompresses gzip (known by its magic), any number of members."""
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    parts, size = [], 0
+    try:
+        while data:
+            member = zlib.decompressobj(31)
+            parts.append(member.decompress(data, MAX_FILE + 1 - size))
+            size += len(parts[-1])
+            if size > MAX_FILE:
+                raise TraceError(path, f"decompresses to more than {MAX_FILE} bytes", rank=rank)
+            if not member.eof:
+                raise TraceError(path, "the gzip stream ends too early", rank=rank, expected="a whole file")
+            data = member.unused_data
+            data = data if data.strip(b"\0") else b""   # gzip allows zero padding at the end
+    except zlib.error as error:
+        raise TraceError(path, f"the gzip stream is damaged: {error}", rank=rank) from None
+    return b"".join(parts)
+
+
+def _collect(files: Iterable[bytes], sources: Sequence[str], pure: bool) -> Traces:
+    core = _native.backend(pure)
+    strings = core.Strings()
+    classes: list[_native.TraceClass] = []
+    by_hash: dict[int, list[int]] = {}
+    recent: deque[int] = deque(maxlen=_RECENT)
+    rank_class = np.empty(len(sources), np.int32)
+    rank_row = np.empty(len(sources), np.int32)
+    for rank, data in enumerate(files):
+        number = next((n for n in recent if classes[n].add(data, strings)), -1)
+        if number < 0:
+            number = _place(core, data, strings, classes, by_hash, (sources[rank], rank))
+        if recent and recent[0] != number and number in recent:
+            recent.remove(number)
+        if not recent or recent[0] != number:
+            recent.appendleft(number)
+        rank_class[rank], rank_row[rank] = number, classes[number].ranks - 1
+    rank_class.flags.writeable = rank_row.flags.writeable = False
+    texts = tuple(text.decode("utf-8", "replace") for text in strings.all())
+    return Traces(tuple(map(_columns, classes)), rank_class, rank_row, texts, tuple(sources))
+
+
+def _place(core: _native.Backend, data: bytes, strings: _native.Strings, classes: list[_native.TraceClass],
+           by_hash: dict[int, list[int]], where: tuple[str, int]) -> int:
+    """Parses a file in full; adds it to an older class of the same hash, or as a new class. Returns its number."""
+    try:
+        fresh = core.TraceClass(data, strings)
+    except ValueError as error:
+        offset, what = error.args
+        raise TraceError(where[0], f"not a Chakra execution trace: byte {offset}: {what}", rank=where[1]) from None
+    same = by_hash.setdefault(fresh.hash, [])
+    for number in same:
+        if classes[number].add(data, strings):
+            return number
+    same.append(len(classes))
+    classes.append(fresh)
+    return len(classes) - 1
+
+
+def _columns(found: _native.TraceClass) -> Columns:
+    return Columns(**found.columns(), data=found.data, metadata=found.metadata, source_class=found)
