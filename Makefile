@@ -42,7 +42,7 @@ types: $(VENV)/.dev  ## mypy --strict, and the stub of the compiled core is up t
 	$(BIN)/mypy
 	$(BIN)/python tools/stubs.py --check
 
-stubs: $(VENV)/.dev  ## write src/astrarium/_core.pyi from the compiled core
+stubs: $(VENV)/.dev  ## write src/astrarium/_core/*.pyi from the compiled core
 	$(BIN)/python tools/stubs.py
 
 contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches the core; compatibility is two tables

@@ -1,41 +1,46 @@
 #!/usr/bin/env python3
-"""Write src/astrarium/_core.pyi from the compiled core with nanobind's stub generator.
+"""Write the stubs src/astrarium/_core/*.pyi from the compiled core with nanobind's stub generator.
 
-`--check` writes nothing and fails, with the difference, when the file is out of date.
+`--check` writes nothing and fails, with the difference, when a file is out of date.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from nanobind.stubgen import StubGen
-
-STUB = Path(__file__).resolve().parent.parent / "src" / "astrarium" / "_core.pyi"
+STUBS = Path(__file__).resolve().parent.parent / "src" / "astrarium" / "_core"
 
 
-def generate() -> str:
-    """The stub of the astrarium._core that this interpreter imports."""
-    module = importlib.import_module("astrarium._core")
-    generator = StubGen(module)
-    generator.put(module)
-    return str(generator.get())
+def generate() -> dict[str, str]:
+    """File name -> text of the stubs of the astrarium._core that this interpreter imports."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "astrarium._core", "-r", "-O", folder]
+        subprocess.run(command, check=True)
+        paths = sorted(Path(folder).rglob("*.pyi"))
+        return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the stub, or check it."""
+    """Write the stubs, or check them."""
     fresh = generate()
+    held = {path.name: path.read_text(encoding="utf-8") for path in sorted(STUBS.glob("*.pyi"))}
     if "--check" not in arguments:
-        STUB.write_text(fresh, encoding="utf-8")
+        STUBS.mkdir(exist_ok=True)
+        for name in held.keys() - fresh.keys():
+            (STUBS / name).unlink()
+        for name, text in fresh.items():
+            (STUBS / name).write_text(text, encoding="utf-8")
         return 0
-    held = STUB.read_text(encoding="utf-8") if STUB.exists() else ""
-    difference = list(difflib.unified_diff(held.splitlines(), fresh.splitlines(), "_core.pyi", "core", lineterm=""))
-    print("\n".join(difference) or "stubs: up to date")
-    if difference:
-        print("stubs: out of date; run `make stubs` and commit the file")
-    return 1 if difference else 0
+    stale = [name for name in sorted(fresh.keys() | held.keys()) if fresh.get(name) != held.get(name)]
+    for name in stale:
+        lines = (held.get(name, "").splitlines(), fresh.get(name, "").splitlines())
+        print("\n".join(difflib.unified_diff(*lines, f"_core/{name}", "compiled core", lineterm="")))
+    print(f"stubs: {'out of date; run `make stubs` and commit them' if stale else 'up to date'}")
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 __all__ = ["Outcome"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

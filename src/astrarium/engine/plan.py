@@ -17,8 +17,12 @@ from astrarium.vocab import Schedule
 __all__ = ["Algorithm", "Backend", "Chunk", "CollectivePlan", "CustomProgram", "Dim", "Kind", "Lane", "NetworkPlan",
            "Order", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "Shape"]
 
-I16, I32, I64 = npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64]
-U8, U64, F64 = npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.float64]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+F64 = npt.NDArray[np.float64]
 
 
 class Kind(enum.IntEnum):
