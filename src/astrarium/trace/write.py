@@ -1,0 +1,106 @@
+"""Writing Chakra execution traces: nodes one by one, or read traces again, unchanged nodes byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+
+from astrarium.errors import InputError
+from astrarium.trace._wire import Cursor, delimited
+from astrarium.trace.columns import Traces
+from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
+
+__all__ = ["encode_trace", "node_messages", "read_node", "write_trace", "write_traces"]
+
+
+def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:
+    """The bytes of a file; a bytes value is a message that is taken as it stands."""
+    first = metadata if isinstance(metadata, bytes) else encode_metadata(metadata)
+    messages = (node if isinstance(node, bytes) else encode_node(node) for node in nodes)
+    return b"".join(map(delimited, (first, *messages)))
+
+
+def write_trace(path: str | os.PathLike[str], metadata: Metadata | bytes, nodes: Iterable[Node | bytes], *,
+                compress: bool = False) -> None:
+    """Writes one rank's file, whole or not at all. `compress` writes gzip (the same bytes for the same input)."""
+    data = encode_trace(metadata, nodes)
+    _replace({os.fspath(path): gzip.compress(data, mtime=0) if compress else data}.items())
+
+
+def write_traces(traces: Traces, prefix: str | os.PathLike[str], *,
+                 edits: Mapping[tuple[int, int], Node | bytes | None] | None = None) -> list[str]:
+    """Writes `<prefix>.<rank>.et` for every rank and returns the paths.
+
+    `edits` maps (rank, node index) to the node that takes its place, None to leave it out; every other node is written
+    as it was read, byte for byte, unknown fields included. No file is replaced before all have been written.
+    """
+    by_rank: dict[int, dict[int, Node | bytes | None]] = {}
+    for (rank, index), node in (edits or {}).items():
+        if not (0 <= rank < traces.ranks and 0 <= index < traces.of(rank)[0].nodes):
+            raise InputError("edits", f"no node index {index} on rank {rank}")
+        by_rank.setdefault(rank, {})[index] = node
+    paths = [f"{os.fspath(prefix)}.{rank}.et" for rank in range(traces.ranks)]
+    _replace((path, _edited(traces, rank, by_rank.get(rank))) for rank, path in enumerate(paths))
+    return paths
+
+
+def node_messages(file: bytes) -> Iterator[bytes]:
+    """The messages of a well-formed file: the metadata, then every node."""
+    cursor = Cursor(file, 0, len(file))
+    while cursor.at != cursor.end:
+        start, end = cursor.delimited()
+        yield file[start:end]
+
+
+def read_node(traces: Traces, rank: int, index: int) -> Node:
+    """Node index `index` of a rank, with every field and unknown field."""
+    columns, row = traces.of(rank)
+    if row == 0:
+        start = int(columns.offset[index])
+        return decode_node(columns.data[start:start + int(columns.size[index])])
+    messages = list(node_messages(traces.file_bytes(rank)))
+    return decode_node(messages[index + 1])
+
+
+def _edited(traces: Traces, rank: int, edits: Mapping[int, Node | bytes | None] | None) -> bytes:
+    file = traces.file_bytes(rank)
+    if not edits:
+        return file
+    metadata, *nodes = node_messages(file)
+    changed: list[Node | bytes | None] = list(nodes)
+    for index, node in edits.items():
+        changed[index] = node
+    return encode_trace(metadata, (node for node in changed if node is not None))
+
+
+def _replace(files: Iterable[tuple[str, bytes]]) -> None:
+    """Writes all files beside their places, then moves them there; on a fault nothing is left behind."""
+    written: list[tuple[str, str]] = []
+    try:
+        for path, data in files:
+            written.append((_beside(path, data), path))
+        while written:
+            temporary, path = written[0]
+            os.replace(temporary, path)
+            written.pop(0)
+    except OSError as error:
+        raise InputError("", f"cannot write {error.filename2 or error.filename}: {error.strerror}") from None
+    finally:
+        for temporary, _ in written:
+            os.unlink(temporary)
+
+
+def _beside(path: str, data: bytes) -> str:
+    """A new file with `data` in the folder of `path`."""
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return temporary
