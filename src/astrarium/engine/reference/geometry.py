@@ -1,0 +1,49 @@
+"""Where NPUs are: coordinates in the dims, hops between them, and which ranks take part in a phase."""
+
+from __future__ import annotations
+
+from astrarium.engine.plan import Dim, Phase, Shape
+
+__all__ = ["circle_base", "coordinate", "differing_dims", "hops", "strides"]
+
+
+def strides(dims: tuple[Dim, ...]) -> list[int]:
+    """The distance in NPU numbers between neighbours of each dim (product of the inner sizes)."""
+    result, product = [], 1
+    for dim in dims:
+        result.append(product)
+        product *= dim.npus
+    return result
+
+
+def coordinate(npu: int, stride: int, size: int) -> int:
+    """The place of `npu` in a dim."""
+    return (npu // stride) % size
+
+
+def differing_dims(dims: tuple[Dim, ...], stride: list[int], source: int, destination: int) -> list[int]:
+    """The dims in which two NPUs differ, innermost first."""
+    return [d for d, dim in enumerate(dims)
+            if coordinate(source, stride[d], dim.npus) != coordinate(destination, stride[d], dim.npus)]
+
+
+def hops(shape: Shape, size: int, source: int, destination: int) -> int:
+    """Links on the way between two places of a dim; 0 between a place and itself."""
+    if source == destination:
+        return 0
+    if shape == Shape.SWITCH:
+        return 2
+    if shape == Shape.FULLY_CONNECTED:
+        return 1
+    if shape == Shape.MESH:
+        return abs(destination - source)
+    if shape == Shape.HYPERCUBE:
+        return bin(source ^ destination).count("1")
+    clockwise = (destination - source) % size
+    return clockwise if shape == Shape.RING_ONE_WAY else min(clockwise, size - clockwise)
+
+
+def circle_base(phase: Phase, position: int) -> tuple[int, int]:
+    """(first position, own index) of the participants of a phase: first + k * stride for k in 0..n-1."""
+    index = (position // phase.stride) % phase.n
+    return position - index * phase.stride, index

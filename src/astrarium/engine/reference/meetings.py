@@ -1,0 +1,81 @@
+"""Which collective node of one rank belongs to which of the others: the k-th that each issues on a group is one meeting."""
+
+from __future__ import annotations
+
+from astrarium.engine.plan import CollectivePlan, Plan
+from astrarium.vocab import CommOp
+
+__all__ = ["Meeting", "Meetings", "op_name"]
+
+
+def op_name(op: int) -> str:
+    """The lower-case name of an operation, or its number."""
+    return CommOp(op).name.lower() if op in CommOp._value2member_map_ else f"operation {op}"
+
+
+class Meeting:
+    """One collective: its number (unique in a run) and who has come, with which plan."""
+
+    __slots__ = ("count", "group", "number", "plans")
+
+    def __init__(self, number: int, group: int, count: int) -> None:
+        self.number, self.group, self.count = number, group, count
+        self.plans: dict[int, CollectivePlan] = {}
+
+
+class Meetings:
+    """Groups, positions in them, and the meetings on them. Group -1 is all ranks."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.ranks = len(plan.program_of)
+        self._members = {-1: list(range(self.ranks))} | {g: group.tolist() for g, group in enumerate(plan.groups)}
+        self._positions = {g: {rank: place for place, rank in enumerate(members)}
+                           for g, members in self._members.items()}
+        self._issued: dict[tuple[int, int], int] = {}
+        self._open: dict[tuple[int, int], Meeting] = {}
+        self._number = 0
+        self._circles: dict[tuple[int, int, int, int], list[int]] = {}
+
+    def members(self, group: int) -> list[int]:
+        """The ranks of a group in list order."""
+        return self._members[group]
+
+    def position(self, group: int, rank: int) -> int:
+        """The place of a rank in a group's list; -1 for one that is not in it."""
+        return self._positions[group].get(rank, -1)
+
+    def circle(self, group: int, first: int, stride: int, n: int) -> list[int]:
+        """The ranks at the positions first + k * stride of a group."""
+        key = (group, first, stride, n)
+        ranks = self._circles.get(key)
+        if ranks is None:
+            members = self._members[group]
+            ranks = self._circles[key] = [members[first + k * stride] for k in range(n)]
+        return ranks
+
+    def join(self, rank: int, group: int, plan: CollectivePlan) -> Meeting:
+        """The meeting that this rank's next collective on `group` belongs to."""
+        count = self._issued.get((group, rank), 0)
+        self._issued[group, rank] = count + 1
+        meeting = self._open.get((group, count))
+        if meeting is None:
+            meeting = self._open[group, count] = Meeting(self._number, group, count)
+            self._number += 1
+        meeting.plans[rank] = plan
+        if len(meeting.plans) == len(self._members[group]):
+            del self._open[group, count]
+        return meeting
+
+    def sentence(self, rank: int, meeting: Meeting) -> str:
+        """What a collective of `rank` that has not ended waits for."""
+        own = meeting.plans[rank]
+        where = "all ranks" if meeting.group < 0 else f"group {meeting.group}"
+        what = f"{op_name(own.op)} of {own.size} bytes, number {meeting.count} on {where}"
+        for other, plan in sorted(meeting.plans.items()):
+            if (plan.op, plan.size) != (own.op, own.size):
+                return f"{what}; rank {other} issued {op_name(plan.op)} of {plan.size} bytes there"
+        missing = [str(m) for m in self._members[meeting.group] if m not in meeting.plans]
+        if not missing:
+            return f"{what}; every member has issued it, but not all its messages can move"
+        shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
+        return f"{what}; waits for rank{'s' if len(missing) > 1 else ''} {shown}"

@@ -1,0 +1,56 @@
+"""Why a run cannot go on: one sentence per waiting node, by rank, with node ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from astrarium.engine.plan import Kind
+from astrarium.engine.reference.meetings import Meeting, Meetings
+from astrarium.engine.reference.program import Table
+
+__all__ = ["Stalled", "stall_sentences"]
+
+
+class Stalled(Protocol):
+    """What is known of a rank that has not finished."""
+
+    flying: set[int]
+    parents: list[int]
+    ready: list[list[int]]
+
+
+def stall_sentences(unfinished: Sequence[tuple[int, Table, Stalled, dict[int, Meeting]]], meetings: Meetings,
+                    argument: Callable[[int, int], tuple[int, int, int]]) -> list[str]:
+    """Sentences for StallError, ranks ascending; `argument(rank, node)` gives the slots of a comm node."""
+    result = []
+    for rank, rows, state, joined in unfinished:
+        for node in sorted(state.flying):
+            text = _in_flight(rank, node, rows, meetings, joined, argument)
+            result.append(f"rank {rank}: node {rows.node_id[node]} {text}")
+        if not state.flying:
+            result.append(f"rank {rank}: {_blocked(rows, state)}")
+    return result
+
+
+def _in_flight(rank: int, node: int, rows: Table, meetings: Meetings, joined: dict[int, Meeting],
+               argument: Callable[[int, int], tuple[int, int, int]]) -> str:
+    kind, size = rows.kind[node], rows.size[node]
+    if kind == Kind.COLLECTIVE:
+        return f"({meetings.sentence(rank, joined[node])})"
+    if kind in (Kind.SEND, Kind.RECV):
+        peer, tag, _ = argument(rank, node)
+        if kind == Kind.RECV:
+            return f"(recv from {peer}, tag {tag}, {size} bytes) waits for a send that never comes"
+        return f"(send to {peer}, tag {tag}, {size} bytes) waits for a receive that never comes"
+    return "never ends"
+
+
+def _blocked(rows: Table, state: Stalled) -> str:
+    ready = [node for heap in state.ready for node in heap]
+    if ready:
+        node = min(ready)
+        return f"node {rows.node_id[node]} is ready, but its lane ({rows.lane[node]}) has no room"
+    node = next(i for i, parents in enumerate(state.parents) if parents > 0)
+    waits_for = [rows.node_id[i] for i, children in enumerate(rows.children) if node in children and state.parents[i] > 0]
+    return f"node {rows.node_id[node]} waits for node {waits_for[0] if waits_for else '?'}, which never starts (a cycle?)"

@@ -1,0 +1,229 @@
+"""ASTRA-sim's collectives: how a payload is cut into chunks, which phases a chunk walks, which queues they take.
+
+Nodes that run the same way share one CollectivePlan: (operation, bytes, involved dims, custom program, kind of group) are
+interned with numpy.unique per class of ranks, never node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, CustomProgram, Kind, Phase, Pick, Program
+from astrarium.errors import InputError, UnsupportedError
+from astrarium.lower.astra_programs import TraceClass
+from astrarium.vocab import CommOp
+
+__all__ = ["CollectiveTable", "CustomCollective"]
+
+I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+
+KEYS = {CommOp.ALL_REDUCE: "all-reduce", CommOp.ALL_GATHER: "all-gather", CommOp.ALL_TO_ALL: "all-to-all",
+        CommOp.REDUCE_SCATTER: "reduce-scatter"}
+DEFAULT_DIMS = 4  # without involved_dim ASTRA-sim assumes four dims; a fifth is not used
+WORLD, FULL = 0, 1  # kinds of group; a smaller group has kind 2 + its number in the table of smaller ones
+
+
+@dataclass(frozen=True, eq=False)
+class CustomCollective:
+    """A custom collective as ASTRA-sim reads it: program q is the trace `prefix.q.et`; `peer` and `tag` [comm nodes]."""
+
+    programs: tuple[Program, ...]
+    peer: tuple[I32, ...]
+    tag: tuple[I32, ...]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One entry of a `*-implementation` list."""
+
+    algorithm: Algorithm
+    window: int
+    flat: bool  # "one…": all dims as a single one
+
+
+def implementation(path: str, name: str) -> Implementation:
+    """Parse "ring", "direct", "direct4", "halvingDoubling", "doubleBinaryTree" and the "one…" forms."""
+    flat = name.startswith("one")
+    word = name[3:4].lower() + name[4:] if flat else name
+    plain = {"ring": Algorithm.RING, "halvingDoubling": Algorithm.HALVING_DOUBLING}
+    if not flat:
+        plain["doubleBinaryTree"] = Algorithm.DOUBLE_BINARY_TREE
+    if word in plain:
+        return Implementation(plain[word], -1, flat)
+    window = word[len("direct"):]
+    if word.startswith("direct") and (not window or (window.isdigit() and int(window) > 0)):
+        return Implementation(Algorithm.DIRECT, int(window) if window else -1, flat)
+    raise InputError(path, repr(name), expected="ring, direct, direct<window>, halvingDoubling, doubleBinaryTree, "
+                     "oneRing, oneDirect or oneHalvingDoubling")
+
+
+class CollectiveTable:
+    """The CollectivePlans of a run, made once each; `slots` gives the argument columns of a class."""
+
+    def __init__(self, npus: int, sizes: tuple[int, ...], groups: Sequence[I32], splits: int, optimization: str,
+                 implementations: Mapping[CommOp, tuple[str, ...]], custom: Mapping[CommOp, CustomCollective],
+                 custom_nodes: Mapping[int, CustomCollective]) -> None:
+        if optimization not in ("baseline", "localBWAware"):
+            raise InputError("system.collective-optimization", repr(optimization), expected="baseline or localBWAware")
+        self._npus, self._sizes, self._splits, self._lists = npus, sizes, splits, groups
+        self._local_aware = optimization == "localBWAware"
+        self._by_op = {op: tuple(implementation(f"system.{KEYS[op]}-implementation[{i}]", name)
+                                 for i, name in enumerate(names)) for op, names in implementations.items()}
+        for op, entries in self._by_op.items():
+            if len(entries) > len(sizes):
+                raise InputError(f"system.{KEYS[op]}-implementation", f"{len(entries)} entries for {len(sizes)} dims",
+                                 expected="at most one per dim")
+        self._customs = [*custom.values(), *custom_nodes.values()]
+        self._custom_of_op = {op: i for i, op in enumerate(custom)}
+        self._custom_of_node = {node: len(custom) + i for i, node in enumerate(custom_nodes)}
+        self._kinds = self._group_kinds(groups)
+        self.groups = tuple(np.sort(g) if g.size == npus else g for g in groups)
+        self._plans: list[CollectivePlan] = []
+        self._index: dict[tuple[int, ...], int] = {}
+
+    def plans(self) -> tuple[CollectivePlan, ...]:
+        """Everything interned so far, in order of index."""
+        return tuple(self._plans)
+
+    def slots(self, trace: TraceClass, program: Program, nodes: I64) -> tuple[I32, I32, I32]:
+        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, comm nodes]; `nodes` are the comm nodes of the class."""
+        slot_a, slot_c = trace.slot_a, np.zeros(nodes.size, dtype=np.int32)
+        places = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
+        if places.size:
+            chosen, group = nodes[places], trace.slot_b[:, places]
+            keys, key_of = np.unique(self._node_keys(trace, chosen), axis=0, return_inverse=True)
+            kinds = self._kinds[group + 1]
+            both = key_of.reshape(-1)[None, :] * (int(self._kinds.max()) + 1) + kinds
+            pairs, first, pair_of = np.unique(both, return_index=True, return_inverse=True)
+            where = np.unravel_index(first, both.shape)
+            plan = [self._intern(keys[key_of.reshape(-1)[c]], int(group[r, c]), int(kinds[r, c]))
+                    for r, c in zip(*where, strict=True)]
+            slot_a = slot_a.copy()
+            slot_a[:, places] = np.array(plan, dtype=np.int32)[pair_of.reshape(both.shape)]
+            slot_c[places] = trace.priority[chosen]
+        return slot_a, trace.slot_b, slot_c
+
+    def _node_keys(self, trace: TraceClass, nodes: I64) -> I64:
+        """[nodes, 4]: operation, bytes, involved dims, number of the custom program or -1."""
+        custom = np.full(nodes.size, -1, dtype=np.int64)
+        for op, number in self._custom_of_op.items():
+            custom[trace.comm_type[nodes] == op] = number
+        for node, number in self._custom_of_node.items():
+            custom[trace.node_id[nodes] == node] = number
+        return np.stack([trace.comm_type[nodes], trace.comm_size[nodes], trace.involved[nodes], custom], axis=1)
+
+    def _group_kinds(self, groups: Sequence[I32]) -> I64:
+        """Kind of group g at index g + 1: groups of one size run alike, unless a custom program looks at their order."""
+        kinds = [WORLD]
+        seen: dict[int, int] = {}
+        for number, group in enumerate(groups):
+            if group.size == self._npus and not self._customs:
+                kinds.append(FULL)
+            else:
+                key = -1 - number if self._customs else int(group.size)
+                kinds.append(seen.setdefault(key, 2 + len(seen)))
+        return np.array(kinds, dtype=np.int64)
+
+    def _intern(self, key: I64, group: int, kind: int) -> int:
+        op, size, involved, custom = (int(value) for value in key)
+        full = (op, size, involved, custom, kind)
+        number = self._index.get(full)
+        if number is None:
+            number = self._index[full] = len(self._plans)
+            chunks, program = self._chunks(CommOp(op), size, involved, custom, group)
+            self._plans.append(CollectivePlan(op, size, chunks, custom=program))
+        return number
+
+    def _chunks(self, op: CommOp, size: int, involved: int, custom: int,
+                group: int) -> tuple[tuple[Chunk, ...], CustomProgram | None]:
+        members = self._npus if group < 0 else int(self._lists[group].size)
+        if custom >= 0:
+            phase = Phase(0, op, Algorithm.CUSTOM, size, members, 1)
+            return (Chunk(1, (phase,)),), self._custom_program(self._customs[custom], group)
+        if op not in self._by_op:
+            raise InputError(f"system.{KEYS[op]}-implementation", "missing", expected="one algorithm per dim")
+        count, chunk = self._cut(op, size)
+        if members < self._npus:
+            phases = self._walk(op, chunk, [self._flat_group(op, members)], 1)
+        else:
+            bits = (1 << DEFAULT_DIMS) - 1 if involved < 0 else involved
+            phases = self._walk(op, chunk, self._levels(op), bits if group < 0 else -1)
+        return ((Chunk(count, phases),) if count and phases else ()), None
+
+    def _cut(self, op: CommOp, size: int) -> tuple[int, int]:
+        """(chunks, bytes of each): bytes / splits, at least one byte per NPU (all_gather: one byte); a rest is one more."""
+        if self._splits <= 0:
+            raise InputError("system.preferred-dataset-splits", str(self._splits), expected="a number above 0")
+        chunk = size // self._splits
+        if op != CommOp.ALL_GATHER and self._npus > chunk:
+            return self._splits, self._npus
+        chunk = max(chunk, 1)
+        return -(-size // chunk), chunk
+
+    def _flat_group(self, op: CommOp, members: int) -> Phase:
+        """A group smaller than the system: one ring in list order, or the only algorithm of a one-entry list."""
+        entries = self._by_op[op]
+        entry = entries[0] if len(entries) == 1 else Implementation(Algorithm.RING, -1, False)
+        if entry.algorithm == Algorithm.DOUBLE_BINARY_TREE:
+            raise UnsupportedError(f"system.{KEYS[op]}-implementation[0]",
+                                   "ASTRA-sim has no doubleBinaryTree in a group smaller than the system",
+                                   expected="ring, direct or halvingDoubling")
+        return Phase(-1, op, entry.algorithm, 0, members, 1, window=entry.window, local=True)
+
+    def _levels(self, op: CommOp) -> list[Phase]:
+        """One template per logical dim of the whole system; fewer entries than dims leave the outer dims unused."""
+        levels: list[Phase] = []
+        stride = 1
+        for dim, entry in enumerate(self._by_op[op]):
+            if entry.flat:
+                levels.append(Phase(dim, op, entry.algorithm, 0, self._npus, 1, window=entry.window))
+                break
+            levels.append(Phase(dim, op, entry.algorithm, 0, self._sizes[dim], stride, window=entry.window,
+                                last=dim == len(self._by_op[op]) - 1))
+            stride *= self._sizes[dim]
+        return levels
+
+    def _walk(self, op: CommOp, size: int, levels: Sequence[Phase], involved: int) -> tuple[Phase, ...]:
+        """The phases of one chunk: each used dim once; a localBWAware all_reduce reduces up the dims and gathers down."""
+        used = [level for dim, level in enumerate(levels) if level.n > 1 and involved >> dim & 1]
+        if op != CommOp.ALL_REDUCE or not self._local_aware:
+            plan = [(op, level, Pick.ANY) for level in (reversed(used) if op == CommOp.ALL_GATHER else used)]
+        else:
+            plan = [(CommOp.REDUCE_SCATTER, level, Pick.FIRST_HALF) for level in used[:-1]]
+            plan += [(CommOp.ALL_REDUCE, level, Pick.FIRST_HALF) for level in used[-1:]]
+            plan += [(CommOp.ALL_GATHER, level, Pick.LAST_HALF) for level in reversed(used[:-1])]
+        phases = []
+        for phase_op, level, pick in plan:
+            if level.algorithm == Algorithm.HALVING_DOUBLING and phase_op == CommOp.ALL_TO_ALL:
+                raise UnsupportedError(f"system.{KEYS[op]}-implementation", "ASTRA-sim has no all-to-all by halvingDoubling",
+                                       expected="ring or direct")
+            if level.algorithm in (Algorithm.HALVING_DOUBLING, Algorithm.DOUBLE_BINARY_TREE) and level.n & (level.n - 1):
+                raise UnsupportedError(f"system.{KEYS[op]}-implementation", f"{level.algorithm.name.lower()} on {level.n} "
+                                       "participants never ends in ASTRA-sim", expected="a power of two, ring or direct")
+            phases.append(Phase(level.dim, phase_op, level.algorithm, size, level.n, level.stride, pick, level.window,
+                                level.local, level.last))
+            size = _after(phase_op, level, size)
+        return tuple(phases)
+
+    def _custom_program(self, custom: CustomCollective, group: int) -> CustomProgram:
+        """Positions in ASTRA-sim: a rank runs the program of its place among the sorted members, but peer numbers count
+        in the order of the list."""
+        if group < 0:
+            return CustomProgram(custom.programs, np.arange(self._npus, dtype=np.int32), custom.peer, custom.tag)
+        members, order = self._lists[group], self.groups[group]
+        place = {int(rank): i for i, rank in enumerate(order)}
+        peers = tuple(np.array([place[int(members[p])] for p in peer], dtype=np.int32) for peer in custom.peer)
+        return CustomProgram(custom.programs, np.argsort(np.argsort(order)).astype(np.int32), peers, custom.tag)
+
+
+def _after(op: CommOp, level: Phase, size: int) -> int:
+    """Bytes of a chunk after a phase; the tree leaves them as they are."""
+    if level.algorithm == Algorithm.DOUBLE_BINARY_TREE:
+        return size
+    if op == CommOp.REDUCE_SCATTER:
+        return size // level.n
+    return size * level.n if op == CommOp.ALL_GATHER else size

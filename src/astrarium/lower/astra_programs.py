@@ -1,0 +1,127 @@
+"""One class of equal ranks to a Program: what each node does, where it runs and how long it takes, as ASTRA-sim has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.plan import Kind, Lane, Program
+from astrarium.errors import TraceError, UnsupportedError
+from astrarium.vocab import CommOp, NodeKind
+
+__all__ = ["COLLECTIVE_OPS", "TraceClass", "program_of_class"]
+
+I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+U8, U64, F64 = npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+COLLECTIVE_OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.REDUCE_SCATTER)
+
+
+@dataclass(frozen=True, eq=False)
+class TraceClass:
+    """Traces of ranks that are equal up to groups, peers and tags. Nodes ascend by id; columns are [nodes].
+
+    `num_ops` is NaN and `comm_type` -1 where the attribute is missing. `involved` is a bit per dim (bit 0 the innermost),
+    or -1 where the attribute is missing. Node i waits for the distinct nodes `parent[parent_ptr[i]:parent_ptr[i+1]]`
+    (indexes). Comm nodes, in node order, have their arguments in `slot_a` and `slot_b` [ranks, comm nodes]: peer rank and
+    tag of sends and receives; of collectives `slot_b` is the group's index or -1 for all ranks.
+    """
+
+    ranks: I32
+    node_id: U64
+    type: U8
+    is_cpu: Bool
+    duration_us: U64
+    num_ops: F64
+    tensor_size: U64
+    comm_type: I32
+    comm_size: I64
+    involved: I32
+    priority: I32
+    parent_ptr: I64
+    parent: I32
+    slot_a: I32
+    slot_b: I32
+
+
+def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, local_mem_bw: float,
+                     peak_perf: float) -> Program:
+    """The Program of a class. `local_mem_bw` is in 10^9 bytes/s, `peak_perf` in 10^12 flop/s."""
+    replay = np.where(trace.duration_us == 0, 1, trace.duration_us.astype(np.int64) * 1000) * 1000
+    if replay_only:
+        kind, duration = np.full(trace.type.size, Kind.DELAY, dtype=np.uint8), replay
+        busy = np.where(trace.is_cpu, 0, replay)
+    else:
+        _check(trace)
+        kind = _kinds(trace)
+        duration = np.where(kind == Kind.DELAY, replay, 0)
+        if roofline:
+            _roofline(trace, kind, duration, local_mem_bw * 1_000_000_000, peak_perf * 1_000_000_000_000)
+        busy = np.where((trace.type == NodeKind.COMP) & ~trace.is_cpu, duration, 0)
+    comm = np.isin(kind, (Kind.COLLECTIVE, Kind.SEND, Kind.RECV))
+    size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
+    child_ptr, child = _children(trace.parent_ptr, trace.parent)
+    return Program(node_id=trace.node_id, kind=kind, lane=_lanes(trace), duration=duration, busy=busy, size=size,
+                   slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32),
+                   parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+
+
+def _check(trace: TraceClass) -> None:
+    """Refuse what ASTRA-sim throws on: comm nodes on the CPU, operations that it does not simulate."""
+    comm = np.isin(trace.type, (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV))
+    rank = int(trace.ranks[0]) if trace.ranks.size else None
+    for i in np.flatnonzero(comm & trace.is_cpu)[:1]:
+        raise TraceError("workload", "a communication node on the CPU", rank=rank, node=int(trace.node_id[i]),
+                         expected="is_cpu_op false")
+    known = np.isin(trace.comm_type, [*COLLECTIVE_OPS, CommOp.BROADCAST])
+    for i in np.flatnonzero((trace.type == NodeKind.COMM_COLL) & ~known)[:1]:
+        op = int(trace.comm_type[i])
+        name = CommOp(op).name if op in CommOp._value2member_map_ else "missing" if op < 0 else str(op)
+        raise UnsupportedError(f"workload.rank {rank}.node {int(trace.node_id[i])}.comm_type",
+                               f"{name} is not simulated under compat: astra_sim",
+                               expected="ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL or BROADCAST")
+
+
+def _kinds(trace: TraceClass) -> U8:
+    by_type = np.full(256, Kind.SKIP, dtype=np.uint8)
+    by_type[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE
+    by_type[NodeKind.COMP] = Kind.DELAY
+    by_type[NodeKind.COMM_SEND], by_type[NodeKind.COMM_RECV] = Kind.SEND, Kind.RECV
+    by_type[NodeKind.COMM_COLL] = Kind.COLLECTIVE
+    kind = by_type[trace.type]
+    kind[(trace.type == NodeKind.COMM_COLL) & (trace.comm_type == CommOp.BROADCAST)] = Kind.DELAY
+    return kind
+
+
+def _lanes(trace: TraceClass) -> npt.NDArray[np.int16]:
+    """CPU nodes one by one, GPU compute one by one, everything else on the comm lane; receives need none."""
+    lane = np.where(trace.type == NodeKind.COMP, Lane.COMPUTE, Lane.COMM)
+    lane = np.where(trace.type == NodeKind.COMM_RECV, -1, lane)
+    return np.where(trace.is_cpu, Lane.CPU, lane).astype(np.int16)
+
+
+def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak: float) -> None:
+    """GPU compute nodes take num_ops / min(bandwidth * num_ops / tensor_size, peak), truncated to ns; without a tensor
+    they are skipped. Operations 0 take no time (ASTRA-sim divides 0 by 0)."""
+    gpu = (trace.type == NodeKind.COMP) & ~trace.is_cpu
+    for i in np.flatnonzero(gpu & np.isnan(trace.num_ops))[:1]:
+        raise TraceError("workload", "no num_ops, which the roofline needs", rank=int(trace.ranks[0]),
+                         node=int(trace.node_id[i]), expected="num_ops, or roofline-enabled 0")
+    kind[gpu & (trace.tensor_size == 0)] = Kind.SKIP
+    duration[gpu] = 0
+    timed = gpu & (trace.tensor_size > 0) & (trace.num_ops > 0)
+    ops = trace.num_ops[timed]
+    rate = np.minimum(bandwidth * (ops / trace.tensor_size[timed].astype(np.float64)), peak)
+    duration[timed] = (ops / rate * 1e9).astype(np.int64) * 1000
+
+
+def _children(parent_ptr: I64, parent: I32) -> tuple[I32, I32]:
+    """Turn "waits for" round: child_ptr [nodes + 1] and child [edges], children ascending."""
+    nodes = parent_ptr.size - 1
+    waiting = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(parent_ptr))
+    pointer = np.zeros(nodes + 1, dtype=np.int32)
+    np.cumsum(np.bincount(parent, minlength=nodes), out=pointer[1:])
+    return pointer, waiting[np.argsort(parent, kind="stable")]

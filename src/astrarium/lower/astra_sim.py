@@ -1,0 +1,133 @@
+"""ASTRA-sim's inputs to a Plan under `compat: astra_sim`: plain values and one column set per class of equal ranks in.
+
+Every rule here is ASTRA-sim's (docs/background/astra_sim_compatibility.md); none of it serves the native semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program, Remote, Shape
+from astrarium.errors import InputError
+from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
+from astrarium.lower.astra_programs import TraceClass, program_of_class
+from astrarium.vocab import CommOp
+
+__all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim"]
+
+I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+LIFO = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
+SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}
+
+
+@dataclass(frozen=True)
+class AstraDim:
+    """One dim of network.yml: its block name, NPUs, "GB/s" (2^30 bytes) and ns."""
+
+    topology: str
+    npus: int
+    bandwidth: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class AstraSystem:
+    """system.json and the command line's flags as values; a default is what ASTRA-sim does without the key.
+
+    `implementations[op]` is the list per dim ("ring", "direct4"...). `custom[op]` and `custom_nodes[node id]` replace it.
+    `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, whatever the injection scale.
+    """
+
+    splits: int
+    implementations: Mapping[CommOp, tuple[str, ...]] = field(default_factory=dict)
+    custom: Mapping[CommOp, CustomCollective] = field(default_factory=dict)
+    custom_nodes: Mapping[int, CustomCollective] = field(default_factory=dict)
+    scheduling: str = "LIFO"
+    optimization: str = "baseline"
+    endpoint_delay: int | None = None
+    active_chunks: int = 1
+    queues_per_dim: int = 1
+    local_mem_bw: float = 0.0       # 10^9 bytes/s
+    peak_perf: float = 0.0          # 10^12 flop/s
+    roofline: bool = False
+    replay_only: bool = False
+    injection_scale: float = 1.0
+    rendezvous: bool = False
+    local_reduction_delay: int = 1
+    shared_bus: tuple[float, float, float, float] | None = None
+
+
+def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system: AstraSystem, dims: Sequence[AstraDim],
+                    backend: Backend, remote: Remote | None = None) -> Plan:
+    """The Plan that reproduces ASTRA-sim on these inputs.
+
+    `classes` cover every rank once; `groups[g]` is the list of ranks of group g in the order of the file. Raises
+    InputError and its kin with paths such as `system.preferred-dataset-splits`.
+    """
+    npus = int(np.prod([dim.npus for dim in dims], dtype=np.int64))
+    table = CollectiveTable(npus, tuple(dim.npus for dim in dims), groups, system.splits, system.optimization,
+                            system.implementations, system.custom, system.custom_nodes)
+    programs, program_of = _programs(classes, npus, system)
+    slot_ptr, slot_a, slot_b, slot_c = _slots(classes, programs, npus, table)
+    return Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
+                slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=table.groups,
+                collectives=table.plans(), network=_network(dims, backend), policy=_policy(system),
+                remote=remote or Remote())
+
+
+def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem) -> tuple[tuple[Program, ...], I32]:
+    program_of = np.full(npus, -1, dtype=np.int32)
+    for number, trace in enumerate(classes):
+        if trace.ranks.size and int(trace.ranks.max()) >= npus:
+            raise InputError("workload", f"rank {int(trace.ranks.max())} is outside the network", expected=f"{npus} ranks")
+        program_of[trace.ranks] = number
+    missing = np.flatnonzero(program_of < 0)
+    if missing.size:
+        raise InputError("workload", f"rank {int(missing[0])} has no trace", expected=f"one per NPU, {npus} in all")
+    programs = tuple(program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only,
+                                      local_mem_bw=system.local_mem_bw, peak_perf=system.peak_perf) for trace in classes)
+    return programs, program_of
+
+
+def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int,
+           table: CollectiveTable) -> tuple[I64, I32, I32, I32]:
+    """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
+    widths = np.zeros(npus + 1, dtype=np.int64)
+    for trace, program in zip(classes, programs, strict=True):
+        widths[trace.ranks + 1] = int((program.slot >= 0).sum())
+    pointer = np.cumsum(widths)
+    columns = [np.zeros(int(pointer[-1]), dtype=np.int32) for _ in range(3)]
+    for trace, program in zip(classes, programs, strict=True):
+        nodes = np.flatnonzero(program.slot >= 0)
+        if not nodes.size:
+            continue
+        places = pointer[trace.ranks][:, None] + np.arange(nodes.size)
+        for column, values in zip(columns, table.slots(trace, program, nodes), strict=True):
+            column[places] = values
+    return pointer, columns[0], columns[1], columns[2]
+
+
+def _network(dims: Sequence[AstraDim], backend: Backend) -> NetworkPlan:
+    result = []
+    for number, dim in enumerate(dims):
+        if dim.topology not in SHAPES:
+            raise InputError(f"network.topology[{number}]", repr(dim.topology), expected=", ".join(SHAPES))
+        result.append(Dim(SHAPES[dim.topology], dim.npus, dim.bandwidth * (1 << 30) / 1_000_000_000, dim.latency))
+    return NetworkPlan(backend, tuple(result), whole_ns=True)
+
+
+def _policy(system: AstraSystem) -> Policy:
+    if system.scheduling not in LIFO:
+        raise InputError("system.scheduling-policy", repr(system.scheduling), expected=", ".join(LIFO))
+    delay = 10 if system.endpoint_delay is None else int(system.endpoint_delay * system.injection_scale)
+    bus = None
+    if system.shared_bus is not None:
+        latency, overhead, gap, per_byte = (float(np.float32(value)) for value in system.shared_bus)
+        bus = (float(int(latency)), float(int(overhead)), float(int(gap)), per_byte, system.local_reduction_delay)
+    return Policy(order=Order.ASTRA_SIM, queues_per_dim=system.queues_per_dim, active_chunks=system.active_chunks,
+                  lifo=LIFO[system.scheduling], endpoint_delay=delay * 1000,
+                  reduce_bandwidth=system.local_mem_bw * 1_000_000_000, rendezvous=system.rendezvous, shared_bus=bus)
