@@ -2,7 +2,8 @@
 
 What a participant holds is written as how often each contributor is in each block. The schedule runs on these counts: it
 must never wait for itself, match every receive once, send only what is held, and end with what the operation promises.
-An order proof follows: no message may change a block that another message still has to read (whatever arrives first).
+Receives take effect in program order. The in-place proof goes further: nothing that arrives early may change a block that
+is still to be read, so the schedule is right even when messages are written straight into the payload.
 
 An all-to-all moves items: a send that names destination b takes every item for b that its sender then holds, and names b
 once per item. A barrier moves knowledge: everyone must have heard from everyone.
@@ -24,24 +25,26 @@ from astrarium.vocab import CommOp, Schedule
 __all__ = ["Proof", "examine"]
 
 Held = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
     """What the exam measured: blocks sent and received per participant [n], messages, and the longest chain of messages
-    of which each needs the one before. `ordered` is False where the order proof was left out for its size."""
+    of which each needs the one before. `in_place` is False where that proof was not asked for, or left out for its size."""
 
     sent: npt.NDArray[np.int64]
     received: npt.NDArray[np.int64]
     messages: int
     steps: int
-    ordered: bool
+    in_place: bool
 
 
-def examine(schedule: Schedule, *, path: str = "collective", order_limit: int = 6000) -> Proof:
+def examine(schedule: Schedule, *, path: str = "collective", in_place: bool = True, limit: int = 6000) -> Proof:
     """Prove `schedule`; InputError at `path` says what is wrong with it.
 
-    The order proof takes messages squared bits; it is left out above `order_limit` messages.
+    `in_place` asks for the in-place proof too (which all_to_all and barrier do not need). It takes messages squared bits,
+    so it is left out above `limit` messages.
     """
     exam = _Exam(schedule, path)
     exam_shape.check_arrays(schedule, exam.fail)
@@ -51,13 +54,13 @@ def examine(schedule: Schedule, *, path: str = "collective", order_limit: int = 
     exam.run(table, order)
     exam.check_end()
     count = len(table.src)
-    ordered = count <= order_limit
-    if ordered and schedule.op not in (CommOp.ALL_TO_ALL, CommOp.BARRIER):
+    in_place = in_place and count <= limit
+    if in_place and schedule.op not in (CommOp.ALL_TO_ALL, CommOp.BARRIER):
         exam_order.check_hazards(schedule, table, order, exam.fail)
     sizes = np.diff(schedule.send_block_ptr)[table.entry]
     sent = np.bincount(table.src, weights=sizes, minlength=schedule.n).astype(np.int64)
     received = np.bincount(table.dst, weights=sizes, minlength=schedule.n).astype(np.int64)
-    return Proof(sent, received, count, exam_order.longest_chain(table, order), ordered)
+    return Proof(sent, received, count, exam_order.longest_chain(table, order), in_place)
 
 
 class _Exam:

@@ -16,7 +16,8 @@ from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["Expanded", "Messages", "assemble", "concatenate", "expand", "message_blocks", "one_program", "reverse"]
 
-I32, I64, Bool = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Collective algorithms as data, and how they are composed over dims."""

@@ -1,0 +1,98 @@
+"""The `collective` section: which algorithm runs each operation on each dim, and how payloads are cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from astrarium.config import Config, Knob, default
+from astrarium.registry import Kind, load, names
+from astrarium.units import Time
+from astrarium.vocab import CommOp
+
+__all__ = ["Collective", "Custom", "algorithms_of", "default_algorithm", "parse_algorithm"]
+
+_ENTRY = re.compile(r"([a-z_]+)(?::([1-9][0-9]{0,8}))?")
+
+
+class _Algorithms:
+    """The legal entries: a registered name, and `direct:K`."""
+
+    def names(self) -> tuple[str, ...]:
+        return names("algorithm")
+
+    def load(self, name: str) -> Any:
+        return load("algorithm", parse_algorithm(name)[0])
+
+    def __contains__(self, entry: object) -> bool:
+        match = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
+        return match is not None and match[1] in Kind("algorithm") and (match[2] is None or match[1] == "direct")
+
+
+PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: by the "
+                                       "dim's shape. `direct:K` keeps at most K messages in flight.", choices=_Algorithms())]
+File = Annotated[str | None, Knob("Custom algorithm: prefix of Chakra traces (one per participant), or MSCCL XML.",
+                                  file=True)]
+
+_BY_SHAPE = {"ring": "ring", "mesh": "ring", "switch": "direct", "fully_connected": "direct",
+             "hypercube": "halving_doubling"}
+
+
+class Custom(Config, frozen=True, kw_only=True):
+    """Custom algorithms, which take the place of `Collective`'s choice for an operation."""
+
+    all_reduce: File = None
+    all_gather: File = None
+    reduce_scatter: File = None
+    all_to_all: File = None
+    broadcast: File = None
+    reduce: File = None
+    gather: File = None
+    scatter: File = None
+    barrier: File = None
+
+
+def parse_algorithm(entry: str) -> tuple[str, int]:
+    """`direct:7` -> ("direct", 7); without a window -1, which is all messages at once."""
+    name, _, window = entry.partition(":")
+    return name, int(window) if window else -1
+
+
+class Collective(Config, frozen=True, kw_only=True):
+    """Algorithms per operation and dim, chunking, and how the dims work together."""
+
+    all_reduce: PerDim = ()
+    all_gather: PerDim = ()
+    reduce_scatter: PerDim = ()
+    all_to_all: PerDim = ()
+    broadcast: PerDim = ()
+    reduce: PerDim = ()
+    gather: PerDim = ()
+    scatter: PerDim = ()
+    barrier: PerDim = ()
+    custom: Annotated[Custom, Knob("Algorithms read from files.")] = Custom()
+    composition: Annotated[str, Knob("How a collective over several dims is put together.", choices=Kind("composition"))
+                           ] = "baseline"
+    chunks: Annotated[int, Knob("Pieces into which a payload is cut, so that dims work at the same time.", ge=1)] = 1
+    active_chunks: Annotated[int, Knob("Chunks in flight in one phase of one participant; 0: no limit.", ge=0)] = 1
+    pipeline: Annotated[int, Knob("Blocks in which trees and chains send their payload.", ge=1)] = 8
+    scheduling: Annotated[str, Knob("Which waiting collective goes first.", choices=Kind("scheduling"))] = "lifo"
+    endpoint_delay: Annotated[Time, Knob("Time at an NPU before a message leaves and after one has arrived.")
+                              ] = default("0 ns")
+
+
+OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK)
+
+
+def default_algorithm(shape: str) -> str:
+    """The algorithm of a dim for which nothing was chosen, by its shape's name."""
+    return _BY_SHAPE[shape]
+
+
+def algorithms_of(collective: Collective, op: str, shapes: Sequence[str]) -> tuple[str, ...]:
+    """The entry of `op` for each dim (`shapes`: their names, innermost first), as the native rules read the lists."""
+    entries = tuple(getattr(collective, op))
+    if not entries:
+        return tuple(default_algorithm(shape) for shape in shapes)
+    return entries * len(shapes) if len(entries) == 1 else entries

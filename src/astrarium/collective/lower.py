@@ -1,0 +1,158 @@
+"""From (operation, bytes, shape of the group) to the engine's CollectivePlan: chunks, dims, algorithms, block sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from astrarium.collective import bounds, chunking, themis
+from astrarium.collective.algorithms import Options, build, canonical_op
+from astrarium.collective.compose import Composition, Step, compose
+from astrarium.collective.groups import FLAT, SubDim
+from astrarium.collective.hierarchy import ROOTED, hierarchical
+from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
+from astrarium.errors import InputError
+from astrarium.vocab import CommOp, Schedule
+
+__all__ = ["Link", "ScheduleCache", "Settings", "block_size", "plan_collective"]
+
+ScheduleCache = MutableMapping[tuple[object, ...], Schedule]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network dim as Themis sees it: `bandwidth` out of one NPU in bytes/ns, `latency` of one message in ns."""
+
+    bandwidth: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How collectives of one operation run.
+
+    `algorithms`: one per network dim, innermost first, or a single one for all dims. `flat_algorithm` serves irregular
+    groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in flight per phase, 0: all.
+    """
+
+    algorithms: tuple[str, ...]
+    composition: Composition = Composition.BLUECONNECT
+    chunks: int = 1
+    active_chunks: int = 1
+    flat_algorithm: str = "ring"
+    options: Options = Options()
+    links: tuple[Link, ...] = ()
+
+    def algorithm(self, part: SubDim, path: str) -> str:
+        """The algorithm for `part`; InputError when the list is too short for its dim."""
+        if part.dim == FLAT:
+            return self.flat_algorithm
+        if len(self.algorithms) == 1:
+            return self.algorithms[0]
+        if part.dim >= len(self.algorithms):
+            raise InputError(path, f"{len(self.algorithms)} algorithms, but the group reaches network dim {part.dim}",
+                             expected=f"one algorithm, or at least {part.dim + 1}")
+        return self.algorithms[part.dim]
+
+
+def block_size(op: CommOp, size: int, blocks: int, n: int) -> int:
+    """Bytes of one block, padded up. `size` counts as the operation counts: all_gather and gather the input shard (the
+    blocks are those of the n-fold output), barrier nothing, the others the full buffer."""
+    if op == CommOp.BARRIER:
+        return 0
+    whole = size * n if op in (CommOp.ALL_GATHER, CommOp.GATHER) else size
+    return -(-whole // blocks)
+
+
+def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Settings, *,
+                    cache: ScheduleCache | None = None, path: str = "collective") -> CollectivePlan:
+    """The plan of `op` on `size` bytes (counted as `block_size` says) for a group of `shape` (see `groups`).
+
+    `cache` keeps schedules between calls with the same algorithm, op, n and options; pass one dict to share them.
+    Raises InputError and UnsupportedError at `path`.
+    """
+    op = canonical_op(op)
+    schedules: ScheduleCache = {} if cache is None else cache
+    size = 0 if op == CommOp.BARRIER else size
+    parts = tuple(part for part in shape if part.n > 1)
+    pieces = _pieces(op, size, parts, settings, path)
+    if not parts:
+        pieces, parts = [(1, size)], (SubDim(FLAT, 1, 1),)
+    if op in ROOTED:
+        schedule = _rooted(op, parts, settings, schedules, path)
+        rows = [(count, (_phase(schedule, FLAT if len(parts) > 1 else parts[0].dim, op, each, 1),))
+                for count, each in pieces]
+    else:
+        rows = [(count, tuple(_step_phase(step, settings, schedules, path) for step in steps))
+                for count, steps in _steps(op, pieces, parts, settings, path)]
+    return CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks)
+
+
+def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, path: str) -> list[tuple[int, int]]:
+    """(how many, bytes each); an operation that cuts its payload among n members keeps a byte for each of them."""
+    granule = 1
+    if op in (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.SCATTER):
+        for part in parts:
+            granule *= part.n
+    return list(chunking.split(size, settings.chunks, granule=granule, path=f"{path}.chunks"))
+
+
+def _steps(op: CommOp, pieces: Sequence[tuple[int, int]], parts: Sequence[SubDim], settings: Settings,
+           path: str) -> list[tuple[int, tuple[Step, ...]]]:
+    """(how many equal chunks, their steps), in chunk order."""
+    if settings.composition != Composition.THEMIS or len(parts) < 2 or op in (CommOp.ALL_TO_ALL, CommOp.BARRIER):
+        return [(count, compose(op, each, parts, settings.composition)) for count, each in pieces]
+    sizes = [each for count, each in pieces for _ in range(count)]
+    chosen = themis.orders(_payloads(op, sizes, parts), parts, _costs(op, parts, settings, path))
+    runs = groupby(zip(sizes, chosen, strict=True))
+    return [(len(list(run)), compose(op, each, order, settings.composition)) for (each, order), run in runs]
+
+
+def _payloads(op: CommOp, sizes: Sequence[int], parts: Sequence[SubDim]) -> list[int]:
+    """Full payloads of the chunks: an all_gather's shard times its members."""
+    members = 1
+    for part in parts:
+        members *= part.n if op == CommOp.ALL_GATHER else 1
+    return [size * members for size in sizes]
+
+
+def _costs(op: CommOp, parts: Sequence[SubDim], settings: Settings, path: str) -> list[themis.DimCost]:
+    costs = []
+    for part in parts:
+        if part.dim >= len(settings.links):
+            raise InputError(f"{path}.composition", f"themis without bandwidth and latency of network dim {part.dim}",
+                             expected="a link for every dim")
+        link = settings.links[part.dim]
+        single = CommOp.ALL_GATHER if op == CommOp.ALL_GATHER else CommOp.REDUCE_SCATTER
+        chain = bounds.steps(settings.algorithm(part, path), single, part.n)
+        costs.append(themis.DimCost(chain * link.latency, link.bandwidth))
+    return costs
+
+
+def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
+    algorithm = settings.algorithm(part, f"{path}.{op.name.lower()}")
+    key = (algorithm, op, part.n, settings.options)
+    if key not in cache:
+        cache[key] = build(algorithm, op, part.n, settings.options, path=f"{path}.{op.name.lower()}")
+    return cache[key]
+
+
+def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
+    if len(parts) == 1:
+        return _schedule(op, parts[0], settings, cache, path)
+    names: Mapping[SubDim, str] = {part: settings.algorithm(part, f"{path}.{op.name.lower()}") for part in parts}
+    key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
+    if key not in cache:
+        cache[key] = hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path))
+    return cache[key]
+
+
+def _step_phase(step: Step, settings: Settings, cache: ScheduleCache, path: str) -> Phase:
+    schedule = _schedule(step.op, step.part, settings, cache, path)
+    return _phase(schedule, step.part.dim, step.op, step.size, step.part.stride)
+
+
+def _phase(schedule: Schedule, dim: int, op: CommOp, size: int, stride: int) -> Phase:
+    return Phase(dim=dim, op=int(op), algorithm=Algorithm.SCHEDULE, size=size, n=schedule.n, stride=stride,
+                 schedule=schedule, block_size=block_size(op, size, schedule.blocks, schedule.n))

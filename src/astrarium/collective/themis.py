@@ -1,0 +1,67 @@
+"""Themis: the order of the dims, chunk by chunk, that keeps all dims equally busy.
+
+Rashidi et al., "Themis: a network bandwidth-aware collective scheduling policy for distributed training of DL models",
+ISCA 2022 (arXiv 2110.04478): a dim's load is A + N * B, with A the fixed delay of its algorithm (steps times latency), N the
+bytes that an NPU sends there and B the time per byte. A chunk's reduce_scatter takes the least loaded dim first, because
+the first dim carries most bytes; its all_gather comes back in the opposite order. While the loads differ by less than the
+time of a sixteenth of the chunk on the least loaded dim, the chunk takes the default order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astrarium.collective.groups import SubDim
+
+__all__ = ["DimCost", "loads", "orders"]
+
+
+@dataclass(frozen=True)
+class DimCost:
+    """What a dim costs an NPU: `fixed` ns per reduce_scatter or all_gather, and `bandwidth` out of an NPU in bytes/ns."""
+
+    fixed: float
+    bandwidth: float
+
+
+def _time(size: float, part: SubDim, cost: DimCost) -> float:
+    """ns that a reduce_scatter of `size` bytes keeps an NPU's ports of the dim busy: size (n - 1) / n / bandwidth."""
+    return size * (part.n - 1) / part.n / cost.bandwidth
+
+
+def _add(load: list[float], size: float, order: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCost]) -> None:
+    for d in order:
+        load[d] += _time(size, shape[d], costs[d])
+        size /= shape[d].n
+
+
+def _order(load: Sequence[float], size: float, shape: Sequence[SubDim], costs: Sequence[DimCost]) -> list[int]:
+    by_load = sorted(range(len(shape)), key=lambda d: (load[d], d))
+    least = by_load[0]
+    if load[by_load[-1]] - load[least] < _time(size / 16, shape[least], costs[least]):
+        return list(range(len(shape)))
+    return by_load
+
+
+def orders(sizes: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCost]) -> list[tuple[SubDim, ...]]:
+    """Per chunk, the dims in the order of its reduce_scatter; `sizes` are the chunks' full payloads in bytes.
+
+    Deterministic: equal loads fall back on the dims' own order.
+    """
+    load = [cost.fixed for cost in costs]
+    result = []
+    for size in sizes:
+        order = _order(load, size, shape, costs) if shape else []
+        _add(load, size, order, shape, costs)
+        result.append(tuple(shape[d] for d in order))
+    return result
+
+
+def loads(sizes: Sequence[int], chosen: Sequence[Sequence[SubDim]], shape: Sequence[SubDim],
+          costs: Sequence[DimCost]) -> list[float]:
+    """ns that each dim is busy with the reduce_scatters of all chunks in the `chosen` orders."""
+    load = [cost.fixed for cost in costs]
+    for size, order in zip(sizes, chosen):
+        _add(load, size, [list(shape).index(part) for part in order], shape, costs)
+    return load
