@@ -1,0 +1,66 @@
+"""The quick start: the checked-in traces are what the script makes, and the design gives the expected table."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLI = [sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture(scope="module")
+def quickstart(root: Path) -> Path:
+    """The example's folder."""
+    return root / "examples" / "quickstart"
+
+
+def astrarium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in `cwd`."""
+    return subprocess.run([*CLI, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_traces_are_what_the_script_makes(quickstart: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(quickstart / "make_trace.py"), "--out", str(tmp_path)], check=True)
+    held, made = ({p.name: gzip.decompress(p.read_bytes()) for p in (folder / "traces").glob("*.et")}
+                  for folder in (quickstart, tmp_path))
+    assert len(held) == 32
+    assert held == made
+    assert (quickstart / "groups.json").read_text() == (tmp_path / "groups.json").read_text()
+    assert sum(p.stat().st_size for p in (quickstart / "traces").iterdir()) < 300_000
+
+
+def test_groups_cover_every_rank_twice(quickstart: Path) -> None:
+    groups = json.loads((quickstart / "groups.json").read_text())
+    assert sorted(rank for ranks in groups.values() for rank in ranks) == sorted([*range(32), *range(32)])
+
+
+def test_the_table_is_the_expected_one(quickstart: Path, root: Path) -> None:
+    run = astrarium("run", "examples/quickstart/design.yaml", cwd=root)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == (quickstart / "expected.txt").read_text(encoding="utf-8")
+
+
+def test_the_timeline_is_written_and_readable(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "timeline.json"
+    run = astrarium("run", "examples/quickstart/design.yaml", "--timeline", str(out), cwd=root)
+    assert run.returncode == 0, run.stderr
+    events = json.loads(out.read_text(encoding="utf-8"))["traceEvents"]
+    assert {event["name"] for event in events} >= {"qkv", "mlp_gradients"}
+
+
+@pytest.mark.parametrize("change", [
+    "workload.dependencies=data", "compute.peak=500 TFLOP/s", "memory.bandwidth=1 TB/s", "memory.capacity=1 GB",
+    "network.backend=contention", "network.dims[0].bandwidth=100 GB/s", "network.dims[1].bandwidth=100 GB/s",
+    "network.dims[1].latency=50 us", "collective.all_reduce[1]=direct", "collective.chunks=1",
+    "system.comm_streams=1",
+])
+def test_changing_a_field_changes_the_table(change: str, quickstart: Path, root: Path) -> None:
+    run = astrarium("run", "examples/quickstart/design.yaml", "--set", change, cwd=root)
+    assert run.returncode == 0, run.stderr
+    same = run.stdout == (quickstart / "expected.txt").read_text(encoding="utf-8")
+    assert same == (change == "workload.dependencies=data")      # these traces have data dependencies only
