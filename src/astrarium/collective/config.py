@@ -31,7 +31,8 @@ class _Algorithms:
 
 
 PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: by the "
-                                       "dim's shape. `direct:K` keeps at most K messages in flight.", choices=_Algorithms())]
+                                       "dim's shape. `direct:K` keeps at most K messages in flight.",
+                                       choices=_Algorithms())]
 File = Annotated[str | None, Knob("Custom algorithm: prefix of Chakra traces (one per participant), or MSCCL XML.",
                                   file=True)]
 

@@ -1,0 +1,62 @@
+"""Astrarium models distributed AI systems: an execution trace goes in, time, memory, energy and cost come out.
+
+Names are imported when first used, so `import astrarium` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from astrarium.collective.config import Collective
+    from astrarium.compute.config import Replay, Roofline
+    from astrarium.config import fields, get, replace, replace_all
+    from astrarium.design import AstraSim, Design, NpuType, dump_design, load_design
+    from astrarium.errors import (
+        AstrariumError,
+        InputError,
+        InternalError,
+        StallError,
+        TraceError,
+        UnsupportedError,
+    )
+    from astrarium.memory.config import Memory, Remote, Tier
+    from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
+    from astrarium.simulate import simulate
+    from astrarium.system.config import System
+    from astrarium.workload.config import Trace
+
+_WHERE = {
+    "astrarium.collective.config": ("Collective",),
+    "astrarium.compute.config": ("Replay", "Roofline"),
+    "astrarium.config": ("fields", "get", "replace", "replace_all"),
+    "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
+    "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "StallError", "TraceError",
+                         "UnsupportedError"),
+    "astrarium.memory.config": ("Memory", "Remote", "Tier"),
+    "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
+    "astrarium.simulate": ("simulate",),
+    "astrarium.system.config": ("System",),
+    "astrarium.workload.config": ("Trace",),
+}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = [
+    "AstraSim", "AstrariumError", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
+    "InternalError", "Memory", "Mesh", "Network", "NpuType", "Remote", "Replay", "Ring", "Roofline",
+    "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "UnsupportedError", "dump_design",
+    "fields", "get", "load_design", "replace", "replace_all", "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,42 @@
+"""Replay: the time that the trace recorded, which Chakra keeps in whole microseconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.compute.checked import LIMIT_PS
+from astrarium.errors import InputError
+
+__all__ = ["replay_astra_sim", "replay_native"]
+
+I64 = npt.NDArray[np.int64]
+PS_PER_US = 1_000_000
+
+
+def _ps(micros: npt.ArrayLike) -> I64:
+    recorded = np.asarray(micros)
+    if recorded.size and (int(recorded.max()) > LIMIT_PS // PS_PER_US or int(recorded.min()) < 0):
+        worst = recorded.max() if int(recorded.max()) > LIMIT_PS // PS_PER_US else recorded.min()
+        raise InputError("duration_micros", f"{int(worst)} us is impossible", expected=f"0 to {LIMIT_PS // PS_PER_US} us")
+    return recorded.astype(np.int64) * PS_PER_US
+
+
+def replay_native(micros: npt.ArrayLike, missing: float | None = None) -> tuple[I64, npt.NDArray[np.bool_]]:
+    """(durations in ps, which have none) of nodes that recorded `micros` whole microseconds, arrays [nodes].
+
+    A recorded 0 is no duration (the format cannot tell them apart): such a node takes `missing` ns where
+    that is given, and else is marked, for the caller to refuse by name.
+    """
+    duration = _ps(micros)
+    none = duration == 0
+    if missing is None:
+        return duration, none
+    return np.where(none, np.int64(np.rint(missing * 1000)), duration), np.zeros_like(none)
+
+
+def replay_astra_sim(micros: npt.ArrayLike, missing: float | None = None) -> tuple[I64, npt.NDArray[np.bool_]]:
+    """The same as ASTRA-sim: a node without a duration takes 1 ns; `missing` is not looked at."""
+    del missing
+    duration = _ps(micros)
+    return np.where(duration == 0, np.int64(1000), duration), np.zeros(duration.shape, np.bool_)

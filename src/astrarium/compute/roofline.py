@@ -1,0 +1,42 @@
+"""Roofline: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+
+A node of F flops that moves B bytes runs at min(peak, bandwidth * F / B), so it takes max(F / peak, B / bandwidth): the
+same number, and defined too where F or B is 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.compute.checked import to_ps, truncated_ns
+from astrarium.units import FlopRate, number_in
+
+__all__ = ["roofline_astra_sim", "roofline_native"]
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+def roofline_native(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:
+    """Durations in ps of nodes with `flops` and `size` bytes, arrays [nodes]; `peak` flop/ns, `bandwidth` byte/ns.
+
+    Rounded once, half to even. Raises InputError beyond the clock's range.
+    """
+    work, moved = np.asarray(flops, np.float64), np.asarray(size, np.float64)
+    return to_ps(np.maximum(work / peak, moved / bandwidth))
+
+
+def roofline_astra_sim(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:
+    """The same as ASTRA-sim computes it: in flop/s and seconds, in this order, then truncated to whole ns; in ps.
+
+    It has no duration for a node without bytes (it skips it) or without flops (0 / 0): both take 0 here.
+    """
+    work, moved = np.asarray(flops, np.float64), np.asarray(size, np.float64)
+    tera = number_in(float(peak), FlopRate, "TFLOP/s")
+    top = np.float64(peak * 1e9 if tera is None else tera * 1e12)
+    rate = np.float64(bandwidth) * np.float64(1e9)
+    runs = (work > 0) & (moved > 0)
+    safe_work, safe_moved = np.where(runs, work, 1.0), np.where(runs, moved, 1.0)
+    per_second = np.minimum(rate * (safe_work / safe_moved), top)
+    return np.where(runs, truncated_ns(safe_work / per_second * 1e9), 0)

@@ -1,0 +1,145 @@
+"""The frozen base of every config class, and decoding of plain data into one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from astrarium.config.coerce import coerce, describe, shown
+from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
+from astrarium.errors import InputError, nearest
+
+__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "to_plain"]
+
+C = TypeVar("C", bound="Config")
+
+
+class ConfigError(InputError):
+    """Everything that is wrong with a configuration, one line each; the InputError fields are those of the first."""
+
+    def __init__(self, problems: Sequence[Problem]):
+        first = problems[0]
+        super().__init__(first.path, first.message, expected=first.expected, did_you_mean=first.did_you_mean)
+        self.problems = tuple(problems)
+        lines = [str(InputError(p.path, p.message, expected=p.expected, did_you_mean=p.did_you_mean)) for p in problems]
+        self.args = ("\n".join(lines),)
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Frozen data with named, checked fields. Constructors take text with units and lists; fields read as base units.
+
+    An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
+    key that picks one in a file); a concrete one sets `tag`. `rules` yield the problems that need more than one field.
+    """
+
+    variants: ClassVar[Variants | None] = None
+    tag_key: ClassVar[str] = ""
+    tag: ClassVar[str] = ""
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.variants is not None and not self.tag:
+            raise TypeError(f"{type(self).__name__} is abstract; take one of {', '.join(self.variants.names())}")
+        problems: list[Problem] = []
+        for spec in specs(type(self)):
+            value = getattr(self, spec.name)
+            new = coerce(value, spec.type, spec.knob, spec.name, problems)
+            if new is not value:
+                msgspec.structs.force_setattr(self, spec.name, new)
+        for rule in () if problems else self.rules:
+            problems.extend(rule(self))
+        if problems:
+            raise ConfigError([problem.under(type(self).__name__) for problem in problems])
+
+
+def concrete(cls: type[Config], plain: Mapping[str, Any], path: str, problems: list[Problem]) -> type[Config] | None:
+    """The class that `plain` asks for: `cls` itself, or the variant that its tag names; None after a problem."""
+    if cls.variants is None or cls.tag:
+        return cls
+    tag = plain.get(cls.tag_key)
+    if not isinstance(tag, str) or tag not in cls.variants:
+        names = cls.variants.names()
+        expected = "one of " + ", ".join(names)
+        what = "is missing" if cls.tag_key not in plain else f"{shown(tag)} is not known"
+        guess = nearest(tag, names) if isinstance(tag, str) else None
+        problems.append(Problem(join(path, cls.tag_key), what, expected, guess))
+        return None
+    found = cls.variants.load(tag)
+    if not (isinstance(found, type) and issubclass(found, cls)):
+        problems.append(Problem(join(path, cls.tag_key), f"{tag!r} is not a {cls.__name__}"))
+        return None
+    return found
+
+
+def decode_into(cls: type[Config], plain: Mapping[str, Any], path: str, problems: list[Problem]) -> Any:
+    """`plain` as a `cls`, or `plain` itself after adding to `problems`."""
+    kind = concrete(cls, plain, path, problems)
+    if kind is None:
+        return plain
+    before = len(problems)
+    known = {spec.name: spec for spec in specs(kind)}
+    keys = [key for key in plain if not (kind.tag_key and key == kind.tag_key)]
+    _unknown_keys(keys, known, kind, path, problems)
+    for name, spec in known.items():
+        if spec.required and name not in plain:
+            problems.append(Problem(join(path, name), "is missing", describe(spec.type, spec.knob)))
+    values = {key: plain[key] for key in keys if key in known}
+    if len(problems) > before:  # look at the fields that are there all the same: every problem at once
+        for name, value in values.items():
+            coerce(value, known[name].type, known[name].knob, join(path, name), problems)
+        return plain
+    try:
+        return kind(**values)
+    except ConfigError as error:
+        problems.extend(_moved(problem, kind.__name__, path) for problem in error.problems)
+        return plain
+
+
+def _moved(problem: Problem, name: str, path: str) -> Problem:
+    rest = problem.path[len(name):].removeprefix(".")
+    return Problem(join(path, rest), problem.message, problem.expected, problem.did_you_mean)
+
+
+def _unknown_keys(keys: Iterable[Any], known: Mapping[str, FieldSpec], kind: type[Config], path: str,
+                  problems: list[Problem]) -> None:
+    legal = ([kind.tag_key] if kind.tag_key else []) + list(known)
+    for key in keys:
+        if key not in known:
+            guess = nearest(key, legal) if isinstance(key, str) else None
+            where = join(path, key) if isinstance(key, str) else path
+            problems.append(Problem(where, f"unknown key {shown(key)}", "one of " + ", ".join(legal), guess))
+
+
+def decode(cls: type[C], plain: object) -> C:
+    """Plain data (as read from a file) as a `cls`. Raises ConfigError with every problem."""
+    if not isinstance(plain, Mapping):
+        raise ConfigError([Problem("", f"{shown(plain)} is not a mapping", f"the keys of {cls.__name__}")])
+    problems: list[Problem] = []
+    value = decode_into(cls, plain, "", problems)
+    if problems:
+        raise ConfigError(problems)
+    result: C = value
+    return result
+
+
+def to_plain(config: Config, *, defaults: bool = False) -> dict[str, Any]:
+    """`config` as mappings, lists and scalars (quantities stay); `defaults`: also fields at their default."""
+    plain: dict[str, Any] = {config.tag_key: config.tag} if config.tag_key else {}
+    base = None if defaults else type(config)
+    for spec in specs(type(config)):
+        value = getattr(config, spec.name)
+        if base is None or spec.required or not _is_default(value, spec):
+            plain[spec.name] = _plain(value, defaults)
+    return plain
+
+
+def _is_default(value: object, spec: FieldSpec) -> bool:
+    return bool(value == coerce(spec.default, spec.type, spec.knob, spec.name, []))
+
+
+def _plain(value: Any, defaults: bool) -> Any:
+    if isinstance(value, Config):
+        return to_plain(value, defaults=defaults)
+    return [_plain(each, defaults) for each in value] if isinstance(value, tuple) else value

@@ -1,0 +1,134 @@
+"""From a plain value (text, numbers, lists, mappings) to a field's type; every problem is collected, none is fatal."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from astrarium.config.spec import Knob, Problem
+from astrarium.errors import InputError, nearest
+from astrarium.units import Quantity
+
+__all__ = ["coerce", "describe", "members", "shown"]
+
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+
+
+def shown(value: object) -> str:
+    """`value` for a message, cut to a readable length."""
+    return reprlib.repr(value)
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type: those of a union, else the type itself."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def describe(hint: Any, knob: Knob) -> str:
+    """What a field of this type takes, in words."""
+    return " or ".join(dict.fromkeys(_describe(option, knob) for option in members(hint)))
+
+
+def _describe(option: Any, knob: Knob) -> str:
+    if typing.get_origin(option) is typing.Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(option)))
+    if typing.get_origin(option) is Sequence:
+        return f"a list of {_describe(typing.get_args(option)[0], knob)}"
+    if option in (int, float):
+        limit = _limit(knob)
+        return f"{_WORDS[option]}{', ' + limit if limit else ''}"
+    if option is str and knob.choices:
+        return "one of " + ", ".join(knob.legal())
+    if option in _WORDS:
+        return _WORDS[option]
+    if issubclass(option, Quantity):
+        return str(option.expected())
+    return f"a mapping ({option.__name__})"
+
+
+def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
+    """`value` as `hint`, or itself after adding to `problems`; `path` is where it stands."""
+    for option in members(hint):
+        if _suits(value, option):
+            return _convert(value, option, knob, path, problems)
+    classes = [option for option in members(hint) if isinstance(option, type)]
+    quantity = next((option for option in classes if issubclass(option, Quantity)), None)
+    if quantity is not None:
+        return _quantity(value, quantity, knob, path, problems)
+    choice = next((option for option in members(hint) if typing.get_origin(option) is typing.Literal), None)
+    guess = nearest(value, map(str, typing.get_args(choice))) if choice and isinstance(value, str) else None
+    problems.append(Problem(path, f"{shown(value)} is {_kind(value)}" if guess is None and not choice else
+                            f"{shown(value)} is not known", describe(hint, knob), guess))
+    return value
+
+
+def _kind(value: object) -> str:
+    names: tuple[tuple[Any, str], ...] = (
+        (bool, "true or false"), (int, "a whole number"), (float, "a number"), (str, "text"),
+        (Mapping, "a mapping"), (Sequence, "a list"), (type(None), "empty"))
+    return next((name for kind, name in names if isinstance(value, kind)), f"a {type(value).__name__}")
+
+
+def _suits(value: object, option: Any) -> bool:
+    """Whether `option` is the alternative that `value` is meant for."""
+    origin = typing.get_origin(option)
+    if origin is typing.Literal:
+        return any(value == legal and type(value) is type(legal) for legal in typing.get_args(option))
+    if origin is Sequence:
+        return isinstance(value, (list, tuple))
+    if option is float:
+        return isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity))
+    if option is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if option in (str, bool, type(None)):
+        return isinstance(value, option)
+    if issubclass(option, msgspec.Struct):
+        return isinstance(value, (option, Mapping))
+    return isinstance(value, option)
+
+
+def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
+    if typing.get_origin(option) is Sequence:
+        item = typing.get_args(option)[0]
+        return tuple(coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value))
+    if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
+        from astrarium.config.base import Config, decode_into
+
+        return decode_into(cast("type[Config]", option), value, path, problems)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
+        problems.append(Problem(path, f"{shown(value)} is impossible", "a number that fits in 64 bits"))
+        return value
+    if option is float:
+        value = float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        _limits(value, knob, path, problems)
+    elif option is str and knob.choices and value not in knob.choices:
+        guess = nearest(value, knob.legal())
+        problems.append(Problem(path, f"{shown(value)} is not known", describe(str, knob), guess))
+    return value
+
+
+def _quantity(value: object, option: type[Quantity], knob: Knob, path: str, problems: list[Problem]) -> Any:
+    try:
+        quantity = option(value)
+    except InputError as error:
+        problems.append(Problem(path, error.message, error.expected, error.did_you_mean))
+        return value
+    _limits(quantity, knob, path, problems)
+    return quantity
+
+
+def _limit(knob: Knob) -> str:
+    return f"above {knob.gt:g}" if knob.gt is not None else f"{knob.ge:g} or more" if knob.ge is not None else ""
+
+
+def _limits(value: float, knob: Knob, path: str, problems: list[Problem]) -> None:
+    low = (knob.gt is not None and not value > knob.gt) or (knob.ge is not None and not value >= knob.ge)
+    if low or not math.isfinite(value):
+        problems.append(Problem(path, f"{shown(value)} is impossible", _limit(knob) or "a finite number"))

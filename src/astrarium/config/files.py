@@ -1,0 +1,81 @@
+"""Config files: a class from YAML text and back, with the file and line in every message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from astrarium.config.base import Config, ConfigError, decode, to_plain
+from astrarium.config.spec import Problem, specs
+from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
+from astrarium.errors import InputError
+
+__all__ = ["dump", "dumps", "load", "loads"]
+
+C = TypeVar("C", bound=Config)
+
+
+def loads(cls: type[C], text: str, name: str = "") -> C:
+    """YAML text as a `cls`; `name` (a file name) stands in messages. File fields stay as written."""
+    document = parse_yaml(text, name)
+    try:
+        return decode(cls, document.data)
+    except ConfigError as error:
+        raise ConfigError([_located(problem, document, name) for problem in error.problems]) from None
+
+
+def _located(problem: Problem, document: Document, name: str) -> Problem:
+    line = document.line(problem.path)
+    where = f"{name}:{line}" if name and line else name or (f"line {line}" if line else "")
+    text = ": ".join(part for part in (where, problem.path) if part)
+    return Problem(text, problem.message, problem.expected, problem.did_you_mean)
+
+
+def load(cls: type[C], path: str | os.PathLike[str]) -> C:
+    """A YAML file as a `cls`. Relative file fields are taken from the file's own folder. Raises InputError."""
+    name = os.fspath(path)
+    folder = os.path.dirname(name)
+    found: C = _files(loads(cls, read_text(name), name), lambda file: os.path.normpath(os.path.join(folder, file)))
+    return found
+
+
+def dumps(config: Config, *, defaults: bool = False) -> str:
+    """`config` as YAML with units; reads back equal. `defaults` also prints the fields that nobody set."""
+    return to_yaml(to_plain(config, defaults=defaults))
+
+
+def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False) -> None:
+    """Write `config` to a file, whole or not at all; relative file fields become relative to its folder."""
+    name = os.fspath(path)
+    folder = os.path.dirname(name) or "."
+    text = dumps(_files(config, lambda file: os.path.relpath(file, folder)), defaults=defaults)
+    temporary = f"{name}.{os.getpid()}.tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(temporary, name)
+    except OSError as error:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise InputError(name, f"cannot be written ({error.strerror or error})") from None
+
+
+def _files(config: Config, change: Callable[[str], str]) -> Any:
+    """`config` with `change` applied to every relative file field."""
+    changed: dict[str, Any] = {}
+    for spec in specs(type(config)):
+        value = getattr(config, spec.name)
+        if isinstance(value, Config):
+            new: Any = _files(value, change)
+        elif isinstance(value, tuple):
+            new = tuple(_files(each, change) if isinstance(each, Config) else each for each in value)
+        elif spec.knob.file and isinstance(value, str) and value and not os.path.isabs(value):
+            new = change(value)
+        else:
+            continue
+        if new != value:
+            changed[spec.name] = new
+    return msgspec.structs.replace(config, **changed) if changed else config

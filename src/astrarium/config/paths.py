@@ -1,0 +1,101 @@
+"""Dotted paths: `network.dims[1].bandwidth` names a field in a file, on the command line and in a search space."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from astrarium.config.base import Config, decode, to_plain
+from astrarium.config.spec import join, specs
+from astrarium.config.yamlfile import parse_yaml
+from astrarium.errors import InputError, nearest
+
+__all__ = ["assignment", "get", "parse_path", "replace", "replace_all"]
+
+C = TypeVar("C", bound=Config)
+Step = str | int
+
+_STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,9})\]")
+
+
+def parse_path(path: str) -> tuple[Step, ...]:
+    """`dims[1].bandwidth` -> ("dims", 1, "bandwidth"). Raises InputError where it is not a path."""
+    steps: list[Step] = []
+    position = 0
+    while position < len(path):
+        match = _STEP.match(path, position)
+        if match is None or (match[1] and (path[position] == ".") != bool(steps)):
+            break
+        steps.append(match[1] if match[1] else int(match[2]))
+        position = match.end()
+    if not steps or position < len(path):
+        raise InputError(path[:200], "is not a path", expected="names and indexes such as network.dims[1].bandwidth")
+    return tuple(steps)
+
+
+def _step(owner: Any, step: Step, seen: str) -> Any:
+    """The value at `step` of `owner`, which stands at path `seen`."""
+    where = join(seen, f"[{step}]" if isinstance(step, int) else step)
+    if isinstance(step, int):
+        if not isinstance(owner, tuple):
+            raise InputError(where, f"{seen or 'the design'} is not a list")
+        if step >= len(owner):
+            there = f"0 to {len(owner) - 1}" if owner else "a list with entries"
+            raise InputError(where, f"there is no entry {step}", expected=there)
+        return owner[step]
+    if not isinstance(owner, Config):
+        raise InputError(where, f"{seen} has no fields")
+    if owner.tag_key and step == owner.tag_key:
+        return owner.tag
+    names = [spec.name for spec in specs(type(owner))]
+    if step not in names:
+        legal = ([owner.tag_key] if owner.tag_key else []) + names
+        raise InputError(where, f"unknown key {step!r}", expected="one of " + ", ".join(legal),
+                         did_you_mean=nearest(step, legal))
+    return getattr(owner, step)
+
+
+def get(config: Config, path: str) -> Any:
+    """The value at `path`. Raises InputError naming the part of the path that does not exist."""
+    value: Any = config
+    seen = ""
+    for step in parse_path(path):
+        value = _step(value, step, seen)
+        seen = join(seen, f"[{step}]" if isinstance(step, int) else step)
+    return value
+
+
+def replace(config: C, path: str, value: object) -> C:
+    """`config` with the value at `path` replaced and everything checked again. Raises InputError."""
+    return replace_all(config, {path: value})
+
+
+def replace_all(config: C, changes: Mapping[str, object]) -> C:
+    """`config` with all `changes` (path -> value) made, then checked once, together.
+
+    A change of the key that picks a variant (`network.dims[0].shape`) keeps the fields that were set.
+    """
+    plain: Any = to_plain(config, defaults=True)
+    for path, value in changes.items():
+        *owners, last = parse_path(path)
+        get(config, path)
+        target: Any = plain
+        owner: Any = config
+        for step in owners:
+            target, owner = target[step], _step(owner, step, "")
+        if isinstance(owner, Config) and owner.tag_key and last == owner.tag_key and value != owner.tag:
+            kept = to_plain(owner)
+            for name in [name for name in target if name not in kept]:
+                del target[name]
+        target[last] = to_plain(value) if isinstance(value, Config) else value
+    return decode(type(config), plain)
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """`path=value` as typed on a command line; the value is read as YAML (`[ring, direct]`, `50 GB/s`, `null`)."""
+    path, sign, value = text.partition("=")
+    if not sign:
+        raise InputError(text[:200], "is not an assignment", expected="path=value")
+    parse_path(path.strip())
+    return path.strip(), parse_yaml(value, f"--set {path.strip()}").data

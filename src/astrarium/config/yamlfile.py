@@ -1,0 +1,169 @@
+"""YAML in and out: the core schema of YAML 1.2 on events, so no tag, alias or deep nest is ever built.
+
+`off` is text, not false; a repeated key, an anchor, an alias or a tag is refused. Lines are kept for messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from astrarium.config.spec import join
+from astrarium.errors import InputError
+from astrarium.units import Quantity
+
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "Document", "parse_yaml", "read_text", "scalar", "to_yaml"]
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_DEPTH = 32
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Any = yaml.SafeDumper
+_INT = re.compile(r"[-+]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+
+@dataclass
+class Document:
+    """What a file holds: plain data, and the line (from 1) on which each dotted path stands."""
+
+    data: Any = None
+    lines: dict[str, int] = field(default_factory=dict)
+
+    def line(self, path: str) -> int | None:
+        """The line of `path` or of its closest known owner."""
+        while path and path not in self.lines:
+            path = path[:max(path.rfind("."), path.rfind("["), 0)]
+        return self.lines.get(path)
+
+
+def scalar(text: str) -> Any:
+    """A plain YAML scalar: null, true, false, a number, else the text itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if len(text) <= 400 and _FLOAT.fullmatch(text) else text
+
+
+def read_text(path: str) -> str:
+    """A text file of at most MAX_BYTES. Raises InputError naming it."""
+    try:
+        with open(path, "rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror or error})") from None
+    except ValueError as error:
+        raise InputError(repr(path), f"is not a file name ({error})") from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(path, "is too large", expected=f"at most {MAX_BYTES} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
+
+
+def parse_yaml(text: str, name: str = "") -> Document:
+    """YAML `text` as a Document; `name` is the file for messages. Raises InputError with the line."""
+    document = Document()
+    try:
+        events = yaml.parse(text, Loader=_LOADER)
+        document.data = _Builder(document, name).build(events)
+    except yaml.MarkedYAMLError as error:
+        mark: Any = error.problem_mark or error.context_mark
+        raise _fault(name, mark, f"is not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise InputError(name, f"is not YAML: {' '.join(str(error).split())[:200]}") from None
+    return document
+
+
+def _fault(name: str, mark: Any, message: str, expected: str | None = None) -> InputError:
+    line = "" if mark is None else f"{mark.line + 1}"
+    where = f"{name}:{line}" if name and line else f"line {line}" if line else name
+    return InputError(where, message, expected=expected)
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+class _Builder:
+    """Events to plain data, with a depth limit; recursion is bounded by MAX_DEPTH."""
+
+    def __init__(self, document: Document, name: str):
+        self.lines, self.name = document.lines, name
+
+    def build(self, events: Iterator[Any]) -> Any:
+        data, documents = None, 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise _fault(self.name, event.start_mark, "a second document starts", "one document in a file")
+            elif isinstance(event, yaml.NodeEvent):
+                data = self.value(event, events, "", 0)
+        return data
+
+    def value(self, event: Any, events: Iterator[Any], path: str, depth: int) -> Any:
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise _fault(self.name, event.start_mark, "anchors and aliases are not taken", "the value written out")
+        if event.tag is not None and event.tag != "!":
+            raise _fault(self.name, event.start_mark, f"the tag {event.tag[:60]!r} is not taken", "plain data")
+        if depth > MAX_DEPTH:
+            raise _fault(self.name, event.start_mark, "is nested too deeply", f"at most {MAX_DEPTH} levels")
+        self.lines.setdefault(path, _line(event))
+        if isinstance(event, yaml.ScalarEvent):
+            return scalar(event.value) if event.implicit[0] else event.value
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self.sequence(events, path, depth)
+        return self.mapping(events, path, depth)
+
+    def sequence(self, events: Iterator[Any], path: str, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := next(events), yaml.SequenceEndEvent):
+            found.append(self.value(event, events, f"{path}[{len(found)}]", depth + 1))
+        return found
+
+    def mapping(self, events: Iterator[Any], path: str, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                raise _fault(self.name, event.start_mark, "a key is not text", "a name")
+            key = event.value
+            if key in found:
+                raise _fault(self.name, event.start_mark, f"the key {key[:60]!r} is there twice")
+            where = join(path, key)
+            self.lines[where] = _line(event)
+            found[key] = self.value(next(events), events, where, depth + 1)
+        return found
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc]
+    """SafeDumper that quotes what this module's reader would not read back as text."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    plain = isinstance(scalar(text), str) and text == text.strip()
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'")
+
+
+_Dumper.add_representer(str, _text)
+_Dumper.add_multi_representer(Quantity, lambda dumper, value: _text(dumper, str(value)))
+_Dumper.add_representer(float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", repr(value)))
+
+
+def to_yaml(plain: Mapping[str, Any]) -> str:
+    """Plain data (with quantities) as YAML text, in the order given; reads back equal."""
+    text: str = yaml.dump(dict(plain), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1,
+                          default_flow_style=None)
+    return text
+
+

@@ -1,0 +1,165 @@
+"""A whole design: the six sections, the rule book, and what must agree between sections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium import config
+from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
+from astrarium.compute.config import Compute, Replay, Roofline
+from astrarium.config import Config, Knob, Problem, default
+from astrarium.memory.config import Memory
+from astrarium.network.config import Network
+from astrarium.system.config import System
+from astrarium.units import Time
+from astrarium.workload.config import Workload
+
+__all__ = ["AstraSim", "Design", "NpuType", "SharedBus", "dump_design", "load_design", "npu_types"]
+
+
+class SharedBus(Config, frozen=True, kw_only=True):
+    """ASTRA-sim's shared memory bus (`model-shared-bus`), a LogGP model."""
+
+    latency: Annotated[Time, Knob("LogGP L.")] = default("0 ns")
+    overhead: Annotated[Time, Knob("LogGP o.")] = default("0 ns")
+    gap: Annotated[Time, Knob("LogGP g.")] = default("0 ns")
+    gap_per_byte: Annotated[float, Knob("LogGP G, ns per byte.", ge=0)] = 0.0
+    local_reduction_delay: Annotated[Time, Knob("Time of one local reduction.")] = default("0 ns")
+
+
+class AstraSim(Config, frozen=True, kw_only=True):
+    """Settings that exist in ASTRA-sim's rule book only (`compat: astra_sim`)."""
+
+    queues_per_dim: Annotated[int, Knob("Queues per dim (`--num-queues-per-dim`).", ge=1)] = 1
+    rendezvous: Annotated[bool, Knob("A request from the receiver precedes every message.")] = False
+    shared_bus: Annotated[SharedBus | None, Knob("Shared memory bus at the endpoints (`model-shared-bus`).")] = None
+
+
+class NpuType(Config, frozen=True, kw_only=True):
+    """NPUs that differ from the rest of the design."""
+
+    npus: Annotated[str | Sequence[int], Knob("NPU numbers: a list, or a slice such as 0:8 or 0:64:8.", ge=0)]
+    compute: Annotated[Compute | None, Knob("Their compute model; left out: as the rest.")] = None
+    memory: Annotated[Memory | None, Knob("Their memory; left out: as the rest.")] = None
+
+    def members(self, total: int) -> Sequence[int]:
+        """The NPU numbers meant, out of `total`. Raises ValueError where the slice is not one."""
+        if not isinstance(self.npus, str):
+            return self.npus
+        parts = [int(part) if part.strip() else None for part in self.npus.split(":")]
+        if len(parts) not in (2, 3) or any(part is not None and part < 0 for part in parts) or parts[2:] == [0]:
+            raise ValueError(self.npus)
+        return range(total)[slice(*parts)]
+
+
+def _list_lengths(design: Design) -> Iterator[Problem]:
+    dims = len(design.network.flat)
+    for op in OPERATIONS:
+        count = len(getattr(design.collective, op))
+        if count not in (0, 1, dims):
+            yield Problem(f"collective.{op}", f"names {count} algorithms for {dims} dims", f"1 or {dims} entries")
+
+
+def _supported(design: Design) -> Iterator[Problem]:
+    from astrarium.collective.algorithms import ALGORITHMS
+    from astrarium.vocab import CommOp
+
+    for op in OPERATIONS:
+        able = [name for name, line in ALGORITHMS.items() if CommOp[op.upper()] in line.ops]
+        for index, entry in enumerate(getattr(design.collective, op)):
+            name = parse_algorithm(entry)[0]
+            if name in ALGORITHMS and name not in able:
+                yield Problem(f"collective.{op}[{index}]", f"{name} has no {op}", "one of " + ", ".join(able))
+
+
+def _no_astra_sim(design: Design) -> Iterator[Problem]:
+    if design.astra_sim != AstraSim():
+        yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
+
+
+def _placed(design: Design) -> Iterator[Problem]:
+    placement, npus = design.system.placement, design.network.npus
+    for rank, npu in enumerate(() if isinstance(placement, str) else placement):
+        if npu >= npus:
+            yield Problem(f"system.placement[{rank}]", f"there is no NPU {npu}", f"0 to {npus - 1}")
+
+
+def _types(design: Design) -> Iterator[Problem]:
+    owner: dict[int, int] = {}
+    for index, kind in enumerate(design.npu_types):
+        path = f"npu_types[{index}].npus"
+        try:
+            members = kind.members(design.network.npus)
+        except ValueError:
+            yield Problem(path, f"{kind.npus!r} is not a slice", "a slice such as 0:8 or 0:64:8, or a list")
+            continue
+        if not members:
+            yield Problem(path, "means no NPU", f"some of 0 to {design.network.npus - 1}")
+        for npu in members:
+            if npu >= design.network.npus:
+                yield Problem(path, f"there is no NPU {npu}", f"0 to {design.network.npus - 1}")
+                break
+            if npu in owner:
+                yield Problem(path, f"NPU {npu} is also in npu_types[{owner[npu]}]", "one type for every NPU")
+                break
+            owner[npu] = index
+
+
+def _roofline_memory(design: Design) -> Iterator[Problem]:
+    pairs = [("memory.bandwidth", design.compute, design.memory)]
+    for index, kind in enumerate(design.npu_types):
+        path = f"npu_types[{index}].memory.bandwidth"
+        pairs.append((path, kind.compute or design.compute, kind.memory or design.memory))
+    for path, compute, memory in pairs:
+        if isinstance(compute, Roofline) and memory.bandwidth is None:
+            yield Problem(path, "is missing", "the local memory bandwidth, which the roofline needs")
+
+
+_NATIVE = (_list_lengths, _supported, _no_astra_sim)
+_RULES = {"none": _NATIVE, "astra_sim": ()}
+
+
+def _by_rule_book(design: Design) -> Iterator[Problem]:
+    for rule in _RULES[design.compat]:
+        yield from rule(design)
+
+
+class Design(Config, frozen=True, kw_only=True):
+    """A distributed AI system and the work that it does."""
+
+    rules = (_by_rule_book, _placed, _types, _roofline_memory)
+    workload: Annotated[Workload, Knob("The work of every rank.")]
+    network: Annotated[Network, Knob("Dims and back end.")]
+    collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()
+    compute: Annotated[Compute, Knob("How long a compute node takes.")] = Replay()
+    memory: Annotated[Memory, Knob("Local and remote memory.")] = Memory()
+    system: Annotated[System, Knob("Streams and placement.")] = System()
+    npu_types: Annotated[Sequence[NpuType], Knob("NPUs that differ from the rest.")] = ()
+    compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
+    astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
+    fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
+
+
+def npu_types(design: Design) -> tuple[npt.NDArray[np.int32], tuple[tuple[Compute, Memory], ...]]:
+    """(type of every NPU [npus], (compute, memory) of every type); type 0 is the design's own."""
+    kinds: list[tuple[Compute, Memory]] = [(design.compute, design.memory)]
+    index = np.zeros(design.network.npus, np.int32)
+    for number, kind in enumerate(design.npu_types, start=1):
+        kinds.append((kind.compute or design.compute, kind.memory or design.memory))
+        index[np.asarray(kind.members(design.network.npus), np.int64)] = number
+    return index, tuple(kinds)
+
+
+def load_design(path: str | os.PathLike[str]) -> Design:
+    """Read a design file (YAML). Raises InputError with every problem, its line, and what was expected."""
+    return config.load(Design, path)
+
+
+def dump_design(design: Design, path: str | os.PathLike[str], *, defaults: bool = False) -> None:
+    """Write a design file, whole or not at all; it reads back equal."""
+    config.dump(design, path, defaults=defaults)

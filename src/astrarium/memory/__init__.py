@@ -1,0 +1,1 @@
+"""Local memory, tiers and remote memory."""

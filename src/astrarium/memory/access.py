@@ -1,0 +1,33 @@
+"""Memory access time = latency + size / bandwidth, per tier (the formula of the ASTRA-sim tutorial's memory model)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine import plan
+from astrarium.errors import UnsupportedError
+from astrarium.memory.config import Memory, Remote, Tier
+
+__all__ = ["access_ns", "plan_remote"]
+
+F64 = npt.NDArray[np.float64]
+
+_KINDS = {"none": plan.RemoteKind.NONE, "per_npu": plan.RemoteKind.PER_NPU, "per_node": plan.RemoteKind.PER_NODE,
+          "pool": plan.RemoteKind.POOL}
+
+
+def access_ns(size: npt.ArrayLike, level: Memory | Tier | Remote) -> F64:
+    """Time in ns to move `size` bytes (any shape) to or from one level, alone; without a bandwidth, its latency."""
+    moved = np.asarray(size, np.float64)
+    if level.bandwidth is None:
+        return np.full(moved.shape, float(level.latency))
+    return np.asarray(float(level.latency) + moved / float(level.bandwidth))
+
+
+def plan_remote(remote: Remote) -> plan.Remote:
+    """Remote memory as the engine takes it."""
+    if not float(remote.latency).is_integer():
+        raise UnsupportedError("memory.remote.latency", f"{remote.latency} is not whole ns", expected="whole ns")
+    bandwidth = 1.0 if remote.bandwidth is None else float(remote.bandwidth)
+    return plan.Remote(_KINDS[remote.kind], int(remote.latency), bandwidth, remote.npus_per_node or 1)

@@ -1,0 +1,171 @@
+"""The `network` section: dims (innermost first) and the back end that times messages on them.
+
+Bandwidth is one direction. A dim takes the bandwidth of one link, or of all of an NPU's links in the dim together; the
+other follows from the number of links.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, ClassVar
+
+from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.spec import Variants
+from astrarium.registry import Kind
+from astrarium.units import Bandwidth, OptionalBandwidth, Time
+
+__all__ = ["Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
+
+LinkBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of one link, one direction (or bandwidth_per_npu).", gt=0)]
+NpuBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of all links of one NPU in this dim, one direction "
+                                                 "(or bandwidth).", gt=0)]
+HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops.")]
+
+
+class Dim(Config, frozen=True):
+    """One dim of the network."""
+
+    variants: ClassVar[Variants | None] = Kind("shape")
+    tag_key: ClassVar[str] = "shape"
+
+
+def _one_bandwidth(dim: LinkDim | Torus) -> Iterator[Problem]:
+    if dim.bandwidth is not None and dim.bandwidth_per_npu is not None:
+        yield Problem("bandwidth_per_npu", "is given beside bandwidth, from which it follows", "one of the two")
+    if dim.bandwidth is None and dim.bandwidth_per_npu is None:
+        yield Problem("bandwidth", "is missing", f"{Bandwidth.expected()}, or bandwidth_per_npu")
+
+
+class _Counted(Dim, frozen=True):
+    """A dim of `npus` NPUs."""
+
+    npus: Annotated[int, Knob("NPUs in this dim.", ge=1)]
+
+
+class LinkDim(_Counted, frozen=True, kw_only=True):
+    """A dim of equal links."""
+
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_one_bandwidth,)
+    latency: HopLatency
+    bandwidth: LinkBandwidth = default(None)
+    bandwidth_per_npu: NpuBandwidth = default(None)
+
+    @property
+    def links_per_npu(self) -> int:
+        """Outgoing links of one NPU in this dim (at least 1)."""
+        return _LINKS[self.tag](self)
+
+    @property
+    def link_bandwidth(self) -> float:
+        """Byte/ns of one link, one direction."""
+        return self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / self.links_per_npu
+
+    @property
+    def npu_bandwidth(self) -> float:
+        """Byte/ns out of one NPU over all its links in this dim."""
+        total = self.bandwidth_per_npu
+        return total if total is not None else (self.bandwidth or 0.0) * self.links_per_npu
+
+
+class Ring(LinkDim, frozen=True, kw_only=True):
+    """Each NPU is linked to two neighbours, or to the next one only."""
+
+    tag: ClassVar[str] = "ring"
+    one_way: Annotated[bool, Knob("Messages travel clockwise only.")] = False
+
+
+class Switch(LinkDim, frozen=True, kw_only=True):
+    """Each NPU has one link to a switch: two hops."""
+
+    tag: ClassVar[str] = "switch"
+
+
+class FullyConnected(LinkDim, frozen=True, kw_only=True):
+    """Each NPU has a link to every other one: one hop."""
+
+    tag: ClassVar[str] = "fully_connected"
+
+
+class Mesh(LinkDim, frozen=True, kw_only=True):
+    """A line of NPUs, each linked to its neighbours."""
+
+    tag: ClassVar[str] = "mesh"
+
+
+def _power_of_two(dim: Hypercube) -> Iterator[Problem]:
+    if dim.npus & (dim.npus - 1):
+        yield Problem("npus", f"{dim.npus} is impossible", "a power of two")
+
+
+class Hypercube(LinkDim, frozen=True, kw_only=True):
+    """NPUs whose numbers differ in one bit are linked."""
+
+    rules = (_one_bandwidth, _power_of_two)
+    tag: ClassVar[str] = "hypercube"
+
+
+_LINKS: dict[str, Callable[[LinkDim], int]] = {
+    "ring": lambda dim: 1 if isinstance(dim, Ring) and dim.one_way else 2,
+    "switch": lambda _: 1,
+    "fully_connected": lambda dim: max(1, dim.npus - 1),
+    "mesh": lambda _: 2,
+    "hypercube": lambda dim: max(1, dim.npus.bit_length() - 1),
+}
+
+
+class _Sides(Dim, frozen=True):
+    """A dim with several directions."""
+
+    npus: Annotated[Sequence[int], Knob("NPUs in each direction, innermost first.", ge=1)]
+
+
+def _has_sides(torus: Torus) -> Iterator[Problem]:
+    if not torus.npus:
+        yield Problem("npus", "is empty", "the NPUs in each direction, such as [4, 4]")
+
+
+class Torus(_Sides, frozen=True, kw_only=True):
+    """Ring dims of equal links, one per direction; everywhere else it counts as those dims."""
+
+    rules = (_one_bandwidth, _has_sides)
+    tag: ClassVar[str] = "torus"
+    latency: HopLatency
+    bandwidth: LinkBandwidth = default(None)
+    bandwidth_per_npu: NpuBandwidth = default(None)
+
+    def rings(self) -> tuple[Ring, ...]:
+        """The ring dims that this is."""
+        link = self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / (2 * len(self.npus))
+        return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link)) for npus in self.npus)
+
+
+def _size_rules(network: Network) -> Iterator[Problem]:
+    if not network.dims:
+        yield Problem("dims", "is empty", "at least one dim")
+    if network.dims and network.npus >= 2**31:
+        yield Problem("dims", f"{network.npus} NPUs are too many", "less than 2147483648")
+
+
+class Network(Config, frozen=True):
+    """Dims, innermost first, and the model that times messages on them."""
+
+    rules = (_size_rules,)
+    dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
+    backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
+
+    @property
+    def flat(self) -> tuple[LinkDim, ...]:
+        """The dims with every torus written as its ring dims."""
+        found: list[LinkDim] = []
+        for dim in self.dims:
+            if isinstance(dim, Torus):
+                found.extend(dim.rings())
+            elif isinstance(dim, LinkDim):
+                found.append(dim)
+        return tuple(found)
+
+    @property
+    def npus(self) -> int:
+        """NPUs of the whole network: the product over its dims."""
+        return math.prod(dim.npus for dim in self.flat)

@@ -1,0 +1,24 @@
+"""A network's dims as the engine takes them."""
+
+from __future__ import annotations
+
+from astrarium.engine import plan
+from astrarium.network.config import LinkDim, Network, Ring
+
+__all__ = ["plan_dims", "shape_of"]
+
+_SHAPES = {
+    "ring": plan.Shape.RING, "switch": plan.Shape.SWITCH, "fully_connected": plan.Shape.FULLY_CONNECTED,
+    "mesh": plan.Shape.MESH, "hypercube": plan.Shape.HYPERCUBE,
+}
+
+
+def shape_of(dim: LinkDim) -> plan.Shape:
+    """The engine's shape of a dim."""
+    return plan.Shape.RING_ONE_WAY if isinstance(dim, Ring) and dim.one_way else _SHAPES[dim.tag]
+
+
+def plan_dims(network: Network) -> tuple[plan.Dim, ...]:
+    """Every flat dim: shape, NPUs, byte/ns of one link, ns of one hop."""
+    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.link_bandwidth), float(dim.latency))
+                 for dim in network.flat)

@@ -1,0 +1,162 @@
+"""What there is to choose from: per kind a name, one sentence, and where the object lives; imported when asked for.
+
+One more of a kind is one new file and one line here (or in the table that its room keeps). Other packages add theirs
+through the entry-point group `astrarium.plugins`: `"compute.mine" = "my_package.my_module:MyCompute"`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol, cast
+
+from astrarium.errors import InputError, nearest
+
+__all__ = ["GROUP", "Entry", "Kind", "entries", "kinds", "load", "names"]
+
+GROUP = "astrarium.plugins"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing to choose: `target` is "module:object"; `package` names who brought it, empty for a built-in."""
+
+    kind: str
+    name: str
+    target: str
+    sentence: str
+    package: str = ""
+
+
+class _Line(Protocol):
+    @property
+    def builder(self) -> str: ...
+    @property
+    def sentence(self) -> str: ...
+
+
+_BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType({
+    "workload": {
+        "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
+    },
+    "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
+    "composition": {
+        "baseline": ("", "Every chunk runs the collective dim after dim, innermost first, on all of its data."),
+        "blueconnect": ("", "reduce_scatter from the innermost dim outwards, all_gather back: outer dims carry less."),
+        "themis": ("", "Every chunk takes the dims in the order that balances their load (Themis)."),
+    },
+    "scheduling": {
+        "lifo": ("", "Among waiting collectives, the one that became ready last goes first."),
+        "fifo": ("", "Among waiting collectives, the one that became ready first goes first."),
+        "priority": ("", "The trace's own priority decides, larger first."),
+    },
+    "compute": {
+        "replay": ("astrarium.compute.config:Replay", "Every node takes the time that its trace recorded."),
+        "roofline": (
+            "astrarium.compute.config:Roofline",
+            "A node takes its flops at the peak or its bytes at memory bandwidth, whichever is longer."),
+    },
+    "remote": {
+        "none": ("", "No remote memory: a node that asks for it is refused."),
+        "per_npu": ("", "Every NPU has a remote memory of its own."),
+        "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
+        "pool": ("", "All NPUs share one remote memory, one access at a time."),
+    },
+    "shape": {
+        "ring": ("astrarium.network.config:Ring", "Each NPU is linked to two neighbours (or to the next one only)."),
+        "switch": ("astrarium.network.config:Switch", "Each NPU has one link to a switch: two hops."),
+        "fully_connected": ("astrarium.network.config:FullyConnected", "Each NPU has a link to every other."),
+        "mesh": ("astrarium.network.config:Mesh", "A line of NPUs; a 2-D mesh is two such dims."),
+        "hypercube": ("astrarium.network.config:Hypercube", "NPUs whose numbers differ in one bit are linked."),
+        "torus": ("astrarium.network.config:Torus", "Several ring dims of equal links, one per direction."),
+    },
+    "backend": {
+        "closed_form": ("", "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
+        "contention": ("", "Messages are stored and forwarded over every link of their route and queue for each."),
+    },
+})
+
+
+def kinds() -> tuple[str, ...]:
+    """Every kind of thing that can be chosen."""
+    return tuple(_BUILT_IN) + tuple(kind for kind in _plugins() if kind not in _BUILT_IN)
+
+
+@functools.cache
+def _built_in(kind: str) -> Mapping[str, Entry]:
+    table = _BUILT_IN.get(kind, {})
+    if isinstance(table, str):
+        lines = cast(Mapping[str, _Line], _resolve(table))
+        return {name: Entry(kind, name, line.builder, line.sentence) for name, line in lines.items()}
+    return {name: Entry(kind, name, target, sentence) for name, (target, sentence) in table.items()}
+
+
+@functools.cache
+def _plugins() -> Mapping[str, Mapping[str, Entry]]:
+    """Installed entry points of the group, kind -> name -> entry; a built-in name cannot be taken."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, dict[str, Entry]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        kind, dot, name = point.name.partition(".")
+        package = point.dist.name if point.dist is not None else "an installed package"
+        if not dot or not name:
+            raise InputError(f"{package}: {point.name}", "is not the name of a plug-in", expected="kind.name")
+        if name in _built_in(kind) or name in found.get(kind, {}):
+            raise InputError(f"{package}: {point.name}", "is taken by another one", expected="a name of its own")
+        found.setdefault(kind, {})[name] = Entry(kind, name, point.value, f"Plug-in of {package}.", package)
+    return found
+
+
+def entries(kind: str) -> Mapping[str, Entry]:
+    """Everything of one kind, built-ins first. Raises InputError for an unknown kind."""
+    if kind not in kinds():
+        raise InputError(kind, "unknown kind", expected="one of " + ", ".join(kinds()),
+                         did_you_mean=nearest(kind, kinds()))
+    return {**_built_in(kind), **_plugins().get(kind, {})}
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """The names of one kind."""
+    return tuple(entries(kind))
+
+
+def load(kind: str, name: str) -> Any:
+    """The object behind a name. Raises InputError with the nearest match for an unknown one."""
+    entry = _built_in(kind).get(name) or entries(kind).get(name)
+    if entry is None:
+        known = names(kind)
+        raise InputError(kind, f"{name[:60]!r} is not known", expected="one of " + ", ".join(known),
+                         did_you_mean=nearest(name, known))
+    if not entry.target:
+        raise InputError(kind, f"{name!r} is a choice, there is no object behind it")
+    return _resolve(entry.target, entry.package)
+
+
+def _resolve(target: str, package: str = "") -> Any:
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        if not package:
+            raise
+        raise InputError(f"{package}: {target}", f"the plug-in cannot be loaded ({error})") from error
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind, as config classes hold it: membership is answered from the built-ins before plug-ins are looked for."""
+
+    kind: str
+
+    def names(self) -> tuple[str, ...]:
+        return names(self.kind)
+
+    def load(self, name: str) -> Any:
+        return load(self.kind, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _built_in(self.kind) or name in entries(self.kind)

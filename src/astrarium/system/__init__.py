@@ -1,0 +1,1 @@
+"""One NPU's runtime: streams and placement."""

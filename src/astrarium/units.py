@@ -1,0 +1,210 @@
+"""Quantities with units: text at the border, one base unit inside.
+
+Base units: byte, ns, byte/ns, flop/ns. 1 GB/s = 1 byte/ns, 1 Gb/s = 0.125 byte/ns, 1 TFLOP/s = 1000 flop/ns.
+Decimal prefixes are decimal; KiB..TiB only when typed. A quantity is a float that knows its dimension, so it prints
+with a unit and a bare number cannot pass for one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from astrarium.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Bandwidth", "Bytes", "FlopRate", "OptionalBandwidth", "OptionalBytes",
+           "OptionalFlopRate", "OptionalTime", "Quantity", "Time", "format_bytes", "format_flop_rate", "format_rate",
+           "format_time", "number_in"]
+
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
+_DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
+_BINARY = (("Ki", 2.0**10), ("Mi", 2.0**20), ("Gi", 2.0**30), ("Ti", 2.0**40))
+
+Units = dict[str, tuple[float, float]]
+
+
+def _ratio(scale: float, base: float) -> tuple[float, float]:
+    """(multiply, divide): a typed number times the first over the second is the value; one is 1 where it can be."""
+    if scale >= base and (scale / base).is_integer():
+        return scale / base, 1.0
+    return (1.0, base / scale) if (base / scale).is_integer() else (scale, base)
+
+
+def _prefixed(suffix: str, base: float, binary: bool, unit: float = 1.0) -> Units:
+    prefixes = _DECIMAL + (_BINARY if binary else ())
+    return {prefix + suffix: _ratio(scale * unit, base) for prefix, scale in prefixes}
+
+
+class Quantity(float):
+    """A finite number, 0 or more, in base units: `Time("2 us")` parses text, `Time.of(2000)` takes base units.
+
+    Type checkers see a field of this type as: written as text (or a quantity), read as a float.
+    """
+
+    __slots__ = ()
+    dimension: ClassVar[str] = ""
+    example: ClassVar[str] = ""
+    units: ClassVar[Units] = {}
+
+    if TYPE_CHECKING:
+        def __get__(self, obj: object, owner: object = None) -> float: ...
+        def __set__(self, obj: object, value: str | float) -> None: ...
+
+    def __new__(cls, value: object) -> Self:
+        """Parse `value`. Raises InputError for text without a known unit, and for a bare number other than 0."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return cls.of(_parse(value, cls))
+        if isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity)) and value == 0:
+            return cls.of(0.0)
+        number = isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity))
+        what = "a number without a unit" if number else f"not a {cls.dimension}"
+        raise InputError("", f"{reprlib.repr(value)} is {what}", expected=cls.expected())
+
+    @classmethod
+    def of(cls, base: float) -> Self:
+        """The quantity of `base` base units. Raises InputError where it is negative or not finite."""
+        if not (math.isfinite(base) and base >= 0):
+            raise InputError("", f"{base!r} is not a {cls.dimension}", expected="a finite number, 0 or more")
+        return float.__new__(cls, base)
+
+    @classmethod
+    def expected(cls) -> str:
+        """What a message asks for."""
+        return f'a {cls.dimension} with its unit, such as "{cls.example}"'
+
+    def __str__(self) -> str:
+        return _exact(self)
+
+    def __repr__(self) -> str:
+        return f"'{_exact(self)}'"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).of, (float(self),)
+
+
+class Time(Quantity):
+    """Base unit ns."""
+
+    __slots__ = ()
+    dimension, example = "time", "500 ns"
+    units: ClassVar[Units] = {"ns": (1.0, 1.0), "ps": (1.0, 1e3), "us": (1e3, 1.0), "ms": (1e6, 1.0), "s": (1e9, 1.0)}
+
+
+class Bytes(Quantity):
+    """Base unit byte."""
+
+    __slots__ = ()
+    dimension, example = "size", "80 GiB"
+    units: ClassVar[Units] = _prefixed("B", 1.0, binary=True)
+
+
+class Bandwidth(Quantity):
+    """Base unit byte/ns, one direction."""
+
+    __slots__ = ()
+    dimension, example = "bandwidth", "450 GB/s"
+    units: ClassVar[Units] = {**_prefixed("B/s", 1e9, binary=True), **_prefixed("b/s", 8e9, binary=False)}
+
+
+class FlopRate(Quantity):
+    """Base unit flop/ns."""
+
+    __slots__ = ()
+    dimension, example = "compute rate", "989 TFLOP/s"
+    units: ClassVar[Units] = _prefixed("FLOP/s", 1e9, binary=False)
+
+
+def _parse(text: str, cls: type[Quantity]) -> float:
+    match = _NUMBER.fullmatch(text) if len(text) <= 100 else None
+    if match is None:
+        raise InputError("", f"{text[:60]!r} is not a {cls.dimension}", expected=cls.expected())
+    number, unit = float(match[1]), match[2]
+    if not unit and number == 0:
+        return 0.0
+    if unit not in cls.units:
+        what = f"has the unit {unit!r}, which is not one of a {cls.dimension}" if unit else "is a number without a unit"
+        raise InputError("", f"{text[:60]!r} {what}", expected=cls.expected(), did_you_mean=nearest(unit, cls.units))
+    multiply, divide = cls.units[unit]
+    return number * multiply / divide
+
+
+def number_in(value: float, cls: type[Quantity], unit: str) -> float | None:
+    """The number that, typed with `unit`, gives exactly `value` base units (the shortest); None where there is none."""
+    multiply, divide = cls.units[unit]
+    rough = value * divide / multiply
+    tries = [float(f"{rough:.{digits}g}") for digits in (15, 16, 17)]
+    tries += [math.nextafter(rough, math.inf), math.nextafter(rough, 0.0)]
+    return next((number for number in tries if math.isfinite(number) and number * multiply / divide == value), None)
+
+
+def _exact(quantity: Quantity) -> str:
+    """The shortest text that parses back to the same value; bytes before bits, then the larger unit."""
+    if float(quantity) == 0.0:
+        return f"0 {quantity.example.split()[1]}"
+    texts = []
+    for unit, (multiply, divide) in quantity.units.items():
+        number = number_in(float(quantity), type(quantity), unit)
+        if number is not None:
+            text = f"{repr(number).removesuffix('.0')} {unit}"
+            texts.append((not 1 <= number < 1e6, unit.endswith("b/s"), len(text), -multiply / divide, text))
+    return min(texts)[-1]
+
+
+def _rounded(value: float, cls: type[Quantity], names: tuple[str, ...], digits: int) -> str:
+    """`value` base units in the largest of `names` (ascending) in which it is 1 or more, to `digits` digits."""
+    if value == 0:
+        return f"0 {names[0]}"
+    if not math.isfinite(value):
+        return f"{value} {names[0]}"
+    for number, name in reversed([(value * cls.units[name][1] / cls.units[name][0], name) for name in names]):
+        if float(f"{abs(number):.{digits}g}") >= 1 or name == names[0]:
+            break
+    decimals = max(0, digits - 1 - math.floor(math.log10(max(abs(number), 1e-9))))
+    text = f"{number:.{decimals}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}"
+
+
+def format_time(ns: float, digits: int = 4) -> str:
+    """`ns` for a person: 1234567 -> '1.235 ms'."""
+    return _rounded(ns, Time, ("ps", "ns", "us", "ms", "s"), digits)
+
+
+def format_bytes(size: float, digits: int = 4) -> str:
+    """`size` bytes for a person, decimal: 1234567 -> '1.235 MB'."""
+    return _rounded(size, Bytes, ("B", "kB", "MB", "GB", "TB", "PB"), digits)
+
+
+def format_rate(bytes_per_ns: float, digits: int = 4) -> str:
+    """A bandwidth for a person: 450 -> '450 GB/s'."""
+    return _rounded(bytes_per_ns, Bandwidth, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"), digits)
+
+
+def format_flop_rate(flop_per_ns: float, digits: int = 4) -> str:
+    """A compute rate for a person: 989000 -> '989 TFLOP/s'."""
+    names = ("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s")
+    return _rounded(flop_per_ns, FlopRate, names, digits)
+
+
+if TYPE_CHECKING:
+    class _Optional:
+        """A quantity field that may be left out: written as text or None, read as a float or None."""
+
+        def __get__(self, obj: object, owner: object = None) -> float | None: ...
+        def __set__(self, obj: object, value: str | float | None) -> None: ...
+
+    OptionalBandwidth = _Optional
+    OptionalBytes = _Optional
+    OptionalFlopRate = _Optional
+    OptionalTime = _Optional
+else:
+    OptionalBandwidth = Bandwidth | None
+    OptionalBytes = Bytes | None
+    OptionalFlopRate = FlopRate | None
+    OptionalTime = Time | None

@@ -1,0 +1,1 @@
+"""Where the work comes from: traces, and later models with their parallelism."""
