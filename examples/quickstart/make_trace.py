@@ -1,9 +1,9 @@
 """Write the quick start's traces: one transformer layer, forward, backward and optimiser, for 32 ranks on 4 DGX H100.
 
 Shapes are those of llama-3-70b (Meta, "The Llama 3 Herd of Models", table 3); tensor parallel as in Megatron-LM
-(Shoeybi et al. 2019: two all-reduces forward, two backward), data parallel with one gradient all-reduce per block, mixed
-precision Adam (12 bytes of fp32 state per parameter). Matrix products count 2 flops per multiply-add; causal attention
-half of the square, and 2.5 times its forward work backward (FlashAttention-2, Dao 2023).
+(Shoeybi et al. 2019: two all-reduces forward, two backward), data parallel with one gradient all-reduce per block,
+mixed-precision Adam (12 bytes of fp32 state per parameter). Matrix products count 2 flops per multiply-add; causal
+attention half of the square, and 2.5 times its forward work backward (FlashAttention-2, Dao 2023).
 
     python examples/quickstart/make_trace.py            writes traces/layer.RANK.et and groups.json beside this file
 """

@@ -24,6 +24,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLI = (sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())")
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
 
 
@@ -49,7 +50,7 @@ def console_blocks(where: str, text: str) -> list[Block]:
         line, _, output = part.partition("\n")
         words = shlex.split(line, comments=True)
         if words[0] == "astrarium":
-            found.append(Block(where, (sys.executable, "-m", "astrarium", *words[1:]), output if output.strip() else None))
+            found.append(Block(where, (*CLI, *words[1:]), output if output.strip() else None))
     return found
 
 
@@ -96,9 +97,9 @@ def test_blocks_are_found_and_compared() -> None:
     page = "```python\nprint(1)\n```\nprints\n\n```text\n1\n```\n<!-- not run: slow -->\n```python\n1/0\n```\n" \
            "```console\n$ astrarium list\nab\n$ make run\n```\n"
     found = blocks("page", page)
-    assert [b.where for b in found] == ["page:1", "page:14"]
+    assert [b.where for b in found] == ["page:1", "page:13"]
     assert found[0].expected == "1\n"
-    assert found[1].command[1:] == ("-m", "astrarium", "list")
+    assert found[1].command == (*CLI, "list")
     assert found[1].expected == "ab\n"
     assert same("1\n", "1 \n")
     assert same("a ... c", "a b c\n")
