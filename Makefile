@@ -3,7 +3,6 @@ PYTHON     ?= python3
 VENV       ?= .venv
 PYTEST_ARGS ?=
 CMAKE_JOBS ?= 2
-PARTS      ?= trace engine
 OUT        ?= src/astrarium
 
 BIN := $(VENV)/bin
@@ -21,7 +20,7 @@ help:  ## what can be made
 	@echo
 	@echo "  PYTHON=...  interpreter to build with (default python3);  VENV=...  virtual environment (default .venv)"
 	@echo "  PYTEST_ARGS='...' goes to pytest"
-	@echo "  dev-core:   PYTHON needs nanobind; PARTS='trace' or 'engine' leaves the other room out; OUT=dir; CMAKE_JOBS=2"
+	@echo "  dev-core:   PYTHON needs nanobind; OUT=dir; CMAKE_JOBS=2"
 
 run: $(VENV)/.installed  ## install into .venv and run the quick start: a table, and a timeline for ui.perfetto.dev
 	$(BIN)/astrarium run examples/quickstart/design.yaml --timeline examples/quickstart/timeline.json
@@ -59,7 +58,7 @@ bench: $(VENV)/.installed  ## print the figures that the README quotes
 	@set -e; for script in $(sort $(wildcard benchmarks/bench_*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 
 dev-core:  ## build astrarium._core with CMake straight into src/astrarium/, incrementally (for work on native/)
-	@PYTHON="$(PYTHON)" PARTS="$(PARTS)" OUT="$(OUT)" CMAKE_JOBS="$(CMAKE_JOBS)" tools/dev_core.sh
+	@PYTHON="$(PYTHON)" OUT="$(OUT)" CMAKE_JOBS="$(CMAKE_JOBS)" tools/dev_core.sh
 
 clean:  ## remove what was built
 	rm -rf build dist wheelhouse site $(VENV) src/astrarium/_core*.so

@@ -3,10 +3,6 @@
 
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.";
-#ifdef ASTRARIUM_WITH_TRACE
     bind_trace(m);
-#endif
-#ifdef ASTRARIUM_WITH_ENGINE
     bind_engine(m);
-#endif
 }
