@@ -1,0 +1,106 @@
+"""MSCCL algorithms as custom collectives.
+
+A step starts when the step before it in its thread block and the step that it depends on have ended; a send ends when it is
+delivered. Receive-reduce steps add a delay of three passes over the bytes at the local bandwidth, copies two, as far as a
+bandwidth is given. Messages between two GPUs meet in order of issue per channel. A fused step (rcs, rrs, rrcs) stores
+what it receives before it sends. The payload is done in one loop: a chunk is payload / nchunksperloop, padded up.
+"""
+
+from __future__ import annotations
+
+from astrarium.collective.bandwidth import payload
+from astrarium.collective.custom import CustomNode, custom_program
+from astrarium.collective.msccl_xml import Algo, Block, Gpu, Step
+from astrarium.engine.plan import CustomProgram, Kind
+from astrarium.errors import InputError, nearest
+from astrarium.vocab import CommOp
+
+__all__ = ["COLLS", "RECEIVES", "SENDS", "msccl_op", "msccl_program"]
+
+COLLS = {"allreduce": CommOp.ALL_REDUCE, "allgather": CommOp.ALL_GATHER, "alltoall": CommOp.ALL_TO_ALL,
+         "reduce_scatter": CommOp.REDUCE_SCATTER, "reducescatter": CommOp.REDUCE_SCATTER, "broadcast": CommOp.BROADCAST,
+         "reduce": CommOp.REDUCE, "gather": CommOp.GATHER, "scatter": CommOp.SCATTER}
+SENDS = frozenset({"s", "rcs", "rrs", "rrcs"})
+RECEIVES = frozenset({"r", "rrc", "rcs", "rrs", "rrcs"})
+_REDUCES = frozenset({"rrc", "rrs", "rrcs", "re"})
+_PASSES = {"cpy": 2} | dict.fromkeys(_REDUCES, 3)
+
+
+def msccl_op(algo: Algo, *, path: str = "msccl") -> CommOp:
+    """The operation of an algorithm; InputError when its `coll` is none that is known."""
+    if algo.coll not in COLLS:
+        raise InputError(path, f"coll={algo.coll!r}", expected="one of " + ", ".join(COLLS),
+                         did_you_mean=nearest(algo.coll, COLLS))
+    return COLLS[algo.coll]
+
+
+def msccl_program(algo: Algo, size: int, *, local_bandwidth: float = 0.0, path: str = "msccl") -> CustomProgram:
+    """`algo` on `size` bytes, counted as traces do (all_gather: the shard; else one GPU's full buffer).
+
+    `local_bandwidth`: bytes/s of reductions and copies, 0: they take no time. Raises InputError for a malformed algorithm,
+    TraceError for one that cannot finish.
+    """
+    n = len(algo.gpus)
+    chunk = -(-payload(msccl_op(algo, path=path), size, n) // algo.chunks)
+    rate = 1e12 / local_bandwidth if local_bandwidth > 0 else 0.0  # ps per byte and pass
+    positions = [_gpu_nodes(gpu, chunk, rate, path) for gpu in algo.gpus]
+    return custom_program(positions, path=path, sources=[f"{path}, gpu {gpu.id}" for gpu in algo.gpus])
+
+
+def _gpu_nodes(gpu: Gpu, chunk: int, rate: float, path: str) -> list[CustomNode]:
+    check_blocks(gpu, path)
+    last: dict[tuple[int, int], int] = {}   # (thread block, step) -> its last node
+    number = 0
+    for block in gpu.blocks:
+        for place, step in enumerate(block.steps):
+            number += len(_kinds(step))
+            last[block.id, place] = number - 1
+    nodes: list[CustomNode] = []
+    for block in gpu.blocks:
+        for place, step in enumerate(block.steps):
+            before = [last[block.id, place - 1]] if place else []
+            if step.depends is not None:
+                if step.depends not in last:
+                    raise InputError(f"{path}:{step.line}", f"depends on step {step.depends[1]} of thread block "
+                                     f"{step.depends[0]} of GPU {gpu.id}, which does not exist")
+                before.append(last[step.depends])
+            _step_nodes(nodes, block, step, place, tuple(sorted(set(before))), chunk, rate)
+    return nodes
+
+
+def check_blocks(gpu: Gpu, path: str) -> None:
+    """Peers where steps need them, thread blocks with ids of their own, one sender and one receiver per channel and peer."""
+    seen: set[tuple[str, int, int]] = set()
+    ids: set[int] = set()
+    for block in gpu.blocks:
+        if block.id in ids:
+            raise InputError(f"{path}:{block.line}", f"GPU {gpu.id} has two thread blocks {block.id}")
+        ids.add(block.id)
+        for word, peer, kinds in (("send", block.send, SENDS), ("recv", block.recv, RECEIVES)):
+            users = [step for step in block.steps if step.type in kinds]
+            if users and peer < 0:
+                raise InputError(f"{path}:{users[0].line}", f"a step {users[0].type!r} in a thread block without {word}")
+            if users and (word, peer, block.channel) in seen:
+                raise InputError(f"{path}:{block.line}", f"two thread blocks of GPU {gpu.id} {word} with GPU {peer} on "
+                                 f"channel {block.channel}, so their messages could not be told apart")
+            if users:
+                seen.add((word, peer, block.channel))
+
+
+def _kinds(step: Step) -> list[Kind]:
+    """The nodes of a step, in order: receive, local work, send; a nop is one empty node."""
+    kinds = [Kind.RECV] if step.type in RECEIVES else []
+    kinds += [Kind.DELAY] if step.type in _PASSES else []
+    kinds += [Kind.SEND] if step.type in SENDS else []
+    return kinds or [Kind.SKIP]
+
+
+def _step_nodes(nodes: list[CustomNode], block: Block, step: Step, place: int, before: tuple[int, ...], chunk: int,
+                rate: float) -> None:
+    size = step.count * chunk
+    for kind in _kinds(step):
+        peer = {Kind.SEND: block.send, Kind.RECV: block.recv}.get(kind, -1)
+        work = round(_PASSES.get(step.type, 0) * size * rate) if kind == Kind.DELAY else 0
+        nodes.append(CustomNode(len(nodes), kind, before, size if peer >= 0 else 0, peer, block.channel, work,
+                                f"tb{block.id}_step{place}_{step.type}"))
+        before = (len(nodes) - 1,)
