@@ -1,0 +1,37 @@
+"""The doctor: everything that is wrong with a set of traces, found before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from astrarium.trace import _check_collectives, _check_graph, _check_nodes, _check_peers
+from astrarium.trace.columns import Traces
+from astrarium.trace.finding import Finding, Findings
+from astrarium.trace.graph import Dependencies, graph_of, ready_order
+from astrarium.trace.groups import group_key, groups_of
+
+__all__ = ["check"]
+
+
+def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, deps: Dependencies = "data+ctrl",
+          limit: int = 1000) -> list[Finding]:
+    """All findings, errors first; equal ones of several ranks are one finding.
+
+    `groups` maps group names to ranks (None: those that the traces define). `deps` is the dependency semantics.
+    At most `limit` findings of one code are made, the rest are counted. An error means that the traces cannot run as
+    they are; a warning, that they can but probably do not say what was meant.
+    """
+    given = groups_of(traces) if groups is None else groups
+    known = {group_key(str(name)): tuple(members) for name, members in given.items()}
+    found = Findings(limit)
+    orders = []
+    for number, columns in enumerate(traces.classes):
+        ranks = traces.members(number)
+        graph = graph_of(columns, deps)
+        order = ready_order(columns, graph)
+        orders.append(order)
+        _check_nodes.check(columns, ranks, found)
+        _check_graph.check(columns, graph, order, ranks, found)
+    _check_peers.check(traces, found)
+    _check_collectives.check(traces, known, orders, deps, found)
+    return found.all()
