@@ -74,6 +74,7 @@ $(VENV)/.build-tools: | $(BIN)/python
 
 $(VENV)/.installed: $(SOURCES) $(VENV)/.build-tools
 	$(PIP) --no-build-isolation .
+	@[ "$(ASTRARIUM_REQUIRE_CORE)" != 1 ] || (cd $(VENV) && bin/python -c 'import astrarium._core')
 	@touch $@
 
 $(VENV)/.test $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/.installed
