@@ -55,7 +55,7 @@ docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed  ## print the figures that the README quotes
-	@set -e; for script in $(sort $(wildcard benchmarks/bench_*.py)); do echo "== $$script"; $(BIN)/python $$script; done
+	@set -e; for script in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do echo "== $$script"; $(BIN)/python $$script; done
 
 dev-core:  ## build astrarium._core with CMake straight into src/astrarium/, incrementally (for work on native/)
 	@PYTHON="$(PYTHON)" OUT="$(OUT)" CMAKE_JOBS="$(CMAKE_JOBS)" tools/dev_core.sh
