@@ -1,0 +1,80 @@
+// The native clock: an instant is a sequence of batches, each the lowest non-empty class of events in key order.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "plan.hpp"
+
+namespace astrarium {
+
+struct Keyed {
+    std::uint64_t high, low;  // rank << 32 | node, chunk << 32 | number
+    std::uint32_t kind, a;
+    std::uint64_t b;
+};
+
+class BatchClock {
+public:
+    enum Class : int { done, issue, depart, arrive, classes };
+
+    Tick now = 0;
+    std::uint64_t handled = 0;
+
+    void at(Tick time, Class c, const Keyed& event) { slot(time).lists[c].push_back(event); }
+
+    // Class `done` only marks state, in any order; the others are sorted.
+    template <class Handle>
+    void run(Handle&& handle) {
+        std::vector<Keyed> batch;
+        while (!pending_.empty()) {
+            const std::uint32_t id = pending_.back().slot;
+            now = pending_.back().time;
+            int c = 0;
+            while (c < classes) {
+                if (slots_[id].lists[c].empty()) {
+                    ++c;
+                    continue;
+                }
+                batch.clear();
+                std::swap(batch, slots_[id].lists[c]);
+                if (c != done) std::sort(batch.begin(), batch.end(), [](const Keyed& x, const Keyed& y) {
+                    return x.high != y.high ? x.high < y.high : x.low < y.low;
+                });
+                handled += batch.size();
+                for (const Keyed& event : batch) handle(event);
+                c = 0;
+            }
+            free_.push_back(id);
+            pending_.pop_back();
+        }
+    }
+
+private:
+    struct Pending {
+        Tick time;
+        std::uint32_t slot;
+    };
+    struct Slot {
+        std::vector<Keyed> lists[classes];
+    };
+    std::vector<Pending> pending_;  // latest first
+    std::vector<Slot> slots_;
+    std::vector<std::uint32_t> free_;
+
+    Slot& slot(Tick time) {
+        const auto it = std::lower_bound(pending_.begin(), pending_.end(), time,
+                                         [](const Pending& p, Tick t) { return p.time > t; });
+        if (it != pending_.end() && it->time == time) return slots_[it->slot];
+        if (free_.empty()) {
+            free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+            slots_.emplace_back();
+        }
+        const std::uint32_t id = free_.back();
+        free_.pop_back();
+        pending_.insert(it, Pending{time, id});
+        return slots_[id];
+    }
+};
+
+}  // namespace astrarium

@@ -1,0 +1,40 @@
+#include "bindings.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "convert.hpp"
+#include "run.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+// Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
+nb::object execute(nb::handle source, bool record, bool) {
+    astrarium::BorrowedPlan borrowed;
+    try {
+        astrarium::read_plan(source, borrowed);
+        astrarium::Outcome outcome;
+        {
+            nb::gil_scoped_release unlocked;
+            const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
+            outcome = astra ? astrarium::run_astra(borrowed.plan, record) : astrarium::run_native(borrowed.plan, record);
+        }
+        return astrarium::write_outcome(outcome);
+    } catch (const astrarium::Stall& stall) {
+        nb::list waits;
+        for (const std::string& wait : stall.waits) waits.append(wait);
+        return nb::make_tuple("stall", waits);
+    } catch (const astrarium::Mismatch& e) {
+        return nb::make_tuple("trace", e.what());
+    } catch (const astrarium::Unsupported& e) {
+        return nb::make_tuple("unsupported", e.what());
+    }
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& m) {
+    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true,
+          "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
+}

@@ -1,0 +1,58 @@
+// Where NPUs stand in the dims, and how far apart.
+#pragma once
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "plan.hpp"
+
+namespace astrarium {
+
+class Geometry {
+public:
+    explicit Geometry(const Network& network) : network_(network) {
+        int stride = 1;
+        for (const Dim& dim : network.dims) {
+            strides_.push_back(stride);
+            stride *= dim.npus;
+        }
+    }
+
+    int coordinate(int npu, std::size_t dim) const { return npu / strides_[dim] % network_.dims[dim].npus; }
+
+    // The lowest dim in which two NPUs differ (ASTRA-sim sends over that one only); -1 when they are the same NPU.
+    int lowest_dim(int a, int b) const {
+        for (std::size_t d = 0; d < network_.dims.size(); ++d)
+            if (coordinate(a, d) != coordinate(b, d)) return static_cast<int>(d);
+        return -1;
+    }
+
+    int hops(std::size_t dim, int from, int to) const {
+        const Dim& d = network_.dims[dim];
+        const int forward = from <= to ? to - from : to - from + d.npus;
+        switch (d.shape) {
+            case Shape::ring: return forward < d.npus - forward ? forward : d.npus - forward;
+            case Shape::ring_one_way: return forward;
+            case Shape::switch_: return 2;
+            case Shape::fully_connected: return 1;
+            case Shape::mesh: return std::abs(to - from);
+            case Shape::hypercube: return std::popcount(static_cast<unsigned>(from ^ to));
+        }
+        return 0;
+    }
+
+    int stride(std::size_t dim) const { return strides_[dim]; }
+
+private:
+    const Network& network_;
+    std::vector<int> strides_;
+};
+
+// ASTRA-sim truncates each delay to whole ns; natively a delay is rounded once, half to even, to ps.
+inline Tick ticks(double ns, bool whole_ns) {
+    if (!(ns >= 0) || ns >= 9.2e15) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+    if (whole_ns) return static_cast<Tick>(ns) * 1000;
+    return static_cast<Tick>(std::nearbyint(ns * 1000.0));
+}
+
+}  // namespace astrarium

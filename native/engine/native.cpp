@@ -1,0 +1,168 @@
+#include "native.hpp"
+
+#include "run.hpp"
+
+namespace astrarium {
+
+Native::Native(const Plan& plan, bool record)
+    : plan_(plan), record_(record), wires_(plan, record), membership_(plan) {
+    const std::size_t ranks = plan.ranks();
+    ranks_.resize(ranks);
+    std::size_t nodes = 0;
+    for (std::size_t r = 0; r < ranks; ++r) {
+        ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
+        ranks_[r].node_base = static_cast<std::uint32_t>(nodes);
+        ranks_[r].left = static_cast<std::uint32_t>(plan.program(r).nodes());
+        nodes += plan.program(r).nodes();
+    }
+    parents_.reserve(nodes);
+    for (std::size_t r = 0; r < ranks; ++r)
+        parents_.insert(parents_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
+    if (record) start_.assign(nodes, -1), end_.assign(nodes, -1);
+    finish_.assign(ranks, 0);
+    busy_.assign(ranks, 0);
+    next_serial_.resize(plan.groups.size() + 1);
+    open_.resize(plan.groups.size() + 1);
+    order_sends();
+}
+
+// Sends are released by a cursor: a schedule whose `needs` do not ascend within a program gets an order in which they do.
+void Native::order_sends() {
+    for (const Schedule& s : plan_.schedules) {
+        std::vector<std::uint32_t> order(s.send_needs.size);
+        bool sorted = true;
+        for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<std::uint32_t>(k);
+        for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q) {
+            const auto by_needs = [&](std::uint32_t x, std::uint32_t y) { return s.send_needs[x] < s.send_needs[y]; };
+            const auto from = order.begin() + s.send_ptr[q], to = order.begin() + s.send_ptr[q + 1];
+            if (std::is_sorted(from, to, by_needs)) continue;
+            sorted = false;
+            std::stable_sort(from, to, by_needs);
+        }
+        if (!sorted) send_order_.emplace(&s, std::move(order));
+    }
+}
+
+Outcome Native::run() {
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+        const Program& program = plan_.program(r);
+        for (std::uint32_t n = 0; n < program.nodes(); ++n)
+            if (program.parents[n] == 0) make_ready(r, n);
+    }
+    clock_.run([this](const Keyed& event) { handle(event); });
+    explain_stall();
+    return outcome();
+}
+
+void Native::handle(const Keyed& event) {
+    switch (static_cast<What>(event.kind)) {
+        case node_over: return complete_node(event.a, static_cast<std::uint32_t>(event.b));
+        case send_over: {
+            Message message = messages_[event.a];
+            message_free_.push_back(event.a);
+            return delivered(message);
+        }
+        case receive_over:
+            return receive_complete(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.b));
+        case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
+        case look: return issue_ready(event.a);
+        case leave_source: return depart(event.a);
+        case reach_next: return arrive(event.a);
+        case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
+    }
+}
+
+// --- messages
+
+std::uint32_t Native::new_message() {
+    if (message_free_.empty()) {
+        message_free_.push_back(static_cast<std::uint32_t>(messages_.size()));
+        messages_.emplace_back();
+    }
+    const std::uint32_t id = message_free_.back();
+    message_free_.pop_back();
+    messages_[id] = Message{};
+    return id;
+}
+
+void Native::post(std::uint32_t id) {
+    const Message& m = messages_[id];
+    clock_.at(clock_.now, BatchClock::depart, {m.high, m.low, leave_source, id, 0});
+}
+
+void Native::depart(std::uint32_t id) {
+    const Tick when = wires_.depart(messages_[id].flight, clock_.now);
+    const Message& m = messages_[id];
+    clock_.at(when, BatchClock::arrive, {m.high, m.low, reach_next, id, 0});
+}
+
+void Native::arrive(std::uint32_t id) {
+    Message& m = messages_[id];
+    if (plan_.network.backend == Backend::ports) {
+        const Tick when = wires_.deliver(m.flight, clock_.now);
+        return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
+    }
+    if (wires_.arrived(m.flight)) return clock_.at(clock_.now, BatchClock::done, {m.high, m.low, send_over, id, 0});
+    depart(id);
+}
+
+// --- ends
+
+std::string Native::describe(std::uint32_t rank, std::uint32_t node) const {
+    const Program& program = plan_.program(rank);
+    static const char* const names[] = {"delay", "collective", "send", "recv", "remote access", "skip"};
+    std::string text = "node " + std::to_string(program.node_id[node]) + " (" + names[program.kind[node]];
+    const auto kind = static_cast<Kind>(program.kind[node]);
+    if (kind == Kind::send || kind == Kind::recv) {
+        const auto at = static_cast<std::size_t>(plan_.slot_ptr[rank] + program.slot[node]);
+        text += std::string(kind == Kind::send ? " to " : " from ") + std::to_string(plan_.slot_a[at]) + ", tag " +
+                std::to_string(plan_.slot_b[at]) + ", " + std::to_string(program.size[node]) + " bytes";
+    }
+    return text + ")";
+}
+
+void Native::explain_stall() const {
+    std::vector<std::string> why(ranks_.size());
+    for (std::uint32_t group = 0; group < open_.size(); ++group)
+        for (const auto& [serial, at] : open_[group]) {
+            const Instance& i = instances_[at];
+            std::string absent;
+            for (std::uint32_t p = 0; p < i.members.size() && absent.empty(); ++p)
+                if (i.members[p].node == none) absent = " waits for rank " + std::to_string(membership_.rank(group, p));
+            for (const Member& m : i.members)
+                if (m.node != none && m.chunks_left) why[m.rank] += " " + describe(m.rank, m.node) + absent;
+        }
+    for (const auto& [key, meeting] : meetings_)
+        for (const std::uint64_t node : meeting.posted)
+            if (key.tag >= 0) why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(node)) + " waits for a send that never comes";
+    std::vector<std::string> waits;
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+        if (ranks_[r].left == 0) continue;
+        std::string text = "rank " + std::to_string(r) + ":" + why[r];
+        for (int lane = -1; lane < lane_count; ++lane)
+            if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";
+        if (!ranks_[r].comm.empty()) text += " " + describe(r, ranks_[r].comm.front().first) + " waits for its lane";
+        text += " (" + std::to_string(ranks_[r].left) + " nodes unfinished)";
+        waits.push_back(std::move(text));
+    }
+    if (!waits.empty()) throw Stall(std::move(waits));
+}
+
+Outcome Native::outcome() {
+    Outcome out;
+    out.events = clock_.handled;
+    out.finish = std::move(finish_);
+    out.busy = std::move(busy_);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) out.row.push_back(static_cast<std::int32_t>(r));
+    if (!record_) return out;
+    out.node_ptr.push_back(0);
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+        out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
+    out.start = std::move(start_), out.end = std::move(end_);
+    wires_.report(out);
+    return out;
+}
+
+Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
+
+}  // namespace astrarium

@@ -1,0 +1,158 @@
+// The native rule book (design/0001-engine.md): batches by class, schedules as data, ports or links that are shared.
+#pragma once
+#include <deque>
+#include <unordered_map>
+
+#include "batches.hpp"
+#include "groups.hpp"
+#include "ready.hpp"
+#include "wires.hpp"
+
+namespace astrarium {
+
+class Native {
+public:
+    Native(const Plan& plan, bool record);
+    Outcome run();
+
+private:
+    static constexpr std::uint32_t none = 0xffffffffu;
+    enum What : std::uint32_t {
+        node_over,      // a = rank, b = node
+        send_over,      // a = message: delivered at its destination
+        receive_over,   // a = chunk state, b = receive number: complete
+        phase_started,  // a = chunk state: sends without needs may depart
+        look,           // a = rank: issue ready nodes
+        leave_source,   // a = message: asks for its first port or link
+        reach_next,     // a = message: asks for the in port, or for its next link
+        custom_over     // a = rank's custom run, b = node
+    };
+
+    struct Rank {
+        std::uint32_t program = 0, node_base = 0;
+        std::uint32_t inflight[lane_count] = {};
+        std::uint32_t left = 0;
+        bool looking = false;
+        ReadySet ready;
+        std::vector<std::pair<std::uint32_t, Tick>> comm;  // ready COMM nodes and since when
+    };
+    struct Instance;
+    struct ChunkState {  // one chunk at one member: its current phase
+        std::uint32_t instance = 0, position = 0, chunk = 0;
+        std::int32_t phase = -1;  // -1 before the first
+        bool inside = false;
+        std::int32_t index = 0, base = 0;
+        std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
+        std::size_t bits = 0;  // into delivered_/complete_ of the instance, for the current phase
+    };
+    struct Member {
+        std::uint32_t rank = 0, node = none, chunks_left = 0;
+        std::vector<std::uint32_t> entered, left;  // per phase number
+    };
+    struct Instance {
+        std::uint32_t collective = 0, group = 0, done = 0, serial = 0;
+        std::vector<Member> members;
+        std::vector<ChunkState> chunks;      // member * total_chunks + chunk
+        std::vector<std::size_t> bit_base;   // per (member * total_chunks + chunk): first bit; phases follow
+        std::vector<std::uint64_t> delivered, complete;
+    };
+    struct Message {
+        enum For : std::uint8_t { node, chunk, custom } purpose = node;
+        std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
+        std::uint32_t rank = 0, node_index = 0;                                         // node: the sender's
+        Flight flight;
+        std::uint64_t high = 0, low = 0;
+        std::int64_t tag = 0;
+        std::uint32_t peer = 0;
+    };
+    struct Key {
+        std::int64_t tag, size;
+        std::uint32_t source, destination;
+        bool operator==(const Key&) const = default;
+    };
+    struct KeyHash {
+        std::size_t operator()(const Key& k) const {
+            std::uint64_t h = static_cast<std::uint64_t>(k.tag) * 0x9e3779b97f4a7c15ull;
+            h ^= (static_cast<std::uint64_t>(k.size) + h) * 0xbf58476d1ce4e5b9ull;
+            h ^= ((static_cast<std::uint64_t>(k.source) << 32 | k.destination) + h) * 0x94d049bb133111ebull;
+            return h ^ h >> 29;
+        }
+    };
+    struct Meeting {  // messages delivered but not yet wanted, receives posted but not yet delivered
+        std::deque<std::uint64_t> posted;  // nodes, or custom run << 32 | node
+        std::uint32_t delivered = 0;
+    };
+    struct CustomRun {
+        std::uint32_t instance = 0, position = 0, left = 0;
+        std::vector<std::int32_t> parents;
+    };
+
+    // nodes
+    void make_ready(std::uint32_t rank, std::uint32_t node);
+    void want_look(std::uint32_t rank);
+    void issue_ready(std::uint32_t rank);
+    std::uint32_t take_comm(std::uint32_t rank);
+    void issue(std::uint32_t rank, std::uint32_t node);
+    void complete_node(std::uint32_t rank, std::uint32_t node);
+    void issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot);
+    void issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t slot);
+    void issue_remote(std::uint32_t rank, std::uint32_t node);
+    void check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const;
+
+    // collectives
+    void issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot);
+    std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
+    const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
+    void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t phase);
+    void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
+    void release_sends(std::uint32_t instance, std::uint32_t state);
+    void delivered(Message& message);
+    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t number);
+    void try_leave(std::uint32_t instance, std::uint32_t state);
+    void close_if_done(std::uint32_t instance);
+    const Schedule& schedule_of(const Instance& i, const ChunkState& s) const;
+    Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number);
+    const std::vector<std::int32_t>& received_blocks(const Schedule& s);
+
+    // custom collectives
+    void start_custom(std::uint32_t instance, std::uint32_t position);
+    void issue_custom(std::uint32_t run, std::uint32_t node);
+    const Program& custom_program(const CustomRun& run) const;
+    void order_sends();
+    void custom_complete(std::uint32_t run, std::uint32_t node);
+
+    // messages
+    std::uint32_t new_message();
+    void post(std::uint32_t message);
+    void depart(std::uint32_t message);
+    void arrive(std::uint32_t message);
+    void handle(const Keyed& event);
+
+    void explain_stall() const;
+    std::string describe(std::uint32_t rank, std::uint32_t node) const;
+    Outcome outcome();
+
+    const Plan& plan_;
+    bool record_;
+    BatchClock clock_;
+    Wires wires_;
+    Membership membership_;
+    std::vector<Rank> ranks_;
+    std::vector<std::int32_t> parents_;
+    std::vector<Tick> start_, end_, finish_, busy_;
+    std::vector<Tick> remote_free_;
+    std::vector<Instance> instances_;
+    std::vector<std::uint32_t> instance_free_;
+    std::vector<std::vector<std::uint32_t>> next_serial_;                            // per group, member
+    std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;         // per group: serial, instance
+    std::vector<Message> messages_;
+    std::vector<std::uint32_t> message_free_;
+    std::unordered_map<Key, Meeting, KeyHash> meetings_;
+    std::vector<CustomRun> custom_;
+    std::vector<std::uint32_t> custom_free_;
+    std::uint32_t instances_opened_ = 0;
+    std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
+    std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
+};
+
+}  // namespace astrarium

@@ -1,0 +1,294 @@
+// Native rule book, collectives: chunks walk their phases; a phase follows a Schedule.
+#include <bit>
+
+#include "native.hpp"
+
+namespace astrarium {
+namespace {
+
+bool bit(const std::vector<std::uint64_t>& words, std::size_t i) { return words[i >> 6] >> (i & 63) & 1; }
+void set(std::vector<std::uint64_t>& words, std::size_t i) { words[i >> 6] |= std::uint64_t{1} << (i & 63); }
+
+int peer_of(const Schedule& s, int index, int peer) {
+    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
+    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
+}
+
+std::uint32_t count(const View<std::int32_t>& ptr, std::int32_t program) {
+    return static_cast<std::uint32_t>(ptr[static_cast<std::size_t>(program) + 1] - ptr[static_cast<std::size_t>(program)]);
+}
+
+int index_in(const Phase& phase, std::uint32_t position) { return static_cast<int>(position) / phase.stride % phase.n; }
+
+}  // namespace
+
+const std::vector<Phase>& Native::phases_of(const Collective& c, std::uint32_t chunk) const {
+    for (const Chunk& kind : c.chunks) {
+        if (chunk < static_cast<std::uint32_t>(kind.repeat)) return kind.phases;
+        chunk -= static_cast<std::uint32_t>(kind.repeat);
+    }
+    return c.chunks.back().phases;
+}
+
+const Schedule& Native::schedule_of(const Instance& i, const ChunkState& s) const {
+    return *phases_of(plan_.collectives[i.collective], s.chunk)[static_cast<std::size_t>(s.phase)].schedule;
+}
+
+std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
+    if (instance_free_.empty()) {
+        instance_free_.push_back(static_cast<std::uint32_t>(instances_.size()));
+        instances_.emplace_back();
+    }
+    const std::uint32_t id = instance_free_.back();
+    instance_free_.pop_back();
+    Instance& i = instances_[id];
+    i = Instance{};
+    i.collective = collective, i.group = group, i.serial = instances_opened_++;
+    const Collective& c = plan_.collectives[collective];
+    const std::uint32_t members = membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
+    i.members.resize(members);
+    for (std::uint32_t p = 0; p < members; ++p) {
+        i.members[p].rank = membership_.rank(group, p);
+        i.members[p].chunks_left = chunks;
+        i.members[p].entered.assign(static_cast<std::size_t>(c.max_phases) + 1, 0);
+        i.members[p].left.assign(static_cast<std::size_t>(c.max_phases) + 1, 0);
+    }
+    open_[group].emplace_back(serial, id);
+    if (c.custom) return id;
+    i.chunks.resize(static_cast<std::size_t>(members) * chunks);
+    std::size_t bits = 0;
+    for (std::uint32_t p = 0; p < members; ++p)
+        for (std::uint32_t k = 0; k < chunks; ++k) {
+            ChunkState& s = i.chunks[static_cast<std::size_t>(p) * chunks + k];
+            s.instance = id, s.position = p, s.chunk = k;
+            for (const Phase& phase : phases_of(c, k)) {
+                i.bit_base.push_back(bits);
+                bits += count(phase.schedule->recv_ptr, phase.schedule->program[static_cast<std::size_t>(index_in(phase, p))]);
+            }
+            for (std::size_t rest = phases_of(c, k).size(); rest < static_cast<std::size_t>(c.max_phases); ++rest) i.bit_base.push_back(bits);
+        }
+    i.delivered.assign((bits + 63) / 64, 0);
+    i.complete.assign((bits + 63) / 64, 0);
+    return id;
+}
+
+void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
+    const auto id = static_cast<std::uint32_t>(plan_.slot_a[slot]);
+    const std::uint32_t group = plan_.slot_b[slot] < 0 ? membership_.all() : static_cast<std::uint32_t>(plan_.slot_b[slot]);
+    const std::uint32_t position = membership_.position(group, rank);
+    if (position == none)
+        throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) +
+                          ": the rank is not a member of the collective's group");
+    auto& next = next_serial_[group];
+    if (next.empty()) next.resize(membership_.size(group));
+    const std::uint32_t serial = next[position]++;
+    std::uint32_t instance = none;
+    for (const auto& [number, at] : open_[group])
+        if (number == serial) instance = at;
+    if (instance == none) instance = open_instance(group, id, serial);
+    const Collective &mine = plan_.collectives[id], &theirs = plan_.collectives[instances_[instance].collective];
+    if (mine.op != theirs.op || mine.size != theirs.size)
+        throw Mismatch("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
+                       std::to_string(serial + 1) + " of its group has op " + std::to_string(mine.op) + " and " +
+                       std::to_string(mine.size) + " bytes here, but another member issued op " + std::to_string(theirs.op) +
+                       " with " + std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders");
+    Member& member = instances_[instance].members[position];
+    member.node = node;
+    if (theirs.custom) return start_custom(instance, position);
+    if (member.chunks_left == 0 || theirs.max_phases == 0) {
+        member.chunks_left = 0;
+        ++instances_[instance].done;
+        clock_.at(clock_.now, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
+        return close_if_done(instance);
+    }
+    advance(instance, position, 0);
+}
+
+// Lets chunks enter phase number `phase` at this member, in chunk order, while the window has room.
+void Native::advance(std::uint32_t instance, std::uint32_t position, std::uint32_t phase) {
+    const Collective& c = plan_.collectives[instances_[instance].collective];
+    const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
+    for (;;) {
+        Instance& i = instances_[instance];
+        if (i.members.empty()) return;  // the last chunk left meanwhile
+        Member& m = i.members[position];
+        const std::uint32_t chunk = m.entered[phase];
+        if (chunk >= chunks) return;
+        const ChunkState& s = i.chunks[static_cast<std::size_t>(position) * chunks + chunk];
+        if (s.inside || s.phase + 1 != static_cast<std::int32_t>(phase)) return;
+        if (c.active_chunks > 0 && m.entered[phase] - m.left[phase] >= static_cast<std::uint32_t>(c.active_chunks)) return;
+        ++m.entered[phase];
+        enter(instance, position, chunk, phase);
+    }
+}
+
+void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase_number) {
+    Instance& i = instances_[instance];
+    const Collective& c = plan_.collectives[i.collective];
+    const auto at = static_cast<std::uint32_t>(static_cast<std::size_t>(position) * static_cast<std::size_t>(c.total_chunks) + chunk);
+    ChunkState& s = i.chunks[at];
+    const Phase& phase = phases_of(c, chunk)[phase_number];
+    const Schedule& schedule = *phase.schedule;
+    s.phase = static_cast<std::int32_t>(phase_number);
+    s.inside = true;
+    s.index = index_in(phase, position);
+    s.base = static_cast<int>(position) - s.index * phase.stride;
+    const std::int32_t program = schedule.program[static_cast<std::size_t>(s.index)];
+    s.sends = count(schedule.send_ptr, program), s.receives = count(schedule.recv_ptr, program);
+    s.next_send = s.prefix = s.complete = 0;
+    s.undelivered = s.sends;
+    s.bits = i.bit_base[at * static_cast<std::size_t>(c.max_phases) + phase_number];
+    const std::uint64_t high = static_cast<std::uint64_t>(i.members[position].rank) << 32 | i.members[position].node;
+    const std::uint64_t low = static_cast<std::uint64_t>(chunk) << 32;
+    bool starts = false;
+    for (std::uint32_t k = 0; k < s.sends && !starts; ++k)
+        starts = schedule.send_needs[static_cast<std::size_t>(schedule.send_ptr[static_cast<std::size_t>(program)]) + k] == 0;
+    if (starts) clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
+    for (std::uint32_t r = 0; r < s.receives; ++r)
+        if (bit(i.delivered, s.bits + r))
+            clock_.at(add(clock_.now, receive_delay(i, s, r)), BatchClock::done,
+                      {high, low | r, receive_over, at, static_cast<std::uint64_t>(instance) << 32 | r});
+    if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
+}
+
+// Blocks that every receive of a schedule's programs takes: those of the send that it matches.
+const std::vector<std::int32_t>& Native::received_blocks(const Schedule& s) {
+    auto& blocks = received_blocks_[&s];
+    if (!blocks.empty()) return blocks;
+    blocks.assign(s.recv_peer.size, 0);
+    const int senders = s.mode == PeerMode::absolute ? s.n : 1;
+    for (int p = 0; p < senders; ++p) {
+        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(p)]);
+        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
+            const auto theirs = static_cast<std::size_t>(s.program[static_cast<std::size_t>(peer_of(s, p, s.send_peer[k]))]);
+            blocks[static_cast<std::size_t>(s.recv_ptr[theirs] + s.send_match[k])] = s.send_block_ptr[k + 1] - s.send_block_ptr[k];
+        }
+    }
+    return blocks;
+}
+
+Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
+    const Phase& phase = phases_of(plan_.collectives[i.collective], s.chunk)[static_cast<std::size_t>(s.phase)];
+    const Schedule& schedule = *phase.schedule;
+    const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
+    const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + number;
+    if (!schedule.recv_reduce[r] || plan_.policy.reduce_bandwidth <= 0) return plan_.policy.endpoint_delay;
+    const std::int64_t size = received_blocks(schedule)[r] * phase.block_size;
+    const double passes = 3 * (static_cast<double>(size) / plan_.policy.reduce_bandwidth * 1e9);
+    return add(plan_.policy.endpoint_delay, ticks(passes, plan_.network.whole_ns));
+}
+
+// Sends whose first `needs` receives are complete depart now, in program order.
+void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
+    ChunkState s = instances_[instance].chunks[state];
+    const Collective& c = plan_.collectives[instances_[instance].collective];
+    const Phase& phase = phases_of(c, s.chunk)[static_cast<std::size_t>(s.phase)];
+    const Schedule& schedule = *phase.schedule;
+    const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
+    const auto first = static_cast<std::uint32_t>(schedule.send_ptr[program]);
+    const std::uint32_t group = instances_[instance].group;
+    const Member& member = instances_[instance].members[s.position];
+    const std::uint32_t rank = member.rank, node = member.node;
+    const auto order = send_order_.find(&schedule);
+    const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
+    while (s.next_send < s.sends) {
+        const std::uint32_t number = order == send_order_.end() ? s.next_send : order->second[first + s.next_send] - first;
+        const std::uint32_t send = first + number;
+        if (static_cast<std::uint32_t>(schedule.send_needs[send]) > s.prefix) break;
+        const auto to = static_cast<std::uint32_t>(s.base + peer_of(schedule, s.index, schedule.send_peer[send]) * phase.stride);
+        const std::uint32_t id = new_message();
+        Message& m = messages_[id];
+        m.purpose = Message::chunk;
+        m.instance = instance, m.source_state = state, m.state = to * chunks + s.chunk;
+        m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(schedule.send_match[send]);
+        m.high = static_cast<std::uint64_t>(rank) << 32 | node;
+        m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
+        m.flight.source = m.flight.at = plan_.npu_of[rank];
+        m.flight.destination = plan_.npu_of[membership_.rank(group, to)];
+        m.flight.size = (schedule.send_block_ptr[send + 1] - schedule.send_block_ptr[send]) * phase.block_size;
+        post(id);
+        ++s.next_send;
+    }
+    instances_[instance].chunks[state].next_send = s.next_send;
+}
+
+void Native::delivered(Message& m) {
+    if (m.purpose == Message::chunk) {
+        Instance& i = instances_[m.instance];
+        const Collective& c = plan_.collectives[i.collective];
+        ChunkState& d = i.chunks[m.state];
+        const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
+        set(i.delivered, base + m.receive);
+        if (d.inside && d.phase == static_cast<std::int32_t>(m.phase)) {
+            const Member& member = i.members[d.position];
+            clock_.at(add(clock_.now, receive_delay(i, d, m.receive)), BatchClock::done,
+                      {static_cast<std::uint64_t>(member.rank) << 32 | member.node, static_cast<std::uint64_t>(d.chunk) << 32 | m.receive,
+                       receive_over, m.state, static_cast<std::uint64_t>(m.instance) << 32 | m.receive});
+        }
+        --i.chunks[m.source_state].undelivered;
+        return try_leave(m.instance, m.source_state);
+    }
+    Meeting& meeting = meetings_[{m.tag, m.flight.size, m.rank, m.peer}];
+    std::uint64_t other = 0;
+    const bool wanted = !meeting.posted.empty();
+    if (wanted) {
+        other = meeting.posted.front();
+        meeting.posted.pop_front();
+    } else {
+        ++meeting.delivered;
+    }
+    const bool custom = m.purpose == Message::custom;
+    if (custom)
+        custom_complete(m.state, m.node_index);
+    else
+        complete_node(m.rank, m.node_index);
+    if (!wanted) return;
+    if (custom)
+        custom_complete(static_cast<std::uint32_t>(other >> 32), static_cast<std::uint32_t>(other));
+    else
+        complete_node(m.peer, static_cast<std::uint32_t>(other));
+}
+
+void Native::receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t number) {
+    Instance& i = instances_[instance];
+    ChunkState& s = i.chunks[state];
+    set(i.complete, s.bits + number);
+    ++s.complete;
+    while (s.prefix < s.receives && bit(i.complete, s.bits + s.prefix)) ++s.prefix;
+    release_sends(instance, state);
+    try_leave(instance, state);
+}
+
+void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
+    Instance& i = instances_[instance];
+    ChunkState& s = i.chunks[state];
+    if (!s.inside || s.complete != s.receives || s.next_send != s.sends || s.undelivered != 0) return;
+    s.inside = false;
+    const auto phase = static_cast<std::uint32_t>(s.phase);
+    const std::uint32_t position = s.position, chunk = s.chunk;
+    Member& m = i.members[position];
+    ++m.left[phase];
+    const bool last = phase + 1 == phases_of(plan_.collectives[i.collective], chunk).size();
+    if (!last) {
+        advance(instance, position, phase + 1);
+        return advance(instance, position, phase);
+    }
+    if (--m.chunks_left == 0) {
+        ++i.done;
+        const std::uint32_t rank = m.rank, node = m.node;
+        complete_node(rank, node);
+        return close_if_done(instance);
+    }
+    advance(instance, position, phase);
+}
+
+void Native::close_if_done(std::uint32_t instance) {
+    Instance& i = instances_[instance];
+    if (i.done != i.members.size()) return;
+    auto& open = open_[i.group];
+    open.erase(std::find_if(open.begin(), open.end(), [instance](const auto& o) { return o.second == instance; }));
+    i = Instance{};
+    instance_free_.push_back(instance);
+}
+
+}  // namespace astrarium

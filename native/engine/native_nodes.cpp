@@ -1,0 +1,143 @@
+// Native rule book, nodes: ready sets, lanes, and what issuing does.
+#include "native.hpp"
+
+namespace astrarium {
+
+void Native::make_ready(std::uint32_t rank, std::uint32_t node) {
+    Rank& r = ranks_[rank];
+    const int lane = plan_.programs[r.program].lane[node];
+    if (lane == lane_comm)
+        r.comm.emplace_back(node, clock_.now);
+    else
+        r.ready.push(lane, node);
+    want_look(rank);
+}
+
+void Native::want_look(std::uint32_t rank) {
+    if (ranks_[rank].looking) return;
+    ranks_[rank].looking = true;
+    clock_.at(clock_.now, BatchClock::issue, {rank, 0, look, rank, 0});
+}
+
+// Of the ready nodes of the COMM lane: explicit priority highest, or latest ready (LIFO), or earliest (FIFO); then node id.
+std::uint32_t Native::take_comm(std::uint32_t rank) {
+    auto& ready = ranks_[rank].comm;
+    const Program& program = plan_.program(rank);
+    const auto better = [&](const auto& x, const auto& y) {
+        if (plan_.policy.lifo == 0) {
+            const auto priority = [&](std::uint32_t node) {
+                if (static_cast<Kind>(program.kind[node]) != Kind::collective) return std::int32_t{0};
+                return plan_.slot_c[static_cast<std::size_t>(plan_.slot_ptr[rank] + program.slot[node])];
+            };
+            const std::int32_t a = priority(x.first), b = priority(y.first);
+            if (a != b) return a > b;
+        } else if (x.second != y.second) {
+            return plan_.policy.lifo > 0 ? x.second > y.second : x.second < y.second;
+        }
+        return x.first < y.first;
+    };
+    const auto best = std::min_element(ready.begin(), ready.end(), better);
+    const std::uint32_t node = best->first;
+    *best = ready.back();
+    ready.pop_back();
+    return node;
+}
+
+void Native::issue_ready(std::uint32_t rank) {
+    ranks_[rank].looking = false;
+    for (int lane = -1; lane < lane_count; ++lane) {
+        const auto room = [&] { return lane < 0 || ranks_[rank].inflight[lane] < static_cast<std::uint32_t>(plan_.lanes[lane]); };
+        if (lane == lane_comm) {
+            while (!ranks_[rank].comm.empty() && room()) issue(rank, take_comm(rank));
+            continue;
+        }
+        while (!ranks_[rank].ready.empty(lane) && room()) {
+            const std::uint32_t node = ranks_[rank].ready.lowest(lane);
+            ranks_[rank].ready.pop(lane);
+            issue(rank, node);
+        }
+    }
+}
+
+void Native::issue(std::uint32_t rank, std::uint32_t node) {
+    Rank& r = ranks_[rank];
+    const Program& program = plan_.programs[r.program];
+    if (const int lane = program.lane[node]; lane >= 0) ++r.inflight[lane];
+    busy_[rank] += program.busy[node];
+    if (record_) start_[r.node_base + node] = clock_.now;
+    const auto slot = static_cast<std::size_t>(plan_.slot_ptr[rank]) +
+                      static_cast<std::size_t>(program.slot[node] < 0 ? 0 : program.slot[node]);
+    const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | node;
+    switch (static_cast<Kind>(program.kind[node])) {
+        case Kind::delay:
+        case Kind::skip:
+            clock_.at(add(clock_.now, program.duration[node]), BatchClock::done, {key, 0, node_over, rank, node});
+            break;
+        case Kind::collective: issue_collective(rank, node, slot); break;
+        case Kind::send: issue_send(rank, node, slot); break;
+        case Kind::recv: issue_receive(rank, node, slot); break;
+        case Kind::remote: issue_remote(rank, node); break;
+    }
+}
+
+void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
+    Rank& r = ranks_[rank];
+    const Program& program = plan_.programs[r.program];
+    if (const int lane = program.lane[node]; lane >= 0) --r.inflight[lane];
+    if (record_) end_[r.node_base + node] = clock_.now;
+    finish_[rank] = clock_.now;
+    --r.left;
+    for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
+        if (--parents_[r.node_base + child] == 0) make_ready(rank, child);
+    }
+    want_look(rank);
+}
+
+void Native::check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const {
+    if (peer == rank) throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
+    if (peer >= plan_.ranks())
+        throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer rank does not exist");
+}
+
+void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
+    const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
+    check_peer(rank, node, peer);
+    const std::uint32_t id = new_message();
+    Message& m = messages_[id];
+    m.purpose = Message::node;
+    m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
+    m.high = static_cast<std::uint64_t>(rank) << 32 | node;
+    m.flight.source = m.flight.at = plan_.npu_of[rank];
+    m.flight.destination = plan_.npu_of[peer];
+    m.flight.size = plan_.program(rank).size[node];
+    post(id);
+}
+
+void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
+    const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
+    check_peer(rank, node, peer);
+    Meeting& meeting = meetings_[{plan_.slot_b[slot], plan_.program(rank).size[node], peer, rank}];
+    if (meeting.delivered == 0) return meeting.posted.push_back(node);
+    --meeting.delivered;
+    clock_.at(clock_.now, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
+}
+
+void Native::issue_remote(std::uint32_t rank, std::uint32_t node) {
+    const Remote& remote = plan_.remote;
+    if (remote.kind == RemoteKind::none)
+        throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) +
+                          ": a remote memory access, but the system has no remote memory");
+    const double size = static_cast<double>(plan_.program(rank).size[node]);
+    const Tick time = add(remote.latency * 1000, ticks(size / remote.bandwidth, plan_.network.whole_ns));
+    Tick end = add(clock_.now, time);
+    if (remote.kind != RemoteKind::per_npu) {
+        const auto port = static_cast<std::size_t>(remote.kind == RemoteKind::pool ? 0 : plan_.npu_of[rank] / remote.npus_per_node);
+        if (port >= remote_free_.size()) remote_free_.resize(port + 1, 0);
+        end = add(std::max(clock_.now, remote_free_[port]), time);
+        remote_free_[port] = end;
+    }
+    clock_.at(end, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
+}
+
+}  // namespace astrarium

@@ -1,0 +1,168 @@
+// The engine's input: views over the arrays of astrarium.engine.plan.Plan. Times in ps, sizes in bytes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace astrarium {
+
+using Tick = std::int64_t;
+
+// A borrowed array; the Python Plan owns the memory for the length of the call.
+template <class T>
+struct View {
+    const T* data = nullptr;
+    std::size_t size = 0;
+    const T& operator[](std::size_t i) const { return data[i]; }
+    const T* begin() const { return data; }
+    const T* end() const { return data + size; }
+};
+
+// Input that cannot be run (becomes UnsupportedError) and runs that cannot go on (becomes StallError).
+struct Unsupported : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct Mismatch : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct Stall : std::runtime_error {
+    explicit Stall(std::vector<std::string> all) : std::runtime_error("stall"), waits(std::move(all)) {}
+    std::vector<std::string> waits;
+};
+
+enum class Kind : std::uint8_t { delay, collective, send, recv, remote, skip };
+enum Lane : int { lane_compute, lane_comm, lane_cpu, lane_p2p, lane_copy, lane_count };
+enum class Shape : int { ring, switch_, fully_connected, ring_one_way, mesh, hypercube };
+enum class Backend : int { unshared, links, ports, routed, foreign };
+enum class Order : int { canonical, astra_sim };
+enum class Algorithm : int { schedule, ring, direct, halving_doubling, double_binary_tree, custom };
+enum class Pick : int { any, first_half, last_half };
+enum class RemoteKind : int { none, per_npu, per_node, pool };
+enum Op : int { op_all_reduce, op_reduce, op_all_gather, op_gather, op_scatter, op_broadcast, op_all_to_all, op_reduce_scatter };
+enum class PeerMode : int { relative, xor_, absolute };
+
+struct Program {
+    View<std::uint64_t> node_id;
+    View<std::uint8_t> kind;
+    View<std::int16_t> lane;
+    View<std::int64_t> duration, busy, size;
+    View<std::int32_t> slot, parents, child_ptr, child;
+    std::size_t nodes() const { return node_id.size; }
+};
+
+struct Schedule {
+    PeerMode mode = PeerMode::absolute;
+    int n = 0;
+    View<std::int32_t> program, send_ptr, send_peer, send_needs, send_match, send_block_ptr, recv_ptr, recv_peer;
+    View<std::uint8_t> recv_reduce;
+};
+
+struct Phase {
+    int dim = 0, op = 0;
+    Algorithm algorithm = Algorithm::schedule;
+    std::int64_t size = 0;
+    int n = 1, stride = 1;
+    Pick pick = Pick::any;
+    int window = -1;
+    bool local = false;
+    const Schedule* schedule = nullptr;
+    std::int64_t block_size = 0;
+};
+
+struct Chunk {
+    int repeat = 1;
+    std::vector<Phase> phases;
+};
+
+struct Custom {
+    std::vector<Program> programs;
+    View<std::int32_t> program_of;
+    std::vector<View<std::int32_t>> slot_peer, slot_tag;
+};
+
+struct Collective {
+    int op = 0;
+    std::int64_t size = 0;
+    std::vector<Chunk> chunks;
+    int active_chunks = 1;
+    std::optional<Custom> custom;
+    int total_chunks = 0;
+    int max_phases = 0;
+};
+
+struct Dim {
+    Shape shape = Shape::ring;
+    int npus = 1;
+    double bandwidth = 1, latency = 0;
+};
+
+struct Network {
+    Backend backend = Backend::ports;
+    std::vector<Dim> dims;
+    bool whole_ns = false;
+};
+
+struct Remote {
+    RemoteKind kind = RemoteKind::none;
+    std::int64_t latency = 0;
+    double bandwidth = 1;
+    int npus_per_node = 1;
+};
+
+struct SharedBus {
+    Tick L = 0, o = 0, g = 0;
+    double G = 0;
+    std::int64_t reduction_delay = 1;
+};
+
+struct Policy {
+    Order order = Order::canonical;
+    int queues_per_dim = 1, active_chunks = 1, lifo = 1;
+    Tick endpoint_delay = 0;
+    double reduce_bandwidth = 0;
+    bool rendezvous = false;
+    std::optional<SharedBus> shared_bus;
+};
+
+struct Plan {
+    int npus = 0;
+    std::vector<Program> programs;
+    View<std::int32_t> program_of, npu_of;
+    View<std::int64_t> slot_ptr;
+    View<std::int32_t> slot_a, slot_b, slot_c;
+    std::vector<View<std::int32_t>> groups;
+    std::vector<Collective> collectives;
+    std::vector<Schedule> schedules;
+    Network network;
+    Policy policy;
+    Remote remote;
+    int lanes[lane_count] = {1, 1, 1, 1, 1};
+
+    std::size_t ranks() const { return program_of.size; }
+    const Program& program(std::size_t rank) const { return programs[program_of[rank]]; }
+};
+
+// What a run measured; see astrarium.engine.outcome.Outcome.
+struct Outcome {
+    std::vector<std::int32_t> row;
+    std::vector<Tick> finish, busy;
+    std::vector<std::int64_t> node_ptr;
+    std::vector<Tick> start, end;
+    std::vector<std::int32_t> link_dim, link_from, link_to;
+    std::vector<std::int64_t> link_bytes;
+    std::vector<Tick> link_busy;
+    std::uint64_t events = 0;
+    bool folded = false;
+    std::string unfolded_because;
+};
+
+inline Tick add(Tick a, Tick b) {
+    Tick sum;
+    if (__builtin_add_overflow(a, b, &sum)) throw Unsupported("time exceeds 2^63 ps (106 days)");
+    return sum;
+}
+
+}  // namespace astrarium

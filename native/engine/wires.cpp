@@ -1,0 +1,168 @@
+#include "wires.hpp"
+
+#include <algorithm>
+
+namespace astrarium {
+
+// Ports of an NPU in a dim: ring and mesh forward 0 and backward 1; switch 0; fully_connected one per peer coordinate;
+// hypercube one per bit. Links use the same numbers (out side); a switch's down links follow at in_free_.
+std::size_t Wires::ports_per_npu(const Dim& dim) const {
+    switch (dim.shape) {
+        case Shape::ring:
+        case Shape::mesh: return 2;
+        case Shape::fully_connected: return static_cast<std::size_t>(dim.npus);
+        case Shape::hypercube: return static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(dim.npus)));
+        default: return 1;
+    }
+}
+
+Wires::Wires(const Plan& plan, bool record) : plan_(plan), record_(record), geometry_(plan.network) {
+    std::size_t total = 0;
+    for (const Dim& dim : plan.network.dims) {
+        base_.push_back(total);
+        total += ports_per_npu(dim) * static_cast<std::size_t>(plan.npus);
+    }
+    if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
+    out_free_.assign(total, 0);
+    in_free_.assign(total, 0);
+    if (record) bytes_.assign(2 * total, 0), busy_.assign(2 * total, 0);
+}
+
+std::size_t Wires::port(std::size_t dim, int npu, int which) const {
+    return base_[dim] + static_cast<std::size_t>(npu) * ports_per_npu(plan_.network.dims[dim]) + static_cast<std::size_t>(which);
+}
+
+void Wires::charge(std::size_t link, std::int64_t size, Tick busy) {
+    if (!record_) return;
+    bytes_[link] += size;
+    busy_[link] += busy;
+}
+
+void Wires::ways(const Flight& f) {
+    ways_.clear();
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        const Dim& dim = plan_.network.dims[d];
+        const int from = geometry_.coordinate(f.source, d), to = geometry_.coordinate(f.destination, d);
+        if (from == to) continue;
+        const int hops = geometry_.hops(d, from, to);
+        int out = 0, in = 0, charged = 1;
+        switch (dim.shape) {
+            case Shape::ring: {
+                const int forward = to >= from ? to - from : to - from + dim.npus;
+                out = in = hops == forward ? 0 : 1;
+                charged = hops;
+                break;
+            }
+            case Shape::ring_one_way: charged = hops; break;
+            case Shape::mesh: out = in = to > from ? 0 : 1, charged = hops; break;
+            case Shape::fully_connected: out = to, in = from; break;
+            case Shape::hypercube:
+                out = std::countr_zero(static_cast<unsigned>(from ^ to));
+                in = std::bit_width(static_cast<unsigned>(from ^ to)) - 1;
+                break;
+            case Shape::switch_: break;
+        }
+        ways_.push_back({d, port(d, f.source, out), port(d, f.destination, in), hops, charged});
+    }
+}
+
+Tick Wires::depart(Flight& flight, Tick now) {
+    if (plan_.network.backend == Backend::routed) return next_link(flight, now);
+    ways(flight);
+    Tick start = now, head = 0;
+    for (const Way& way : ways_) {
+        start = std::max(start, out_free_[way.out]);
+        head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false));
+    }
+    for (const Way& way : ways_) {
+        const Tick serial = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
+        const Tick held = serial * way.charged;
+        out_free_[way.out] = add(start, held);
+        charge(way.out, flight.size * way.charged, held);
+    }
+    return add(start, head);
+}
+
+Tick Wires::deliver(const Flight& flight, Tick now) {
+    ways(flight);
+    Tick begin = now, serial = 0;
+    for (const Way& way : ways_) {
+        begin = std::max(begin, in_free_[way.in]);
+        serial = std::max(serial, ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false));
+    }
+    const Tick end = add(begin, serial);
+    for (const Way& way : ways_) {
+        in_free_[way.in] = end;
+        charge(out_free_.size() + way.in, flight.size, serial);
+    }
+    return end;
+}
+
+// Dimension-ordered, innermost first. Free times stand in out_free_; those of a switch's down links in in_free_.
+Tick Wires::next_link(Flight& f, Tick now) {
+    std::size_t d = 0;
+    while (geometry_.coordinate(f.at, d) == geometry_.coordinate(f.destination, d)) ++d;
+    const Dim& dim = plan_.network.dims[d];
+    const int from = geometry_.coordinate(f.at, d), to = geometry_.coordinate(f.destination, d), stride = geometry_.stride(d);
+    const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), latency = ticks(dim.latency, false);
+    int next = to, which = 0;
+    bool down = false;
+    switch (dim.shape) {
+        case Shape::ring:
+        case Shape::ring_one_way: {
+            const int forward = to >= from ? to - from : to - from + dim.npus;
+            which = dim.shape == Shape::ring && dim.npus - forward < forward;
+            next = which ? (from + dim.npus - 1) % dim.npus : (from + 1) % dim.npus;
+            break;
+        }
+        case Shape::mesh: which = to < from, next = from + (which ? -1 : 1); break;
+        case Shape::fully_connected: which = to; break;
+        case Shape::hypercube:
+            which = std::countr_zero(static_cast<unsigned>(from ^ to));
+            next = from ^ 1 << which;
+            break;
+        case Shape::switch_:
+            down = f.at_switch;
+            if (!down) next = from;
+            f.at_switch = !down;
+            break;
+    }
+    const int landing = f.at + (next - from) * stride;
+    const std::size_t link = port(d, down ? landing : f.at, which);
+    Tick& free = down ? in_free_[link] : out_free_[link];
+    const Tick start = std::max(now, free);
+    free = add(start, serial);
+    charge(down ? out_free_.size() + link : link, f.size, serial);
+    f.at = landing;
+    return add(add(start, serial), latency);
+}
+
+void Wires::report(Outcome& out) const {
+    const bool links = plan_.network.backend == Backend::routed;
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+        if (bytes_[i] == 0) continue;
+        const bool inward = i >= out_free_.size();
+        const std::size_t p = inward ? i - out_free_.size() : i;
+        std::size_t d = base_.size() - 1;
+        while (base_[d] > p) --d;
+        const Dim& dim = plan_.network.dims[d];
+        const auto per = static_cast<int>(ports_per_npu(dim));
+        const int npu = static_cast<int>(p - base_[d]) / per, which = static_cast<int>(p - base_[d]) % per;
+        const int at = geometry_.coordinate(npu, d), stride = geometry_.stride(d);
+        int peer = -1;
+        if (links && dim.shape != Shape::switch_) {
+            int other = which;
+            if (dim.shape == Shape::ring || dim.shape == Shape::ring_one_way || dim.shape == Shape::mesh)
+                other = which ? (at + dim.npus - 1) % dim.npus : (at + 1) % dim.npus;
+            if (dim.shape == Shape::hypercube) other = at ^ 1 << which;
+            peer = npu + (other - at) * stride;
+        }
+        out.link_dim.push_back(static_cast<std::int32_t>(d));
+        out.link_from.push_back(inward ? peer : npu);
+        out.link_to.push_back(inward ? npu : peer);
+        out.link_bytes.push_back(bytes_[i]);
+        out.link_busy.push_back(busy_[i]);
+    }
+}
+
+}  // namespace astrarium

@@ -1,0 +1,54 @@
+// Native networks. closed_form: an NPU's ports of each dim, in and out, carry one message at a time. contention: every
+// link of a dimension-ordered route does, and whole messages are stored and forwarded.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "distance.hpp"
+#include "plan.hpp"
+
+namespace astrarium {
+
+// A message on its way; `link` is where it is in its route (contention) and `head` when it may ask (closed_form).
+struct Flight {
+    std::int32_t source = 0, destination = 0;  // NPUs
+    std::int32_t at = 0;
+    std::int32_t dim = 0;
+    bool at_switch = false;
+    std::int64_t size = 0;
+};
+
+class Wires {
+public:
+    Wires(const Plan& plan, bool record);
+
+    // When the message's head asks for its in port (ports), or the message reaches the next device (links).
+    Tick depart(Flight& flight, Tick now);
+    // Ports: when it is delivered. Links: when it reaches the next device; `there` says whether that is its destination.
+    bool arrived(const Flight& flight) const { return plan_.network.backend == Backend::ports || flight.at == flight.destination; }
+    Tick deliver(const Flight& flight, Tick now);  // ports only
+    void report(Outcome& out) const;
+
+private:
+    struct Way {  // one dim of a message
+        std::size_t dim;
+        std::size_t out, in;
+        int hops, charged;
+    };
+    void ways(const Flight& flight);
+    std::size_t port(std::size_t dim, int npu, int which) const;
+    std::size_t ports_per_npu(const Dim& dim) const;
+    Tick next_link(Flight& flight, Tick now);
+    void charge(std::size_t link, std::int64_t size, Tick busy);
+
+    const Plan& plan_;
+    bool record_;
+    Geometry geometry_;
+    std::vector<std::size_t> base_;  // per dim: its first port
+    std::vector<Tick> out_free_, in_free_;
+    std::vector<std::int64_t> bytes_;
+    std::vector<Tick> busy_;
+    std::vector<Way> ways_;
+};
+
+}  // namespace astrarium

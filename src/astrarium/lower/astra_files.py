@@ -1,0 +1,245 @@
+"""ASTRA-sim's own input files and flags: system JSON, network YAML, remote-memory JSON, comm-group JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import yaml
+
+from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
+from astrarium.errors import InputError, nearest
+from astrarium.lower.astra_collectives import KEYS, CustomCollective
+from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
+from astrarium.lower.classes import trace_classes
+from astrarium.trace import Traces, read_traces
+
+__all__ = ["AstraInputs", "lower_inputs", "read_inputs"]
+
+MAX_FILE = 64 << 20
+SYSTEM_KEYS = {
+    "scheduling-policy", "collective-optimization", "local-reduction-delay", "active-chunks-per-dimension", "L", "o", "g", "G",
+    "endpoint-delay", "model-shared-bus", "preferred-dataset-splits", "peak-perf", "local-mem-bw", "roofline-enabled",
+    "trace-enabled", "replay-only", "track-local-mem", "local-mem-trace-filename", "per-node-custom-implementation",
+    *(f"{key}-implementation" for key in KEYS.values()), *(f"{key}-implementation-custom" for key in KEYS.values()),
+}
+IGNORED_BY_ASTRA_SIM = {"boost-mode", "intra-dimension-scheduling", "inter-dimension-scheduling"}
+"""Keys that shipped example files carry and that ASTRA-sim reads no longer: reported as unused, like any unknown key."""
+
+
+@dataclass(frozen=True)
+class AstraInputs:
+    """Everything that ASTRA-sim's command line names, parsed. `notes` lists keys that nothing reads."""
+
+    workload: str
+    system: AstraSystem
+    dims: tuple[AstraDim, ...]
+    remote: Remote
+    groups: Mapping[str, tuple[int, ...]]
+    backend: Backend
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def npus(self) -> int:
+        """Product of the dims."""
+        return int(np.prod([dim.npus for dim in self.dims], dtype=np.int64))
+
+
+def read_inputs(workload: str, system: str, network: str, memory: str | None, groups: str | None, *, backend: str,
+                queues_per_dim: int = 1, injection_scale: float = 1.0, rendezvous: bool = False) -> AstraInputs:
+    """Parse the files. `backend` is congestion_unaware or congestion_aware. InputError names file and key."""
+    notes: list[str] = []
+    parsed = _system(system, notes, queues_per_dim, injection_scale, rendezvous)
+    dims = _network(network)
+    kinds = {"congestion_unaware": Backend.UNSHARED, "congestion_aware": Backend.LINKS}
+    if backend not in kinds:
+        raise InputError("--backend", repr(backend), expected=" or ".join(kinds), did_you_mean=nearest(backend, kinds))
+    remote = Remote() if memory is None else _memory(memory, notes)
+    chosen = {} if groups is None or "empty" in groups else _groups(groups)
+    return AstraInputs(workload, parsed, dims, remote, chosen, kinds[backend], tuple(notes))
+
+
+def lower_inputs(inputs: AstraInputs, traces: Traces) -> Plan:
+    """The Plan of parsed inputs and their traces."""
+    classes = trace_classes(traces, list(inputs.groups))
+    groups = [np.array(members, dtype=np.int32) for members in inputs.groups.values()]
+    for name, members in inputs.groups.items():
+        outside = [m for m in members if m >= inputs.npus]
+        if outside:
+            raise InputError(f"comm group {name}", f"rank {outside[0]} is outside the network",
+                             expected=f"ranks 0 to {inputs.npus - 1}")
+    return lower_astra_sim(classes, groups, inputs.system, inputs.dims, inputs.backend, inputs.remote)
+
+
+def _load_json(path: str) -> dict[str, Any]:
+    try:
+        if os.path.getsize(path) > MAX_FILE:
+            raise InputError(path, "larger than 64 MiB")
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(path, f"a JSON {type(value).__name__}", expected="an object")
+    return value
+
+
+class _Keys:
+    """Typed access to the keys of a file, with errors that name file, key and value."""
+
+    def __init__(self, path: str, values: Mapping[str, Any]) -> None:
+        self.path, self.values = path, values
+
+    def number(self, key: str, default: float, *, low: float = 0.0, whole: bool = False) -> Any:
+        value = self.values.get(key, default)
+        ok = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < 2**62
+        if not ok or (whole and int(value) != value):
+            what = "whole number" if whole else "number"
+            raise InputError(f"{self.path}: {key}", repr(value), expected=f"a {what} of at least {low:g}")
+        return int(value) if whole else float(value)
+
+    def flag(self, key: str) -> bool:
+        value = self.values.get(key, 0)
+        if not isinstance(value, (int, float)):
+            raise InputError(f"{self.path}: {key}", repr(value), expected="0 or 1")
+        return value != 0
+
+    def word(self, key: str, default: str, legal: Sequence[str]) -> str:
+        value = self.values.get(key, default)
+        if value not in legal:
+            raise InputError(f"{self.path}: {key}", repr(value), expected=", ".join(legal),
+                             did_you_mean=nearest(str(value), legal))
+        return str(value)
+
+    def words(self, key: str) -> tuple[str, ...] | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value) or not value:
+            raise InputError(f"{self.path}: {key}", repr(value), expected="a list of names")
+        return tuple(value)
+
+
+def _system(path: str, notes: list[str], queues: int, injection_scale: float, rendezvous: bool) -> AstraSystem:
+    values = _load_json(path)
+    keys = _Keys(path, values)
+    for key in values:
+        if key not in SYSTEM_KEYS:
+            close = None if key in IGNORED_BY_ASTRA_SIM else nearest(key, SYSTEM_KEYS)
+            notes.append(f"{path}: key {key!r} is not read by ASTRA-sim" + (f"; did you mean {close!r}?" if close else ""))
+    if "preferred-dataset-splits" not in values:
+        raise InputError(f"{path}: preferred-dataset-splits", "missing", expected="a whole number above 0")
+    lists = {op: keys.words(f"{key}-implementation") for op, key in KEYS.items()}
+    bus = None
+    if keys.number("model-shared-bus", 0, whole=True) == 1:
+        bus = tuple(keys.number(key, 0.0) for key in ("L", "o", "g", "G"))
+    return AstraSystem(
+        splits=keys.number("preferred-dataset-splits", 0, low=1, whole=True),
+        implementations={op: names for op, names in lists.items() if names is not None},
+        custom={op: _custom(path, f"{key}-implementation-custom", keys) for op, key in KEYS.items()
+                if f"{key}-implementation-custom" in values},
+        custom_nodes=_custom_nodes(path, values.get("per-node-custom-implementation")),
+        scheduling=keys.word("scheduling-policy", "LIFO", ("LIFO", "FIFO", "EXPLICIT")),
+        optimization=keys.word("collective-optimization", "baseline", ("baseline", "localBWAware")),
+        endpoint_delay=keys.number("endpoint-delay", 0, whole=True) if "endpoint-delay" in values else None,
+        active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, whole=True), queues_per_dim=queues,
+        local_mem_bw=keys.number("local-mem-bw", 0.0), peak_perf=keys.number("peak-perf", 0.0),
+        roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
+        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, whole=True), shared_bus=bus)
+
+
+def _custom(path: str, key: str, keys: _Keys) -> CustomCollective:
+    names = keys.words(key)
+    if names is None or len(names) != 1:
+        raise InputError(f"{path}: {key}", repr(names), expected="a list with one trace prefix")
+    return custom_of_prefix(names[0])
+
+
+def _custom_nodes(path: str, yaml_path: Any) -> dict[int, CustomCollective]:
+    if yaml_path is None:
+        return {}
+    table = _load_yaml(str(yaml_path))
+    if not all(isinstance(node, int) and isinstance(prefix, str) for node, prefix in table.items()):
+        raise InputError(str(yaml_path), "a mapping with other things in it", expected="node id: trace prefix")
+    return {node: custom_of_prefix(prefix) for node, prefix in table.items()}
+
+
+def custom_of_prefix(prefix: str) -> CustomCollective:
+    """Read `prefix.<position>.et` as a custom collective."""
+    from astrarium.lower.astra_custom import custom_collective
+
+    return custom_collective(read_traces(prefix))
+
+
+def _load_yaml(path: str) -> dict[Any, Any]:
+    try:
+        if os.path.getsize(path) > MAX_FILE:
+            raise InputError(path, "larger than 64 MiB")
+        with open(path, encoding="utf-8") as file:
+            value = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InputError(path, f"not YAML: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(path, f"a YAML {type(value).__name__}", expected="a mapping")
+    return value
+
+
+def _network(path: str) -> tuple[AstraDim, ...]:
+    values = _load_yaml(path)
+    rows = []
+    for key in ("topology", "npus_count", "bandwidth", "latency"):
+        if not isinstance(values.get(key), list) or not values[key]:
+            raise InputError(f"{path}: {key}", repr(values.get(key)), expected="a list, one entry per dim")
+        rows.append(values[key])
+    if len({len(row) for row in rows}) > 1:
+        raise InputError(path, "lists of different lengths", expected="topology, npus_count, bandwidth and latency per dim")
+    dims = []
+    for i, (topology, npus, bandwidth, latency) in enumerate(zip(*rows, strict=True)):
+        keys = _Keys(path, {f"npus_count[{i}]": npus, f"bandwidth[{i}]": bandwidth, f"latency[{i}]": latency,
+                            f"topology[{i}]": topology})
+        if keys.number(f"bandwidth[{i}]", 0.0) <= 0:
+            raise InputError(f"{path}: bandwidth[{i}]", repr(bandwidth), expected="GB/s above 0")
+        dims.append(AstraDim(keys.word(f"topology[{i}]", "", ("Ring", "FullyConnected", "Switch")),
+                             keys.number(f"npus_count[{i}]", 0, low=1, whole=True),
+                             keys.number(f"bandwidth[{i}]", 0.0), keys.number(f"latency[{i}]", 0.0)))
+    if np.prod([float(dim.npus) for dim in dims]) > 2**24:
+        raise InputError(f"{path}: npus_count", "more than 16,777,216 NPUs")
+    return tuple(dims)
+
+
+def _memory(path: str, notes: list[str]) -> Remote:
+    values = _load_json(path)
+    keys = _Keys(path, values)
+    names = {"NO_MEMORY_EXPANSION": RemoteKind.NONE, "PER_NODE_MEMORY_EXPANSION": RemoteKind.PER_NODE,
+             "PER_NPU_MEMORY_EXPANSION": RemoteKind.PER_NPU, "MEMORY_POOL": RemoteKind.POOL}
+    known = {"memory-type", "num-nodes", "num-npus-per-node", "remote-mem-latency", "remote-mem-bw"}
+    notes.extend(f"{path}: key {key!r} is not read by ASTRA-sim" for key in values if key not in known)
+    kind = names[keys.word("memory-type", "", tuple(names))]
+    if kind == RemoteKind.NONE:
+        return Remote()
+    per_node = keys.number("num-npus-per-node", 0, low=1, whole=True) if kind == RemoteKind.PER_NODE else 1
+    bandwidth = keys.number("remote-mem-bw", 0, low=1, whole=True)
+    return Remote(kind, keys.number("remote-mem-latency", 0, whole=True), float(bandwidth), per_node)
+
+
+def _groups(path: str) -> dict[str, tuple[int, ...]]:
+    """{group id: ranks}; ids are positive integers, ranks distinct."""
+    groups = {}
+    for name, members in _load_json(path).items():
+        if not name.strip().isdecimal() or int(name) == 0:
+            raise InputError(f"{path}: {name!r}", "not a group id", expected="a whole number above 0 (0 is all ranks)")
+        good = isinstance(members, list) and all(type(m) is int and 0 <= m < 2**31 for m in members)
+        if not good or not members or len(set(members)) != len(members):
+            raise InputError(f"{path}: group {name}", repr(members)[:80], expected="a list of distinct ranks")
+        groups[str(int(name))] = tuple(members)
+    return groups
+
+
