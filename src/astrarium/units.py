@@ -152,8 +152,10 @@ def _exact(quantity: Quantity) -> str:
     for unit, (multiply, divide) in quantity.units.items():
         number = number_in(float(quantity), type(quantity), unit)
         if number is not None:
-            text = f"{repr(number).removesuffix('.0')} {unit}"
-            texts.append((not 1 <= number < 1e6, unit.endswith("b/s"), len(text), -multiply / divide, text))
+            digits = repr(number).removesuffix(".0")
+            text = f"{digits} {unit}"
+            clumsy = (len(digits) > 15, not 1 <= number < 1e6, unit.endswith("b/s"))
+            texts.append((*clumsy, len(text), -multiply / divide, text))
     return min(texts)[-1]
 
 

@@ -152,12 +152,18 @@ class _Dumper(_DUMPER):  # type: ignore[misc]
 
 def _text(dumper: Any, text: str) -> Any:
     plain = isinstance(scalar(text), str) and text == text.strip()
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else "'")
+    style = '"' if not text.isprintable() else None if plain else "'"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _number(dumper: Any, value: float) -> Any:
+    text = repr(value)
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text if "." in text else text.replace("e", ".0e"))
 
 
 _Dumper.add_representer(str, _text)
 _Dumper.add_multi_representer(Quantity, lambda dumper, value: _text(dumper, str(value)))
-_Dumper.add_representer(float, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:float", repr(value)))
+_Dumper.add_representer(float, _number)
 
 
 def to_yaml(plain: Mapping[str, Any]) -> str:

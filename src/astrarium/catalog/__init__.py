@@ -1,0 +1,78 @@
+"""Devices and networks with published figures. Every row names its source; what nobody publishes is left out.
+
+    device = catalog.device("h100_sxm")
+    ar.Roofline(**device.compute), ar.Memory(**device.memory)
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from astrarium.errors import InputError, nearest
+
+__all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
+
+KINDS = ("devices", "networks")
+
+
+@dataclass(frozen=True)
+class Device:
+    """`compute` and `memory` are keyword arguments of Roofline and Memory."""
+
+    name: str
+    title: str
+    compute: Mapping[str, str]
+    memory: Mapping[str, str]
+    source: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """`dim` holds keyword arguments of the dim class named by `shape`; latency, and npus where None, are yours."""
+
+    name: str
+    title: str
+    shape: str
+    npus: int | None
+    dim: Mapping[str, str]
+    source: str
+
+
+def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
+    """The rows of a kind, name -> columns, in the order of the file. Raises InputError for an unknown kind."""
+    if kind not in KINDS:
+        raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
+                         did_you_mean=nearest(kind, KINDS))
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    text = files(__name__).joinpath(f"{kind}.toml").read_text(encoding="utf-8")
+    rows: dict[str, dict[str, Any]] = toml.loads(text)
+    return {name: MappingProxyType(row) for name, row in rows.items()}
+
+
+def _row(kind: str, name: str) -> Mapping[str, Any]:
+    rows = load(kind)
+    if name not in rows:
+        raise InputError(f"catalog.{kind}", f"{name[:60]!r} is not known", expected="one of " + ", ".join(rows),
+                         did_you_mean=nearest(name, rows))
+    return rows[name]
+
+
+def device(name: str) -> Device:
+    """A device by name. Raises InputError with the nearest match."""
+    row = _row("devices", name)
+    memory = MappingProxyType({key: row[key] for key in ("capacity", "bandwidth")})
+    return Device(name, row["title"], MappingProxyType({"peak": row["peak"]}), memory, row["source"])
+
+
+def network(name: str) -> Link:
+    """A network by name. Raises InputError with the nearest match."""
+    row = _row("networks", name)
+    known = ("bandwidth", "bandwidth_per_npu", "latency")
+    dim = MappingProxyType({key: row[key] for key in known if key in row})
+    return Link(name, row["title"], row["shape"], row.get("npus"), dim, row["source"])

@@ -1,0 +1,127 @@
+"""Dotted paths: reading, replacing, command-line assignments, reflection."""
+
+from __future__ import annotations
+
+import pytest
+
+import astrarium as ar
+from astrarium import config
+from astrarium.config import ConfigError
+from astrarium.design import Design
+from astrarium.errors import InputError
+
+
+@pytest.fixture
+def design() -> Design:
+    return ar.Design(
+        workload=ar.Trace("w"),
+        network=ar.Network(
+            [
+                ar.Switch(8, bandwidth="450 GB/s", latency="500 ns"),
+                ar.Ring(4, bandwidth="50 GB/s", latency="2 us", one_way=True),
+            ]
+        ),
+    )
+
+
+def test_get(design: Design) -> None:
+    assert ar.get(design, "network.dims[1].bandwidth") == 50.0
+    assert str(ar.get(design, "network.dims[1].bandwidth")) == "50 GB/s"
+    assert ar.get(design, "network.dims[1].shape") == "ring"
+    assert ar.get(design, "network.dims")[0].npus == 8
+
+
+def test_replace_changes_that_field_and_nothing_else(design: Design) -> None:
+    other = ar.replace(design, "network.dims[1].bandwidth", "400 Gb/s")
+    assert other == design
+    other = ar.replace(design, "network.dims[1].bandwidth", "100 GB/s")
+    assert ar.get(other, "network.dims[1].bandwidth") == 100.0
+    assert ar.replace(other, "network.dims[1].bandwidth", "50 GB/s") == design
+    assert ar.get(design, "network.dims[1].bandwidth") == 50.0
+
+
+def test_replace_of_a_section_and_of_a_list(design: Design) -> None:
+    other = ar.replace(design, "compute", {"model": "replay", "missing": "1 ns"})
+    assert other.compute == ar.Replay(missing="1 ns")
+    other = ar.replace(design, "compute", ar.Replay(missing="1 ns"))
+    assert other.compute == ar.Replay(missing="1 ns")
+    other = ar.replace(design, "collective.all_reduce", ["ring", "direct"])
+    assert ar.replace(other, "collective.all_reduce[0]", "direct").collective.all_reduce == ("direct", "direct")
+
+
+def test_the_tag_is_a_knob(design: Design) -> None:
+    other = ar.replace(design, "network.dims[0].shape", "fully_connected")
+    assert other.network.dims[0] == ar.FullyConnected(8, bandwidth="450 GB/s", latency="500 ns")
+    with pytest.raises(ConfigError, match=r"network.dims\[1\].one_way: unknown key"):
+        ar.replace(design, "network.dims[1].shape", "switch")
+
+
+def test_changes_that_need_each_other(design: Design) -> None:
+    with pytest.raises(ConfigError, match="bandwidth_per_npu"):
+        ar.replace(design, "network.dims[0].bandwidth_per_npu", "1 GB/s")
+    other = ar.replace_all(design, {"network.dims[0].bandwidth_per_npu": "1 GB/s", "network.dims[0].bandwidth": None})
+    assert other.network.flat[0].link_bandwidth == 1.0
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("network.dims[2].npus", r"network.dims\[2\]: there is no entry 2; expected 0 to 1"),
+        ("network.dimz", "network.dimz: unknown key 'dimz'; .*did you mean 'dims'"),
+        ("network.dims[0].bandwith", "did you mean 'bandwidth'"),
+        ("network[0]", r"network\[0\]: network is not a list"),
+        ("fold.x", "fold.x: fold has no fields"),
+        ("", "is not a path"),
+        ("a..b", "is not a path"),
+        (".network", "is not a path"),
+        ("network.dims[x]", "is not a path"),
+        ("network.dims[-1]", "is not a path"),
+        ("network.", "is not a path"),
+        ("9", "is not a path"),
+    ],
+)
+def test_paths_that_lead_nowhere(design: Design, path: str, message: str) -> None:
+    for look in (lambda: ar.get(design, path), lambda: ar.replace(design, path, 1)):
+        with pytest.raises(InputError, match=message):
+            look()
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("collective.all_reduce=[ring, direct]", "collective.all_reduce", ["ring", "direct"]),
+        ("network.dims[0].bandwidth=50 GB/s", "network.dims[0].bandwidth", "50 GB/s"),
+        ("fold=off", "fold", "off"),
+        ("collective.chunks=4", "collective.chunks", 4),
+        ("memory.capacity=null", "memory.capacity", None),
+        ("workload.path=a=b.et", "workload.path", "a=b.et"),
+    ],
+)
+def test_assignments(text: str, path: str, value: object) -> None:
+    assert config.assignment(text) == (path, value)
+
+
+def test_an_assignment_needs_its_sign() -> None:
+    with pytest.raises(InputError, match="is not an assignment; expected path=value"):
+        config.assignment("fold")
+
+
+def test_every_knob_has_help_and_says_what_it_takes() -> None:
+    found = list(ar.fields(Design))
+    assert {info.path for info in found} >= {
+        "network.dims[].shape",
+        "network.dims[].bandwidth",
+        "collective.all_reduce",
+        "compute.peak",
+        "memory.remote.kind",
+        "system.comm_streams",
+        "compat",
+    }
+    for info in found:
+        assert info.help, info.path
+        assert info.help.rstrip(".") != info.help, info.path
+        assert info.takes, info.path
+    peak = next(info for info in found if info.path == "compute.peak")
+    assert (peak.when, peak.required) == ("compute.model=roofline", True)
+    assert next(info for info in found if info.path == "compat").legal == ("none", "astra_sim")
+    assert "ring" in next(info for info in found if info.path == "collective.all_reduce").legal

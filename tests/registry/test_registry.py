@@ -1,0 +1,74 @@
+"""The registry: every line leads somewhere, plug-ins join, unknown names get the nearest match."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+from astrarium import registry
+from astrarium.config import Config
+from astrarium.errors import InputError
+from astrarium.network.config import Dim
+
+
+@pytest.mark.parametrize("kind", registry.kinds())
+def test_every_line_has_a_sentence_and_a_target_that_loads(kind: str) -> None:
+    for name, entry in registry.entries(kind).items():
+        assert entry.sentence.endswith("."), (kind, name)
+        assert entry.name == name
+        if entry.target:
+            found = registry.load(kind, name)
+            assert callable(found)
+            if isinstance(found, type) and issubclass(found, Config):
+                assert found.tag == name
+        else:
+            with pytest.raises(InputError, match="there is no object behind it"):
+                registry.load(kind, name)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(InputError, match=r"shape: 'rign' is not known; expected one of ring, .*did you mean 'ring'"):
+        registry.load("shape", "rign")
+    with pytest.raises(InputError, match=r"shapes: unknown kind; .*did you mean 'shape'"):
+        registry.names("shapes")
+
+
+def _plugins(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
+    found = [importlib.metadata.EntryPoint(name, value, registry.GROUP) for name, value in points]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: found if group == registry.GROUP else [])
+    registry._plugins.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> object:
+    yield
+    monkeypatch.undo()
+    registry._plugins.cache_clear()
+
+
+def test_a_plug_in_joins_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    _plugins(monkeypatch, ("shape.mine", "astrarium.network.config:Ring"), ("flavour.sweet", "math:sqrt"))
+    assert registry.names("shape")[-1] == "mine"
+    assert issubclass(registry.load("shape", "mine"), Dim)
+    assert registry.names("flavour") == ("sweet",)
+    assert registry.load("flavour", "sweet")(4) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("ring", "math:sqrt", "is not the name of a plug-in; expected kind.name"),
+        ("shape.ring", "math:sqrt", "shape.ring: is taken by another one"),
+    ],
+)
+def test_plug_ins_that_cannot_join(monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str) -> None:
+    _plugins(monkeypatch, (name, value))
+    with pytest.raises(InputError, match=message):
+        registry.names("shape")
+
+
+def test_a_broken_plug_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    _plugins(monkeypatch, ("shape.mine", "no_such_module_at_all:X"))
+    with pytest.raises(InputError, match="an installed package: no_such_module_at_all:X: the plug-in cannot be loaded"):
+        registry.load("shape", "mine")
