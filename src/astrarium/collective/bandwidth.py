@@ -1,9 +1,9 @@
 """Algorithm and bus bandwidth in the conventions of nccl-tests.
 
-Source: NVIDIA nccl-tests, doc/PERFORMANCE.md: algbw = S / t; busbw = algbw * factor, which removes the number of ranks so
-that the figure compares with the hardware's. S is the whole payload: of an all_gather, reduce_scatter, gather or scatter
-the sum over the ranks' shards, else one rank's buffer. (The factors of gather and scatter are those of its gather_perf and
-scatter_perf: (n - 1) / n.)
+Source: NVIDIA nccl-tests, doc/PERFORMANCE.md: algbw = S / t; busbw = algbw * factor, which removes the number of
+ranks so that the figure compares with the hardware's. S is the whole payload: of an all_gather, reduce_scatter,
+gather or scatter the sum over the ranks' shards, else one rank's buffer. (The factors of gather and scatter are those
+of its gather_perf and scatter_perf: (n - 1) / n.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHARDED = frozenset({CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.REDUCE_SC
 
 
 def payload(op: CommOp, size: int, n: int) -> int:
-    """S in bytes from a trace's `size` on `n` ranks: all_gather and gather count the shard, the others the full buffer."""
+    """S in bytes from a trace's `size` on `n` ranks: all_gather and gather count the shard, others the full buffer."""
     return size * n if op in (CommOp.ALL_GATHER, CommOp.GATHER) else size
 
 

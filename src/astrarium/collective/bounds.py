@@ -1,7 +1,8 @@
 """What each built-in algorithm may cost: the bounds that the exam holds it to.
 
-A bound is (blocks sent, blocks received) by the busiest participant and (steps) messages in the longest chain. Sources are
-the papers that the algorithms' modules name; halving_doubling's extra ceil(log2 n) is what a left-over member adds.
+A bound is (blocks sent, blocks received) by the busiest participant and (steps) messages in the longest chain.
+Sources are the papers that the algorithms' modules name; halving_doubling's extra ceil(log2 n) is what a left-over
+member adds.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def bound(algorithm: str, op: CommOp, n: int, blocks: int) -> Bound | None:
 
 
 def steps(algorithm: str, op: CommOp, n: int) -> int:
-    """Latencies that the algorithm pays one after the other, for unpipelined payloads; n - 1 where no bound is known."""
+    """Latencies that the algorithm pays one after the other, unpipelined; n - 1 where no bound is known."""
     known = bound(algorithm, op, n, 2)
     return known.steps if known else n - 1
 

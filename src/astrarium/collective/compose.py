@@ -2,8 +2,8 @@
 
 - `baseline`: the whole operation in one dim after the other, innermost first (all_reduce at full size in each;
   reduce_scatter shrinks; all_gather grows, outermost first).
-- `blueconnect`: an all_reduce is reduce_scatter in every dim but the last, all_reduce in the last, all_gather back (Cho et
-  al., "BlueConnect", MLSys 2019); the other operations are as in `baseline`.
+- `blueconnect`: an all_reduce is reduce_scatter in every dim but the last, all_reduce in the last, all_gather back
+  (Cho et al., "BlueConnect", MLSys 2019); the other operations are as in `baseline`.
 - `themis`: as `blueconnect`, with the order of the dims chosen chunk by chunk (see `themis`).
 """
 
@@ -40,7 +40,8 @@ class Step:
 def compose(op: CommOp, size: int, order: Sequence[SubDim], composition: Composition) -> tuple[Step, ...]:
     """The steps of `op` on `size` bytes. `order`: the dims as a reduce_scatter takes them; an all_gather goes back.
 
-    Shards are padded up: reduce_scatter leaves ceil(size / n) bytes. Rooted operations have no such steps (`hierarchy`).
+    Shards are padded up: reduce_scatter leaves ceil(size / n) bytes. Rooted operations have no such steps
+    (`hierarchy`).
     """
     if op == CommOp.ALL_REDUCE and composition != Composition.BASELINE and order:
         down = _scatter(size, order[:-1])

@@ -1,7 +1,7 @@
 """Custom collectives: per position of the group a small program of sends, receives and delays.
 
-`custom_program` packs nodes for the engine and refuses what could not run; `from_traces` takes them from Chakra traces, one
-file per position, as ASTRA-sim's `*-implementation-custom` names them (`<prefix>.<position>.et`).
+`custom_program` packs nodes for the engine and refuses what could not run; `from_traces` takes them from Chakra
+traces, one file per position, as ASTRA-sim's `*-implementation-custom` names them (`<prefix>.<position>.et`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def _check_nodes(nodes: Sequence[CustomNode], position: int, n: int, source: str
     for node in nodes:
         unknown = [parent for parent in node.parents if parent not in known]
         if unknown:
-            raise TraceError(source, f"depends on node {unknown[0]}, which does not exist", node=node.id, name=node.name)
+            raise TraceError(source, f"depends on node {unknown[0]}, which does not exist", node=node.id,
+                             name=node.name)
         if node.kind not in (Kind.SEND, Kind.RECV):
             continue
         if not 0 <= node.peer < n or node.peer == position:
@@ -88,7 +89,8 @@ def _pack(nodes: Sequence[CustomNode]) -> Program:
         np.zeros(len(nodes), np.int64)
     parents = Counter(child for _, child in edges)
     return Program(
-        node_id=np.array([node.id for node in nodes], np.uint64), kind=np.array([node.kind for node in nodes], np.uint8),
+        node_id=np.array([node.id for node in nodes], np.uint64),
+        kind=np.array([node.kind for node in nodes], np.uint8),
         lane=np.full(len(nodes), -1, np.int16), duration=np.array([node.duration for node in nodes], np.int64),
         busy=np.zeros(len(nodes), np.int64), size=np.array([node.size for node in nodes], np.int64),
         slot=np.where(np.array(comm, np.bool_), slots, -1).astype(np.int32),
@@ -138,10 +140,9 @@ def _dry_run(positions: Sequence[Sequence[CustomNode]], names: Sequence[str]) ->
 def _refuse_stall(parked: dict[tuple[int, int, int, int], deque[tuple[int, CustomNode]]], waits: list[dict[int, int]],
                   positions: Sequence[Sequence[CustomNode]], names: Sequence[str]) -> None:
     for (peer, position, tag, size), waiting in parked.items():
-        if waiting:
-            node = waiting[0][1]
-            raise TraceError(names[position], f"waits for {size} bytes with tag {tag} from position {peer}, which does not "
-                                              "send them (or only later)", node=node.id, name=node.name)
+        for _, node in waiting:
+            raise TraceError(names[position], f"waits for {size} bytes with tag {tag} from position {peer}, which does "
+                                              "not send them (or only later)", node=node.id, name=node.name)
     position = next(p for p, left in enumerate(waits) if any(left.values()))
     node = next(node for node in positions[position] if waits[position][node.id])
     raise TraceError(names[position], "depends on itself through other nodes", node=node.id, name=node.name)
@@ -157,8 +158,9 @@ def from_traces(traces: Traces, *, empty_duration: int = 0) -> CustomProgram:
     for position in range(traces.ranks):
         columns, row = traces.of(position)
         source = traces.sources[position]
-        comm = {int(node): i for i, node in enumerate(columns.comm_node)}
-        positions.append([_node(columns, i, row, comm.get(i, -1), source, empty_duration) for i in range(columns.nodes)])
+        comm = {int(number): i for i, number in enumerate(columns.comm_node.tolist())}
+        positions.append([_node(columns, i, row, comm.get(i, -1), source, empty_duration)
+                          for i in range(columns.nodes)])
     return custom_program(positions, sources=traces.sources)
 
 

@@ -1,12 +1,13 @@
 """The exam of collectives: a symbolic proof that a schedule is right, whatever the timing.
 
-What a participant holds is written as how often each contributor is in each block. The schedule runs on these counts: it
-must never wait for itself, match every receive once, send only what is held, and end with what the operation promises.
-Receives take effect in program order. The in-place proof goes further: nothing that arrives early may change a block that
-is still to be read, so the schedule is right even when messages are written straight into the payload.
+What a participant holds is written as how often each contributor is in each block. The schedule runs on these counts:
+it must never wait for itself, match every receive once, send only what is held, and end with what the operation
+promises. Receives take effect in program order. The in-place proof goes further: nothing that arrives early may
+change a block that is still to be read, so the schedule is right even when messages are written straight into the
+payload.
 
-An all-to-all moves items: a send that names destination b takes every item for b that its sender then holds, and names b
-once per item. A barrier moves knowledge: everyone must have heard from everyone.
+An all-to-all moves items: a send that names destination b takes every item for b that its sender then holds, and
+names b once per item. A barrier moves knowledge: everyone must have heard from everyone.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ I64 = npt.NDArray[np.int64]
 @dataclass(frozen=True, eq=False)
 class Proof:
     """What the exam measured: blocks sent and received per participant [n], messages, and the longest chain of messages
-    of which each needs the one before. `in_place` is False where that proof was not asked for, or left out for its size."""
+    of which each needs the one before. `in_place` is False where that proof was not asked for, or left out for its
+    size."""
 
-    sent: npt.NDArray[np.int64]
-    received: npt.NDArray[np.int64]
+    sent: I64
+    received: I64
     messages: int
     steps: int
     in_place: bool
@@ -43,13 +45,13 @@ class Proof:
 def examine(schedule: Schedule, *, path: str = "collective", in_place: bool = True, limit: int = 6000) -> Proof:
     """Prove `schedule`; InputError at `path` says what is wrong with it.
 
-    `in_place` asks for the in-place proof too (which all_to_all and barrier do not need). It takes messages squared bits,
-    so it is left out above `limit` messages.
+    `in_place` asks for the in-place proof too (which all_to_all and barrier do not need). It takes messages squared
+    bits, so it is left out above `limit` messages.
     """
     exam = _Exam(schedule, path)
     exam_shape.check_arrays(schedule, exam.fail)
     table = expand(schedule)
-    exam_shape.check_matches(schedule, table, exam.fail)
+    exam_shape.check_matches(table, exam.fail)
     order = exam_order.firing_order(table, exam.fail)
     exam.run(table, order)
     exam.check_end()
@@ -76,7 +78,7 @@ class _Exam:
 
     def run(self, table: Expanded, order: list[int]) -> None:
         """Send every message in `order`; receives are applied in program order as far as each send needs them."""
-        payload: dict[int, tuple[npt.NDArray[np.int64], Held]] = {}
+        payload: dict[int, tuple[I64, Held]] = {}
         applied = np.zeros(self.schedule.n, np.int64)
         incoming = exam_order.sender_of_receive(table)
         take = self._taker()
@@ -84,26 +86,27 @@ class _Exam:
             p = int(table.src[m])
             self._apply(p, int(table.needs[m]), applied, table, incoming, payload)
             blocks = message_blocks(self.schedule, p, int(table.entry[m]))
-            payload[m] = blocks, take(m, p, int(table.dst[m]), blocks)
+            payload[m] = blocks, take(p, int(table.dst[m]), blocks)
         for p in range(self.schedule.n):
             self._apply(p, int(table.recv_ptr[p + 1] - table.recv_ptr[p]), applied, table, incoming, payload)
 
-    def _taker(self) -> Callable[[int, int, int, npt.NDArray[np.int64]], Held]:
+    def _taker(self) -> Callable[[int, int, I64], Held]:
         return {CommOp.ALL_TO_ALL: self._move, CommOp.BARRIER: self._tell}.get(self.schedule.op, self._copy)
 
-    def _copy(self, m: int, p: int, to: int, blocks: npt.NDArray[np.int64]) -> Held:
-        part = self.held[p, blocks]
+    def _copy(self, p: int, to: int, blocks: I64) -> Held:
+        part: Held = self.held[p, blocks]
         empty = blocks[~part.any(axis=1)]
         if len(empty):
             raise self.fail(f"participant {p} sends block {int(empty[0])} to {to} without holding it")
         return part
 
-    def _tell(self, m: int, p: int, to: int, blocks: npt.NDArray[np.int64]) -> Held:
-        return self.held[p].copy()
+    def _tell(self, p: int, _to: int, _blocks: I64) -> Held:
+        known: Held = self.held[p].copy()
+        return known
 
-    def _move(self, m: int, p: int, to: int, blocks: npt.NDArray[np.int64]) -> Held:
+    def _move(self, p: int, to: int, blocks: I64) -> Held:
         named, times = np.unique(blocks, return_counts=True)
-        part = self.held[p, named].copy()
+        part: Held = self.held[p, named].copy()
         wrong = np.flatnonzero(part.sum(axis=1) != times)
         if len(wrong):
             w = int(wrong[0])
@@ -112,8 +115,8 @@ class _Exam:
         self.held[p, named] = 0
         return part
 
-    def _apply(self, p: int, upto: int, applied: npt.NDArray[np.int64], table: Expanded,
-               incoming: npt.NDArray[np.int64], payload: dict[int, tuple[npt.NDArray[np.int64], Held]]) -> None:
+    def _apply(self, p: int, upto: int, applied: I64, table: Expanded,
+               incoming: I64, payload: dict[int, tuple[I64, Held]]) -> None:
         op = self.schedule.op
         for r in range(int(applied[p]), upto):
             at = int(table.recv_ptr[p]) + r
@@ -139,7 +142,7 @@ class _Exam:
                             f"expected {int(want[p, b, c])}")
 
 
-def _owners(schedule: Schedule) -> npt.NDArray[np.int64]:
+def _owners(schedule: Schedule) -> I64:
     """Which participant owns each block [blocks], for operations whose blocks have owners: block mod n."""
     return np.arange(schedule.blocks, dtype=np.int64) % schedule.n
 

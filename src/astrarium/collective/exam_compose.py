@@ -1,7 +1,8 @@
 """The exam of whole plans: do the phases of every chunk, one after the other, make up the operation?
 
-Each phase's schedule sits its own exam first. Then the payload is cut into one cell per member, and every phase is applied
-to whole lines of members as its operation promises; at the end everyone must hold what the operation promises.
+Each phase's schedule sits its own exam first. Then the payload is cut into one cell per member, and every phase is
+applied to whole lines of members as its operation promises; at the end everyone must hold what the operation
+promises.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def _lines(phase: Phase, n: int) -> I64:
     """The members of each line of the phase [lines, phase.n]."""
     position = np.arange(n, dtype=np.int64)
     first = position[(position // phase.stride) % phase.n == 0]
-    return first[:, None] + np.arange(phase.n, dtype=np.int64) * phase.stride
+    lines: I64 = first[:, None] + np.arange(phase.n, dtype=np.int64) * phase.stride
+    return lines
 
 
 def _examine_chunk(op: CommOp, chunk: Chunk, n: int, fail: Callable[[str], InputError]) -> None:
@@ -89,20 +91,19 @@ def _need_op(phase: Phase, op: CommOp, fail: Callable[[str], InputError]) -> Non
 
 
 def _reductions(op: CommOp, chunk: Chunk, n: int, fail: Callable[[str], InputError]) -> None:
-    """`value` [member, cell, contributor] counts contributions; `live` [member, cell]: the cells that a member works on."""
+    """`value` [member, cell, contributor] counts contributions; `live` [member, cell]: what a member works on."""
     value = np.zeros((n, n, n), np.int32)
     value[np.arange(n), :, np.arange(n)] = 1
     live = np.eye(n, dtype=np.bool_) if op == CommOp.ALL_GATHER else np.ones((n, n), np.bool_)
     for phase in chunk.phases:
         for line in _lines(phase, n):
             _apply(phase, line, value, live, fail)
-    want = 1
     if op == CommOp.ALL_GATHER:
         good = live.all() and (value == np.eye(n, dtype=np.int32)).all()
     else:
         held = value[live]
-        shares = live.sum(axis=0) == (n if op == CommOp.ALL_REDUCE else want)
-        good = bool((held == want).all()) and bool(shares.all()) and len(set(live.sum(axis=1).tolist())) == 1
+        shares = live.sum(axis=0) == (n if op == CommOp.ALL_REDUCE else 1)
+        good = bool((held == 1).all()) and bool(shares.all()) and len(set(live.sum(axis=1).tolist())) == 1
     if not good:
         raise fail("the phases do not add up to the operation: "
                    + ", ".join(f"{CommOp(p.op).name.lower()} n={p.n} stride={p.stride}" for p in chunk.phases))

@@ -24,7 +24,7 @@ def sender_of_receive(table: Expanded) -> I64:
 
 
 def firing_order(table: Expanded, fail: Fail) -> list[int]:
-    """All messages in an order in which each is sent after those it needs; a deadlock is an error that names one wait."""
+    """All messages in an order in which each is sent after those it needs; a deadlock names one wait."""
     n = len(table.send_ptr) - 1
     send_ptr, recv_ptr = table.send_ptr.tolist(), table.recv_ptr.tolist()
     needs, dst, match = table.needs.tolist(), table.dst.tolist(), table.match.tolist()
@@ -46,8 +46,8 @@ def firing_order(table: Expanded, fail: Fail) -> list[int]:
     for p in range(n):
         if following[p] < send_ptr[p + 1]:
             waited = recv_ptr[p] + prefix[p]
-            raise fail(f"deadlock: participant {p}'s send {following[p] - send_ptr[p]} to {dst[following[p]]} waits for its "
-                       f"receive {prefix[p]} from {int(table.recv_from[waited])}, which is never sent")
+            raise fail(f"deadlock: participant {p}'s send {following[p] - send_ptr[p]} to {dst[following[p]]} waits "
+                       f"for its receive {prefix[p]} from {int(table.recv_from[waited])}, which is never sent")
     return order
 
 

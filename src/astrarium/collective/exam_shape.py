@@ -45,7 +45,7 @@ def check_arrays(schedule: Schedule, fail: Fail) -> None:
         raise fail("XOR needs a power of two participants and as many blocks")
 
 
-def check_matches(schedule: Schedule, table: Expanded, fail: Fail) -> None:
+def check_matches(table: Expanded, fail: Fail) -> None:
     """Every receive is taken by exactly one send, which comes from the participant that the receive names."""
     counts = np.diff(table.recv_ptr)
     if (table.dst == table.src).any():
@@ -53,20 +53,21 @@ def check_matches(schedule: Schedule, table: Expanded, fail: Fail) -> None:
     bad = np.flatnonzero((table.match < 0) | (table.match >= counts[table.dst]))
     if len(bad):
         m = int(bad[0])
-        raise fail(f"participant {int(table.src[m])} sends to receive {int(table.match[m])} of {int(table.dst[m])}, which "
-                   f"has only {int(counts[table.dst[m]])}")
+        raise fail(f"participant {int(table.src[m])} sends to receive {int(table.match[m])} of {int(table.dst[m])}, "
+                   f"which has only {int(counts[table.dst[m]])}")
     at = table.recv_ptr[table.dst] + table.match
     taken = np.bincount(at, minlength=int(table.recv_ptr[-1]))
     for wrong, what in ((taken == 0, "is never sent to"), (taken > 1, "is sent to more than once")):
         if wrong.any():
             r = int(np.flatnonzero(wrong)[0])
             p = int(np.searchsorted(table.recv_ptr, r, side="right")) - 1
-            raise fail(f"receive {r - int(table.recv_ptr[p])} of participant {p} (from {int(table.recv_from[r])}) {what}")
+            raise fail(f"receive {r - int(table.recv_ptr[p])} of participant {p} (from {int(table.recv_from[r])}) "
+                       f"{what}")
     bad = np.flatnonzero(table.recv_from[at] != table.src)
     if len(bad):
         m = int(bad[0])
-        raise fail(f"receive {int(table.match[m])} of participant {int(table.dst[m])} expects {int(table.recv_from[at[m]])}"
-                   f", but {int(table.src[m])} sends to it")
+        raise fail(f"receive {int(table.match[m])} of participant {int(table.dst[m])} expects "
+                   f"{int(table.recv_from[at[m]])}, but {int(table.src[m])} sends to it")
     same = table.src[1:] == table.src[:-1]
     if (same & (np.diff(table.needs) < 0)).any():
         p = int(table.src[1:][same & (np.diff(table.needs) < 0)][0])

@@ -1,8 +1,8 @@
 """The shape of a group: which regular slices of which network dims its ranks make up.
 
 NPU number = sum of coordinate * product of the inner dims' sizes. A group is regular when its list of NPUs, in group
-order, is a product of slices (start, step, count) of dims: position = k0 + n0 * (k1 + n1 * (k2 …)), where the k-th factor
-alone moves one coordinate. Any other group is flat: its messages find their own dims.
+order, is a product of slices (start, step, count) of dims: position = k0 + n0 * (k1 + n1 * (k2 …)), where the k-th
+factor alone moves one coordinate. Any other group is flat: its messages find their own dims.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def world_shape(dims: Sequence[int]) -> tuple[SubDim, ...]:
 def group_shape(npus: npt.ArrayLike, dims: Sequence[int], *, path: str = "group") -> tuple[SubDim, ...]:
     """The slices of `dims` that `npus` (in group order) are made of, innermost dim first; one FLAT one when irregular.
 
-    A group of one NPU has no slices. O(len(npus)) numpy work per factor, and a factor at least doubles what is explained.
-    Raises InputError for an empty group, a repeated NPU or one outside the network.
+    A group of one NPU has no slices. O(len(npus)) numpy work per factor, and a factor at least doubles what is
+    explained. Raises InputError for an empty group, a repeated NPU or one outside the network.
     """
     members = np.asarray(npus, np.int64)
     total = int(np.prod(np.asarray(dims, np.int64)))
@@ -92,7 +92,7 @@ def _factors(members: npt.NDArray[np.int64]) -> list[tuple[int, int, int]] | Non
 
 
 def _to_dims(factors: list[tuple[int, int, int]], first: int, dims: Sequence[int]) -> list[SubDim] | None:
-    """Lay each factor into the dims: one may run through several whole dims (0, 1, … 31 is 4 x 8); two in one dim: None."""
+    """Lay each factor into the dims; it may run through several whole ones (0, 1, … 31 is 4 x 8). Two in a dim: None."""
     inner = np.concatenate([[1], np.cumprod(np.asarray(dims, np.int64))]).tolist()
     shape: list[SubDim] = []
     for step, count, stride in factors:

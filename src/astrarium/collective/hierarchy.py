@@ -92,7 +92,8 @@ def _schedule(op: CommOp, algorithm: str, n: int, blocks: int, rows: Rows,
 
     lengths = [len(rows[i][4]) for i in sends]
     return Schedule(
-        op=op, algorithm=algorithm, n=n, blocks=blocks, peer_mode=PeerMode.ABSOLUTE, program=np.arange(n, dtype=np.int32),
+        op=op, algorithm=algorithm, n=n, blocks=blocks, peer_mode=PeerMode.ABSOLUTE,
+        program=np.arange(n, dtype=np.int32),
         send_ptr=ptr([rows[i][0] for i in sends], n), send_peer=np.array([rows[i][1] for i in sends], np.int32),
         send_needs=np.array([rows[i][2] for i in sends], np.int32),
         send_match=np.array([rows[i][3] for i in sends], np.int32),

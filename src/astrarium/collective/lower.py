@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from astrarium.collective import bounds, chunking, themis
@@ -41,7 +41,7 @@ class Settings:
     chunks: int = 1
     active_chunks: int = 1
     flat_algorithm: str = "ring"
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     links: tuple[Link, ...] = ()
 
     def algorithm(self, part: SubDim, path: str) -> str:
@@ -79,6 +79,7 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
     pieces = _pieces(op, size, parts, settings, path)
     if not parts:
         pieces, parts = [(1, size)], (SubDim(FLAT, 1, 1),)
+    rows: list[tuple[int, tuple[Phase, ...]]]
     if op in ROOTED:
         schedule = _rooted(op, parts, settings, schedules, path)
         rows = [(count, (_phase(schedule, FLAT if len(parts) > 1 else parts[0].dim, op, each, 1),))

@@ -7,14 +7,15 @@ participant); `expand` lists the messages of any schedule, participant by partic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["Expanded", "Messages", "assemble", "concatenate", "expand", "message_blocks", "one_program", "reverse"]
+__all__ = ["Expanded", "Messages", "assemble", "concatenate", "expand", "message_blocks", "one_program", "ranges",
+           "reverse", "together"]
 
 I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -46,9 +47,9 @@ class Messages:
 class Expanded:
     """Every message of a schedule: participant p sends messages `send_ptr[p]:send_ptr[p+1]` in program order.
 
-    `dst`, `needs`, `match`, `entry` are [messages]: receiver, receives that the sender needs first, number of the receive
-    at the receiver, and the send's index in the schedule's own arrays. `recv_ptr` [n+1], `recv_from`, `recv_reduce`
-    [receives] list each participant's receives in program order.
+    `dst`, `needs`, `match`, `entry` are [messages]: receiver, receives that the sender needs first, number of the
+    receive at the receiver, and the send's index in the schedule's own arrays. `recv_ptr` [n+1], `recv_from`,
+    `recv_reduce` [receives] list each participant's receives in program order.
     """
 
     send_ptr: I64
@@ -64,6 +65,11 @@ class Expanded:
 
 def _lengths_to_ptr(lengths: npt.NDArray[np.int64]) -> I64:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def _lengths(ptr: npt.NDArray[np.int32]) -> I64:
+    wide = ptr.astype(np.int64)
+    return np.subtract(wide[1:], wide[:-1], dtype=np.int64)
 
 
 def ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> I64:
@@ -111,15 +117,20 @@ def reverse(messages: Messages, *, reduce: bool) -> Messages:
 
 def concatenate(parts: Sequence[Messages]) -> Messages:
     """The parts one after the other in logical time."""
-    shift, times, afters = 0, [], []
+    shift, shifted = 0, []
     for part in parts:
-        times.append(part.time + shift)
-        afters.append(part.after + shift)
+        shifted.append(replace(part, time=part.time + shift, after=part.after + shift))
         shift += part.span
+    return together(shifted)
+
+
+def together(parts: Sequence[Messages]) -> Messages:
+    """The parts side by side in the same logical time."""
     lengths = np.concatenate([np.diff(part.block_ptr) for part in parts])
     return Messages(
         np.concatenate([part.src for part in parts]), np.concatenate([part.dst for part in parts]),
-        np.concatenate(times), np.concatenate(afters), np.concatenate([part.reduce for part in parts]),
+        np.concatenate([part.time for part in parts]), np.concatenate([part.after for part in parts]),
+        np.concatenate([part.reduce for part in parts]),
         _lengths_to_ptr(lengths), np.concatenate([part.block for part in parts]))
 
 
@@ -137,7 +148,7 @@ def one_program(op: CommOp, algorithm: str, n: int, mode: PeerMode, *, peers: np
         recv_reduce=np.asarray(reduce, np.bool_))
 
 
-def _absolute(mode: PeerMode, n: int, who: I64, x: I64) -> I64:
+def _absolute(mode: PeerMode, n: int, who: I64 | np.int64, x: I64) -> I64:
     if mode == PeerMode.RELATIVE:
         return x - x % n + (who + x) % n
     return who ^ x if mode == PeerMode.XOR else x
@@ -150,14 +161,14 @@ def message_blocks(schedule: Schedule, src: int, entry: int) -> I64:
     """
     part = slice(int(schedule.send_block_ptr[entry]), int(schedule.send_block_ptr[entry + 1]))
     x = schedule.send_block[part].astype(np.int64)
-    return _absolute(schedule.peer_mode, schedule.n, np.int64(src), x)  # type: ignore[arg-type]
+    return _absolute(schedule.peer_mode, schedule.n, np.int64(src), x)
 
 
 def expand(schedule: Schedule) -> Expanded:
     """Every message of `schedule` with absolute participants; the arrays must already have consistent lengths."""
     program = schedule.program.astype(np.int64)
-    sends = np.diff(schedule.send_ptr.astype(np.int64))[program]
-    recvs = np.diff(schedule.recv_ptr.astype(np.int64))[program]
+    sends = _lengths(schedule.send_ptr)[program]
+    recvs = _lengths(schedule.recv_ptr)[program]
     entry = ranges(schedule.send_ptr.astype(np.int64)[program], sends)
     taken = ranges(schedule.recv_ptr.astype(np.int64)[program], recvs)
     src = np.repeat(np.arange(schedule.n, dtype=np.int64), sends)

@@ -1,9 +1,10 @@
 """MSCCL algorithms as custom collectives.
 
-A step starts when the step before it in its thread block and the step that it depends on have ended; a send ends when it is
-delivered. Receive-reduce steps add a delay of three passes over the bytes at the local bandwidth, copies two, as far as a
-bandwidth is given. Messages between two GPUs meet in order of issue per channel. A fused step (rcs, rrs, rrcs) stores
-what it receives before it sends. The payload is done in one loop: a chunk is payload / nchunksperloop, padded up.
+A step starts when the step before it in its thread block and the step that it depends on have ended; a send ends when
+it is delivered. Receive-reduce steps add a delay of three passes over the bytes at the local bandwidth, copies two,
+as far as a bandwidth is given. Messages between two GPUs meet in order of issue per channel. A fused step (rcs, rrs,
+rrcs) stores what it receives before it sends. The payload is done in one loop: a chunk is payload / nchunksperloop,
+padded up.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def msccl_op(algo: Algo, *, path: str = "msccl") -> CommOp:
 def msccl_program(algo: Algo, size: int, *, local_bandwidth: float = 0.0, path: str = "msccl") -> CustomProgram:
     """`algo` on `size` bytes, counted as traces do (all_gather: the shard; else one GPU's full buffer).
 
-    `local_bandwidth`: bytes/s of reductions and copies, 0: they take no time. Raises InputError for a malformed algorithm,
-    TraceError for one that cannot finish.
+    `local_bandwidth`: bytes/s of reductions and copies, 0: they take no time. Raises InputError for a malformed
+    algorithm, TraceError for one that cannot finish.
     """
     n = len(algo.gpus)
     chunk = -(-payload(msccl_op(algo, path=path), size, n) // algo.chunks)
@@ -69,7 +70,7 @@ def _gpu_nodes(gpu: Gpu, chunk: int, rate: float, path: str) -> list[CustomNode]
 
 
 def check_blocks(gpu: Gpu, path: str) -> None:
-    """Peers where steps need them, thread blocks with ids of their own, one sender and one receiver per channel and peer."""
+    """Peers where steps need them, distinct thread block ids, one sender and one receiver per channel and peer."""
     seen: set[tuple[str, int, int]] = set()
     ids: set[int] = set()
     for block in gpu.blocks:
@@ -79,7 +80,8 @@ def check_blocks(gpu: Gpu, path: str) -> None:
         for word, peer, kinds in (("send", block.send, SENDS), ("recv", block.recv, RECEIVES)):
             users = [step for step in block.steps if step.type in kinds]
             if users and peer < 0:
-                raise InputError(f"{path}:{users[0].line}", f"a step {users[0].type!r} in a thread block without {word}")
+                raise InputError(f"{path}:{users[0].line}",
+                                 f"a step {users[0].type!r} in a thread block without {word}")
             if users and (word, peer, block.channel) in seen:
                 raise InputError(f"{path}:{block.line}", f"two thread blocks of GPU {gpu.id} {word} with GPU {peer} on "
                                  f"channel {block.channel}, so their messages could not be told apart")

@@ -1,7 +1,7 @@
 """The exam of MSCCL algorithms: run the steps on symbols, and refuse races.
 
-A value is how often each (GPU, chunk) of the inputs is in a buffer's chunk. Two accesses of a chunk, one of them a write,
-must be ordered by the steps' dependencies and messages, whatever the timing.
+A value is how often each (GPU, chunk) of the inputs is in a buffer's chunk. Two accesses of a chunk, one of them a
+write, must be ordered by the steps' dependencies and messages, whatever the timing.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _graph(algo: Algo, path: str) -> tuple[list[_At], list[list[int]], dict[int,
         if at.step.depends is not None:
             key = (at.gpu, *at.step.depends)
             if key not in number:
-                raise InputError(f"{path}:{at.step.line}", f"depends on step {key[2]} of thread block {key[1]}, which does "
-                                 "not exist")
+                raise InputError(f"{path}:{at.step.line}", f"depends on step {key[2]} of thread block {key[1]}, which "
+                                 "does not exist")
             parents.append(number[key])
         before.append(parents)
     mate = _mates(algo, number, path)
@@ -83,8 +83,8 @@ def _mates(algo: Algo, number: dict[tuple[int, int, int], int], path: str) -> di
     mate: dict[int, int] = {}
     for (source, target, channel), (sends, receives) in queues.items():
         if len(sends) != len(receives):
-            raise InputError(path, f"GPU {source} sends {len(sends)} messages to GPU {target} on channel {channel}, which "
-                                   f"receives {len(receives)}")
+            raise InputError(path, f"GPU {source} sends {len(sends)} messages to GPU {target} on channel {channel}, "
+                                   f"which receives {len(receives)}")
         mate.update(zip(receives, sends))
     return mate
 
@@ -105,8 +105,8 @@ def _sorted(steps: list[_At], before: list[list[int]], path: str) -> list[int]:
                 ready.append(child)
     if len(order) < len(steps):
         stuck = steps[next(i for i, count in enumerate(left) if count)]
-        raise InputError(f"{path}:{stuck.step.line}", f"deadlock: step {stuck.place} of thread block {stuck.block} of GPU "
-                         f"{stuck.gpu} waits for itself through other steps")
+        raise InputError(f"{path}:{stuck.step.line}", f"deadlock: step {stuck.place} of thread block {stuck.block} of "
+                         f"GPU {stuck.gpu} waits for itself through other steps")
     return order
 
 
@@ -134,7 +134,8 @@ def _accesses(algo: Algo, op: CommOp, at: _At) -> tuple[list[Place], list[Place]
     return reads, writes
 
 
-def _check_races(algo: Algo, op: CommOp, steps: list[_At], before: list[list[int]], order: list[int], path: str) -> None:
+def _check_races(algo: Algo, op: CommOp, steps: list[_At], before: list[list[int]], order: list[int],
+                 path: str) -> None:
     past = [0] * len(steps)
     touched: dict[Place, list[tuple[int, bool]]] = defaultdict(list)
     for i in order:
@@ -144,8 +145,9 @@ def _check_races(algo: Algo, op: CommOp, steps: list[_At], before: list[list[int
         for place, write in [(p, False) for p in reads] + [(p, True) for p in writes]:
             for other, wrote in touched[place]:
                 if (write or wrote) and other != i and not past[i] >> other & 1:
-                    raise InputError(f"{path}:{steps[i].step.line}", f"GPU {place[0]}: nothing orders this step and the one "
-                                     f"on line {steps[other].step.line}, and both use chunk {place[2]} of buffer {place[1]!r}")
+                    raise InputError(f"{path}:{steps[i].step.line}", f"GPU {place[0]}: nothing orders this step and "
+                                     f"the one on line {steps[other].step.line}, and both use chunk {place[2]} of buffer "
+                                     f"{place[1]!r}")
         for place, write in [(p, False) for p in reads] + [(p, True) for p in writes]:
             touched[place].append((i, write))
 
@@ -159,13 +161,14 @@ def _run(algo: Algo, op: CommOp, steps: list[_At], mate: dict[int, int], order: 
         reads, writes = _accesses(algo, op, at)
         missing = next((place for place in reads if place not in held), None)
         if missing:
-            raise InputError(f"{path}:{at.step.line}", f"GPU {at.gpu} reads chunk {missing[2]} of buffer {missing[1]!r}, which "
-                             "holds nothing yet")
+            raise InputError(f"{path}:{at.step.line}", f"GPU {at.gpu} reads chunk {missing[2]} of buffer "
+                             f"{missing[1]!r}, which holds nothing yet")
         local = [held[place] for place in reads]
         if i in mate:
             arrived = payload.pop(mate[i])
             if len(arrived) != at.step.count:
-                raise InputError(f"{path}:{at.step.line}", f"receives {at.step.count} chunks of the {len(arrived)} sent")
+                raise InputError(f"{path}:{at.step.line}",
+                                 f"receives {at.step.count} chunks of the {len(arrived)} sent")
             result = [a + b for a, b in zip(arrived, local)] if local else arrived
         elif at.step.type == "re":
             half = len(local) // 2

@@ -118,7 +118,8 @@ class _Reader:
         self.open.pop()
         {"step": self._step, "tb": self._block, "gpu": self._gpu, "algo": self._algo}[tag](attributes, line)
 
-    def number(self, attributes: dict[str, str], name: str, line: int, least: int = 0, default: int | None = None) -> int:
+    def number(self, attributes: dict[str, str], name: str, line: int, least: int = 0,
+               default: int | None = None) -> int:
         """An integer attribute of at least `least` and below 2^31."""
         text = attributes.get(name)
         if text is None:

@@ -1,10 +1,10 @@
 """Themis: the order of the dims, chunk by chunk, that keeps all dims equally busy.
 
 Rashidi et al., "Themis: a network bandwidth-aware collective scheduling policy for distributed training of DL models",
-ISCA 2022 (arXiv 2110.04478): a dim's load is A + N * B, with A the fixed delay of its algorithm (steps times latency), N the
-bytes that an NPU sends there and B the time per byte. A chunk's reduce_scatter takes the least loaded dim first, because
-the first dim carries most bytes; its all_gather comes back in the opposite order. While the loads differ by less than the
-time of a sixteenth of the chunk on the least loaded dim, the chunk takes the default order.
+ISCA 2022 (arXiv 2110.04478): a dim's load is A + N * B, with A the fixed delay of its algorithm (steps times
+latency), N the bytes that an NPU sends there and B the time per byte. A chunk's reduce_scatter takes the least loaded
+dim first, because the first dim carries most bytes; its all_gather comes back in the opposite order. While the loads
+differ by less than the time of a sixteenth of the chunk on the least loaded dim, the chunk takes the default order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["DimCost", "loads", "orders"]
 
 @dataclass(frozen=True)
 class DimCost:
-    """What a dim costs an NPU: `fixed` ns per reduce_scatter or all_gather, and `bandwidth` out of an NPU in bytes/ns."""
+    """What a dim costs an NPU: `fixed` ns per reduce_scatter or all_gather; `bandwidth` out of an NPU, bytes/ns."""
 
     fixed: float
     bandwidth: float
@@ -30,7 +30,8 @@ def _time(size: float, part: SubDim, cost: DimCost) -> float:
     return size * (part.n - 1) / part.n / cost.bandwidth
 
 
-def _add(load: list[float], size: float, order: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCost]) -> None:
+def _add(load: list[float], size: float, order: Sequence[int], shape: Sequence[SubDim],
+         costs: Sequence[DimCost]) -> None:
     for d in order:
         load[d] += _time(size, shape[d], costs[d])
         size /= shape[d].n

@@ -11,8 +11,8 @@ from astrarium.vocab import CommOp, Schedule
 __all__ = ["build"]
 
 
-def build(op: CommOp, n: int, options: Options) -> Schedule:
-    """The binomial-tree schedule of `op`: all_reduce and barrier are reduce, then broadcast. `options` is not used."""
+def build(op: CommOp, n: int, _options: Options) -> Schedule:
+    """The binomial-tree schedule of `op`: all_reduce and barrier are reduce, then broadcast.."""
     shares = op in (CommOp.SCATTER, CommOp.GATHER)
     down = _down(n, shares)
     if op in (CommOp.BROADCAST, CommOp.SCATTER):

@@ -1,8 +1,8 @@
 """Bruck: peers at doubling distance, ceil(log2 n) steps for any n.
 
 Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. The
-all-gather is bandwidth-optimal (n - 1 shards each); the all-to-all sends about (n / 2) log2 n blocks; the barrier is the
-dissemination barrier.
+all-gather is bandwidth-optimal (n - 1 shards each); the all-to-all sends about (n / 2) log2 n blocks; the barrier is
+the dissemination barrier.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from astrarium.vocab import CommOp, PeerMode, Schedule
 __all__ = ["build"]
 
 
-def build(op: CommOp, n: int, options: Options) -> Schedule:
-    """The Bruck schedule of `op`; `options` has nothing for it."""
+def build(op: CommOp, n: int, _options: Options) -> Schedule:
+    """The Bruck schedule of `op`; there are no options."""
     distance = [1 << k for k in range((n - 1).bit_length())]
     if op == CommOp.ALL_TO_ALL:
         blocks = [_riding(n, d) for d in distance]

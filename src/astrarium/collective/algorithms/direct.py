@@ -31,7 +31,7 @@ def build(op: CommOp, n: int, options: Options) -> Schedule:
 
 
 def _rooted(op: CommOp, n: int) -> Schedule:
-    """Root 0 sends to all (or the reverse): one block each for scatter, the whole payload as one block for broadcast."""
+    """Root 0 sends to all, or the reverse: one block each for scatter, the payload as one block for broadcast."""
     own_block = op in (CommOp.SCATTER, CommOp.GATHER)
     dst = np.arange(1, n, dtype=np.int64)
     none = np.zeros(n - 1, np.int64)

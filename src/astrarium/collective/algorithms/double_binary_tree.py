@@ -1,10 +1,11 @@
 """Two complementary binary trees, for every n.
 
 Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009: number the
-positions in order; a position's height in the first tree is the number of trailing zeros of its number. The second tree is
-the mirror image (n even) or the first one shifted by a position (n odd), so that a leaf of one is an inner node of the
-other (n odd: one position is a leaf of both). A rooted operation has the trees span all but the root. Each tree carries half of the payload in `pipeline` blocks: a participant
-sends and receives at most twice the payload in an all-reduce, and the two ways of each link are busy at once.
+positions in order; a position's height in the first tree is the number of trailing zeros of its number. The second
+tree is the mirror image (n even) or the first one shifted by a position (n odd), so that a leaf of one is an inner
+node of the other (n odd: one position is a leaf of both). A rooted operation has the trees span all but the root.
+Each tree carries half of the payload in `pipeline` blocks: a participant sends and receives at most twice the payload
+in an all-reduce, and the two ways of each link are busy at once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective.algorithms.options import Options
-from astrarium.collective.messages import Messages, assemble
+from astrarium.collective.messages import Messages, assemble, together
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["build", "parents"]
@@ -30,9 +31,7 @@ def build(op: CommOp, n: int, options: Options) -> Schedule:
     for tree in (0, 1):
         up = _rooted(n, tree) if op in (CommOp.BROADCAST, CommOp.REDUCE) else parents(n, tree)
         tables.append(_tree_messages(op, up, blocks, tree * blocks))
-    fields = [np.concatenate([getattr(t, name) for t in tables]) for name in ("src", "dst", "time", "after", "reduce")]
-    block = np.concatenate([t.block for t in tables])
-    return assemble(op, "double_binary_tree", n, 2 * blocks, Messages(*fields, np.arange(len(block) + 1), block))
+    return assemble(op, "double_binary_tree", n, 2 * blocks, together(tables))
 
 
 def parents(n: int, tree: int) -> I64:

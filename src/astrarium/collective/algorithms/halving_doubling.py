@@ -1,11 +1,11 @@
 """Recursive halving and doubling, for every n.
 
 Powers of two: Rabenseifner's scheme ("Optimization of collective reduction operations", 2004) with the nearest partner
-first, so that the largest messages go the shortest way; one XOR program. Other sizes: a group is split into its even and
-its odd members; even member 2j and odd member 2j+1 exchange what the other half owns. A left-over even member deals its
-share out over all odd members, one block each, so that nobody receives much more than the others. Each participant sends
-n - 1 blocks per reduce-scatter or all-gather in ceil(log2 n) steps: the least possible traffic, without the doubled
-payload of the usual fold-in and fold-out.
+first, so that the largest messages go the shortest way; one XOR program. Other sizes: a group is split into its even
+and its odd members; even member 2j and odd member 2j+1 exchange what the other half owns. A left-over even member
+deals its share out over all odd members, one block each, so that nobody receives much more than the others. Each
+participant sends n - 1 blocks per reduce-scatter or all-gather in ceil(log2 n) steps: the least possible traffic,
+without the doubled payload of the usual fold-in and fold-out.
 
 The rooted operations split the same groups with their first member as holder: scatter and gather; broadcast is scatter
 plus all-gather, reduce is reduce-scatter plus gather (van de Geijn).
@@ -29,8 +29,8 @@ Rows = list[tuple[int, int, int, I64]]  # (time, source, destination, blocks)
 _NAME = "halving_doubling"
 
 
-def build(op: CommOp, n: int, options: Options) -> Schedule:
-    """The halving-doubling schedule of `op`; `options` has nothing for it."""
+def build(op: CommOp, n: int, _options: Options) -> Schedule:
+    """The halving-doubling schedule of `op`; there are no options."""
     if n & (n - 1) == 0 and op not in (CommOp.BROADCAST, CommOp.REDUCE, CommOp.SCATTER, CommOp.GATHER):
         return _power_of_two(op, n)
     if op == CommOp.ALL_TO_ALL:
@@ -113,4 +113,4 @@ def _table(rows: Rows, *, reduce: bool) -> Messages:
     lengths = np.array([len(row[3]) for row in rows], np.int64)
     block = np.concatenate([row[3] for row in rows]) if rows else np.zeros(0, np.int64)
     return Messages(np.array([row[1] for row in rows], np.int64), np.array([row[2] for row in rows], np.int64), time,
-                    time - 1, np.full(count, reduce), np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), block)
+                    time - 1, np.full(count, reduce), np.concatenate([[0], np.cumsum(lengths)]), block)

@@ -2,7 +2,8 @@
 
 All-reduce is reduce-scatter followed by all-gather (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
 clusters of workstations", 2009): 2 (n - 1) steps, 2 (n - 1) / n of the payload sent by each. All-to-all relays: step t
-carries what still has n - t hops to ride, n (n - 1) / 2 blocks in all. Rooted operations are pipelined chains 0, 1, … n-1.
+carries what still has n - t hops to ride, n (n - 1) / 2 blocks in all. Rooted operations are pipelined chains 0, 1, …
+n-1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def build(op: CommOp, n: int, options: Options) -> Schedule:
         return _all_to_all(n)
     if op in (CommOp.BROADCAST, CommOp.REDUCE):
         chain = _chain(n, options.pipeline)
-        return assemble(op, "ring", n, options.pipeline, chain if op == CommOp.BROADCAST else reverse(chain, reduce=True))
+        chain = chain if op == CommOp.BROADCAST else reverse(chain, reduce=True)
+        return assemble(op, "ring", n, options.pipeline, chain)
     if op in (CommOp.SCATTER, CommOp.GATHER):
         deal = _deal(n)
         return assemble(op, "ring", n, n, deal if op == CommOp.SCATTER else reverse(deal, reduce=False))

@@ -15,8 +15,8 @@ from astrarium.vocab import CommOp, PeerMode, Schedule
 __all__ = ["build"]
 
 
-def build(op: CommOp, n: int, options: Options) -> Schedule:
-    """The two-way ring schedule of `op`; `options` has nothing for it."""
+def build(op: CommOp, n: int, _options: Options) -> Schedule:
+    """The two-way ring schedule of `op`; there are no options."""
     if op == CommOp.ALL_TO_ALL:
         return _all_to_all(n)
     step = np.arange(n - 1, dtype=np.int64)
@@ -39,7 +39,11 @@ def _alternate(n: int, steps: int) -> npt.NDArray[np.int64]:
 def _all_to_all(n: int) -> Schedule:
     """Step t moves on what still rides: clockwise distances 1..n//2, anticlockwise 1..(n-1)//2."""
     reach = (n // 2, (n - 1) // 2)
-    peers, needs, match, recv_peers, blocks = [], [], [], [], []
+    peers: list[int] = []
+    needs: list[int] = []
+    match: list[int] = []
+    recv_peers: list[int] = []
+    blocks: list[npt.NDArray[np.int64]] = []
     received = [-1, -1]  # number of the last receive per direction
     for step in range(reach[0]):
         for way, far in enumerate(reach):
