@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,16 +22,16 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=1
 
 
 @st.composite
-def dims(draw: st.DrawFn) -> object:
+def dims(draw: st.DrawFn) -> Any:
     kind = draw(st.sampled_from([ar.Ring, ar.Switch, ar.FullyConnected, ar.Mesh, ar.Hypercube, ar.Torus]))
     key = draw(st.sampled_from(["bandwidth", "bandwidth_per_npu"]))
-    extra = {key: draw(BANDWIDTH), "latency": draw(LATENCY)}
+    extra: dict[str, Any] = {key: draw(BANDWIDTH), "latency": draw(LATENCY)}
     if kind is ar.Ring:
         extra["one_way"] = draw(st.booleans())
     npus = (
         st.lists(st.integers(1, 9), min_size=1, max_size=3) if kind is ar.Torus else st.sampled_from([1, 2, 4, 8, 16])
     )
-    return kind(draw(npus), **extra)  # type: ignore[operator]
+    return kind(draw(npus), **extra)
 
 
 @st.composite

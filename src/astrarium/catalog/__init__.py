@@ -27,8 +27,8 @@ class Device:
 
     name: str
     title: str
-    compute: Mapping[str, str]
-    memory: Mapping[str, str]
+    compute: Mapping[str, Any]
+    memory: Mapping[str, Any]
     source: str
 
 
@@ -40,7 +40,7 @@ class Link:
     title: str
     shape: str
     npus: int | None
-    dim: Mapping[str, str]
+    dim: Mapping[str, Any]
     source: str
 
 

@@ -16,9 +16,10 @@ PS_PER_US = 1_000_000
 
 def _ps(micros: npt.ArrayLike) -> I64:
     recorded = np.asarray(micros)
-    if recorded.size and (int(recorded.max()) > LIMIT_PS // PS_PER_US or int(recorded.min()) < 0):
-        worst = recorded.max() if int(recorded.max()) > LIMIT_PS // PS_PER_US else recorded.min()
-        raise InputError("duration_micros", f"{int(worst)} us is impossible", expected=f"0 to {LIMIT_PS // PS_PER_US} us")
+    most = LIMIT_PS // PS_PER_US
+    for worst in (int(recorded.max()), int(recorded.min())) if recorded.size else ():
+        if not 0 <= worst <= most:
+            raise InputError("duration_micros", f"{worst} us is impossible", expected=f"0 to {most} us")
     return recorded.astype(np.int64) * PS_PER_US
 
 

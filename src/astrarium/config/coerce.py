@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import reprlib
 import types
@@ -25,9 +26,15 @@ def shown(value: object) -> str:
     return reprlib.repr(value)
 
 
+@functools.cache
+def _origin(hint: Any) -> Any:
+    return typing.get_origin(hint)
+
+
+@functools.cache
 def members(hint: Any) -> tuple[Any, ...]:
     """The alternatives of a type: those of a union, else the type itself."""
-    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    return typing.get_args(hint) if _origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
 def describe(hint: Any, knob: Knob) -> str:
@@ -36,9 +43,9 @@ def describe(hint: Any, knob: Knob) -> str:
 
 
 def _describe(option: Any, knob: Knob) -> str:
-    if typing.get_origin(option) is typing.Literal:
+    if _origin(option) is typing.Literal:
         return "one of " + ", ".join(map(str, typing.get_args(option)))
-    if typing.get_origin(option) is Sequence:
+    if _origin(option) is Sequence:
         return f"a list of {_describe(typing.get_args(option)[0], knob)}"
     if option in (int, float):
         limit = _limit(knob)
@@ -57,11 +64,11 @@ def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Probl
     for option in members(hint):
         if _suits(value, option):
             return _convert(value, option, knob, path, problems)
-    classes = [option for option in members(hint) if isinstance(option, type)]
+    classes = [option for option in members(hint) if _origin(option) is None]
     quantity = next((option for option in classes if issubclass(option, Quantity)), None)
     if quantity is not None:
         return _quantity(value, quantity, knob, path, problems)
-    choice = next((option for option in members(hint) if typing.get_origin(option) is typing.Literal), None)
+    choice = next((option for option in members(hint) if _origin(option) is typing.Literal), None)
     guess = nearest(value, map(str, typing.get_args(choice))) if choice and isinstance(value, str) else None
     problems.append(Problem(path, f"{shown(value)} is {_kind(value)}" if guess is None and not choice else
                             f"{shown(value)} is not known", describe(hint, knob), guess))
@@ -77,7 +84,7 @@ def _kind(value: object) -> str:
 
 def _suits(value: object, option: Any) -> bool:
     """Whether `option` is the alternative that `value` is meant for."""
-    origin = typing.get_origin(option)
+    origin = _origin(option)
     if origin is typing.Literal:
         return any(value == legal and type(value) is type(legal) for legal in typing.get_args(option))
     if origin is Sequence:
@@ -94,7 +101,7 @@ def _suits(value: object, option: Any) -> bool:
 
 
 def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
-    if typing.get_origin(option) is Sequence:
+    if _origin(option) is Sequence:
         item = typing.get_args(option)[0]
         return tuple(coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value))
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
