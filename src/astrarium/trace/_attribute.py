@@ -29,7 +29,7 @@ class Filling(enum.IntEnum):
 
 @dataclass
 class Attribute:
-    """`value` is None (nothing), int, float, bytes (string_val), list[bool] (bool_list) or Ellipsis (something else)."""
+    """`value` is None (nothing), int, float, bytes (string_val), list[bool] (bool_list) or Ellipsis (another)."""
 
     attr: int | None = None
     value: object = None
@@ -57,7 +57,7 @@ def read_attribute(cursor: Cursor) -> Attribute:
 
 
 def filling_of(attribute: Attribute) -> Filling:
-    """Integer attributes take any integer oneof, num_ops also a real one, pg_name also text, involved_dim a bool_list."""
+    """Integer attributes take any integer oneof; num_ops also a real one, pg_name also text, involved_dim bool_list."""
     value, attr = attribute.value, attribute.attr
     if value is None:
         return Filling.NOTHING

@@ -14,11 +14,13 @@ from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings, Severity
 from astrarium.trace.graph import Dependencies
 from astrarium.trace.groups import group_key
+from astrarium.trace.write import node_name
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["check"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 WORLD = -1
 Groups = Mapping[str, tuple[int, ...]]
 
@@ -38,7 +40,7 @@ class _Calls:
 def check(traces: Traces, groups: Groups, orders: Sequence[I32], deps: Dependencies, found: Findings) -> None:
     """`orders`: per class, node indexes in the order in which they become ready."""
     names = list(groups)
-    numbers = _group_numbers(traces, groups, names)
+    numbers = _group_numbers(traces, names)
     calls = [_calls(traces, number, orders[number], numbers) for number in range(len(traces.classes))]
     calls = [c for c in calls if len(c.rank)]
     if not calls:
@@ -51,7 +53,7 @@ def check(traces: Traces, groups: Groups, orders: Sequence[I32], deps: Dependenc
         _compare(traces, every, group, members, names, deps, found)
 
 
-def _group_numbers(traces: Traces, groups: Groups, names: Sequence[str]) -> I64:
+def _group_numbers(traces: Traces, names: Sequence[str]) -> I64:
     """[texts + 1] the group number of each pg_name; WORLD for all ranks, -2 for unknown. The last is 'no pg_name'."""
     index = {name: i for i, name in enumerate(names)}
     keys = [group_key(text) for text in traces.texts]
@@ -82,13 +84,17 @@ def _missing_groups(traces: Traces, calls: _Calls, groups: Groups, found: Findin
     for at in unknown.tolist():
         columns, node = traces.classes[calls.number[at]], int(calls.node[at])
         rank = int(calls.rank[at])
+        if found.full("missing_group"):
+            found.more("error", "missing_group", len(unknown))
+            return
         slot = int(np.searchsorted(columns.comm_node, node))
         name = traces.texts[int(columns.group[int(traces.rank_row[rank]), slot])]
         if (rank, name) not in seen:
             seen.add((rank, name))
             known = ", ".join(list(groups)[:8]) + (", …" if len(groups) > 8 else "") if groups else "none"
             found.add("error", "missing_group", (rank,), f"group {name!r} is not defined (defined: {known})",
-                      "define it in the comm-group file, or correct pg_name", int(columns.node_id[node]), columns.name(node))
+                      "define it in the comm-group file, or correct pg_name", int(columns.node_id[node]),
+                      node_name(traces, rank, node))
 
 
 def _outsiders(traces: Traces, calls: _Calls, members: Mapping[int, tuple[int, ...]], names: Sequence[str],
@@ -109,7 +115,8 @@ def _outsiders(traces: Traces, calls: _Calls, members: Mapping[int, tuple[int, .
         if rank not in sets[group]:
             columns, node = traces.classes[calls.number[at]], int(calls.node[at])
             found.add("error", "not_member", (rank,), f"uses group {names[group]!r}, to which the rank does not belong",
-                      "add the rank to the group, or correct pg_name", int(columns.node_id[node]), columns.name(node))
+                      "add the rank to the group, or correct pg_name", int(columns.node_id[node]),
+                      node_name(traces, rank, node))
 
 
 def _unequal(calls: _Calls, members: Mapping[int, tuple[int, ...]]) -> list[int]:
@@ -127,7 +134,8 @@ def _unequal(calls: _Calls, members: Mapping[int, tuple[int, ...]]) -> list[int]
     head[1:] = (g[1:] != g[:-1]) | (p[1:] != p[:-1])
     heads = np.flatnonzero(head)
     present = np.diff(np.append(heads, len(g)))
-    expected = np.array([len(members.get(int(x), ())) for x in g[heads]], np.int64)
+    groups, which = np.unique(g[heads], return_inverse=True)
+    expected = np.array([len(members.get(int(x), ())) for x in groups], np.int64)[which]
     bad = set(g[1:][differ].tolist()) | set(g[heads][present != expected].tolist())
     return sorted(bad - {-2})
 
@@ -140,7 +148,8 @@ def _compare(traces: Traces, calls: _Calls, group: int, members: Mapping[int, tu
     for at in np.flatnonzero(mine).tolist():
         if int(calls.rank[at]) in sequences:
             sequences[int(calls.rank[at])].append(at)
-    said = {rank: tuple((int(calls.op[a]), int(calls.size[a])) for a in ats) for rank, ats in sorted(sequences.items())}
+    said = {rank: tuple((int(calls.op[a]), int(calls.size[a])) for a in ats)
+            for rank, ats in sorted(sequences.items())}
     usual = Counter(said.values()).most_common(1)[0][0] if said else ()
     model = next((rank for rank, way in said.items() if way == usual), 0)
     title = "all ranks" if group == WORLD else f"group {names[group]!r}"
@@ -167,10 +176,10 @@ def _differs(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], ra
         code, fix = "collective_mismatch", "let every rank of the group issue the same collectives"
     columns = traces.classes[calls.number[ats[0][k]]] if k < len(mine) else None
     node = int(calls.node[ats[0][k]]) if k < len(mine) else None
-    found.add(severity, code, (ranks[0],), f"collective number {k + 1} of {title} is {here}, but {there} on rank {ranks[1]}"
-              f" ({len(mine)} and {len(model)} collectives)", fix,
+    found.add(severity, code, (ranks[0],), f"collective number {k + 1} of {title} is {here}, but {there} on rank "
+              f"{ranks[1]} ({len(mine)} and {len(model)} collectives)", fix,
               int(columns.node_id[node]) if columns and node is not None else None,
-              columns.name(node) if columns and node is not None else None)
+              node_name(traces, ranks[0], node) if node is not None else None)
 
 
 def _call(traces: Traces, calls: _Calls, at: int) -> str:
@@ -183,7 +192,7 @@ def _call(traces: Traces, calls: _Calls, at: int) -> str:
 
 def _certain(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], mine: list[tuple[int, int]],
              model: list[tuple[int, int]], k: int, deps: Dependencies) -> bool:
-    """Whether both ranks are bound to their orders: what each issues at place k comes before what the other does there."""
+    """Whether both ranks are bound to their orders: each must issue its k-th before what the other has there."""
     later_here = mine.index(model[k], k)
     later_there = model.index(mine[k], k)
     pairs = ((ats[0][k], ats[0][later_here]), (ats[1][k], ats[1][later_there]))
@@ -191,4 +200,4 @@ def _certain(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], mi
 
 
 def _class(traces: Traces, calls: _Calls, at: int) -> Columns:
-    return traces.classes[calls.number[at]]
+    return traces.classes[int(calls.number[at])]

@@ -25,7 +25,8 @@ _LOCAL_BITS = sum(1 << a for a in (Attr.IS_CPU_OP, Attr.NUM_OPS, Attr.TENSOR_SIZ
 def check(columns: Columns, ranks: Ranks, found: Findings) -> None:
     """Types, ids, durations, sizes, and attributes that are missing or of the wrong type."""
     if not columns.nodes:
-        found.add("warning", "empty", ranks.tolist(), "the trace has no nodes", "leave the rank out, or write its nodes")
+        found.add("warning", "empty", ranks.tolist(), "the trace has no nodes",
+                  "leave the rank out, or write its nodes")
         return
 
     def report(mask: Mask, severity: Severity, code: str, message: str | Callable[[int], str], fix: str) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings
+from astrarium.trace.write import node_name
 from astrarium.vocab import NodeKind
 
 __all__ = ["check"]
@@ -54,7 +55,8 @@ def _messages(traces: Traces, number: int) -> _Messages:
     count = (len(ranks), len(slots))
     sends = np.broadcast_to(kind[slots] == NodeKind.COMM_SEND, count).ravel()
     source, destination = columns.source[:, slots].ravel(), columns.destination[:, slots].ravel()
-    has_source, has_destination = _has(columns, Attr.COMM_SRC, nodes, count), _has(columns, Attr.COMM_DST, nodes, count)
+    has_source = _has(columns, Attr.COMM_SRC, nodes, count)
+    has_destination = _has(columns, Attr.COMM_DST, nodes, count)
     return _Messages(
         rank=np.repeat(ranks, len(slots)), node=np.broadcast_to(nodes, count).ravel(),
         number=np.full(len(ranks) * len(slots), number, np.int64), sends=sends,
@@ -79,24 +81,26 @@ def _each(traces: Traces, m: _Messages, found: Findings) -> npt.NDArray[np.bool_
     for index in np.flatnonzero(~m.has_peer).tolist():
         attr = Attr(int(peer_attr[index]))
         if not wrong(index, attr):
-            _add(traces, m, index, found, f"missing_{attr.name.lower()}", f"{_verb(m, index)} without {attr.name.lower()}",
-                 f"set {attr.name.lower()} to the other rank")
+            word = attr.name.lower()
+            _add(traces, m, index, found, f"missing_{word}", f"{_verb(m, index)} without {word}",
+                 f"set {word} to the other rank")
     for index in np.flatnonzero(~m.has_tag).tolist():
         if not wrong(index, Attr.COMM_TAG):
             _add(traces, m, index, found, "missing_comm_tag", f"{_verb(m, index)} without comm_tag",
                  "set comm_tag, the same on both sides")
     outside = m.has_peer & ((m.peer < 0) | (m.peer >= traces.ranks))
     for index in np.flatnonzero(outside).tolist():
-        _add(traces, m, index, found, "peer_outside", f"{_verb(m, index)} with rank {int(m.peer[index])}, but there are "
-             f"ranks 0-{traces.ranks - 1}", "name a rank that has a trace")
+        _add(traces, m, index, found, "peer_outside", f"{_verb(m, index)} with rank {int(m.peer[index])}, but "
+             f"there are ranks 0-{traces.ranks - 1}", "name a rank that has a trace")
     self_send = m.has_peer & (m.peer == m.rank)
     for index in np.flatnonzero(self_send).tolist():
-        _add(traces, m, index, found, "self_send", f"{_verb(m, index)} with itself", "remove the message or name another rank")
+        _add(traces, m, index, found, "self_send", f"{_verb(m, index)} with itself",
+             "remove the message or name another rank")
     for index in np.flatnonzero((m.own != -1) & (m.own != m.rank)).tolist():
         side = "comm_src" if m.sends[index] else "comm_dst"
         _add(traces, m, index, found, "wrong_owner", f"{_verb(m, index)} whose {side} is rank {int(m.own[index])}",
              f"leave {side} out, or move the node to that rank's trace")
-    return m.has_peer & m.has_tag & m.has_size & ~outside & ~self_send
+    return np.asarray(m.has_peer & m.has_tag & m.has_size & ~outside & ~self_send)
 
 
 def _verb(m: _Messages, index: int) -> str:
@@ -104,8 +108,12 @@ def _verb(m: _Messages, index: int) -> str:
 
 
 def _add(traces: Traces, m: _Messages, index: int, found: Findings, code: str, message: str, fix: str) -> None:
-    columns, node = traces.classes[m.number[index]], int(m.node[index])
-    found.add("error", code, (int(m.rank[index]),), message, fix, int(columns.node_id[node]), columns.name(node))
+    if found.full(code):
+        found.more("error", code, 1)
+        return
+    rank, node = int(m.rank[index]), int(m.node[index])
+    found.add("error", code, (rank,), message, fix, int(traces.of(rank)[0].node_id[node]),
+              node_name(traces, rank, node))
 
 
 def _match(traces: Traces, m: _Messages, usable: npt.NDArray[np.bool_], found: Findings) -> None:
@@ -123,8 +131,10 @@ def _match(traces: Traces, m: _Messages, usable: npt.NDArray[np.bool_], found: F
     if not surplus.any():
         return
     lonely: list[int] = []
+    bounds = np.append(np.flatnonzero(new), len(order))
     for number in np.flatnonzero(surplus).tolist():
-        alike = at[order[(bunch == number) & (sends == (surplus[number] > 0))]]
+        bunch_at = slice(bounds[number], bounds[number + 1])
+        alike = at[order[bunch_at][sends[bunch_at] == (surplus[number] > 0)]]
         lonely += alike[-abs(int(surplus[number])):].tolist()
     _explain(traces, m, sorted(lonely), found)
 
@@ -153,5 +163,6 @@ def _explain(traces: Traces, m: _Messages, lonely: list[int], found: Findings) -
             tags = ", ".join(map(str, sorted(by_size[not side, ends, size])[:3]))
             text, fix = f"{what}, but the {other} there has tag {tags}", "give both sides the same comm_tag"
         else:
-            text, fix = f"{what} has no {other} there", f"add the {other} to rank {int(m.peer[index])}, or remove the {verb}"
+            text = f"{what} has no {other} there"
+            fix = f"add the {other} to rank {int(m.peer[index])}, or remove the {verb}"
         _add(traces, m, index, found, f"unmatched_{verb}", text, fix)

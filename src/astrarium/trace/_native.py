@@ -38,8 +38,8 @@ class TraceClass(Protocol):
 class Backend(Protocol):
     """What the core and its twin both offer. `TraceClass` raises `ValueError(offset, what)` for a malformed file."""
 
-    def Strings(self) -> Strings: ...
-    def TraceClass(self, data: bytes, strings: Any) -> TraceClass: ...
+    def Strings(self) -> Strings: ...  # noqa: N802 - a class of the back end
+    def TraceClass(self, data: bytes, strings: Any) -> TraceClass: ...  # noqa: N802
     def topological_order(self, id: npt.NDArray[np.uint64], ptr: npt.NDArray[np.int64],  # noqa: A002
                           parent: npt.NDArray[np.int32], /) -> npt.NDArray[np.int32]: ...
 

@@ -13,7 +13,8 @@ __all__ = ["DEFAULT_KIND", "KINDS", "decode_value", "encode_value", "kind_of"]
 
 _SCALARS = ("double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64",
             "sfixed32", "sfixed64", "bool", "string", "bytes")
-KINDS = {f"{scalar}_{form}": 3 + 2 * i + j for i, scalar in enumerate(_SCALARS) for j, form in enumerate(("val", "list"))}
+KINDS = {f"{scalar}_{form}": 3 + 2 * i + j
+         for i, scalar in enumerate(_SCALARS) for j, form in enumerate(("val", "list"))}
 _NAMES = {number: kind for kind, number in KINDS.items()}
 _WIRE = {"double": FIXED64, "fixed64": FIXED64, "sfixed64": FIXED64, "float": FIXED32, "fixed32": FIXED32,
          "sfixed32": FIXED32, "string": DELIMITED, "bytes": DELIMITED}
@@ -43,7 +44,8 @@ def _scalar_kind(name: str, value: Any) -> str:
     for kind, types in (("bool", bool), ("int64", int), ("double", float), ("string", str), ("bytes", bytes)):
         if isinstance(value, types):
             return kind
-    raise InputError(f"attribute {name!r}", f"value {value!r}", expected="bool, int, float, str, bytes or a list of one")
+    raise InputError(f"attribute {name!r}", f"value {value!r}",
+                     expected="bool, int, float, str, bytes or a list of one")
 
 
 def encode_value(name: str, kind: str, value: Any) -> bytes:

@@ -1,15 +1,15 @@
 """Protocol buffer wire format in pure Python: the readable twin of native/trace/protobuf.hpp.
 
-A fault raises `ValueError(offset, what)`, as the compiled core does: the byte offset of the item that is wrong, and what
-is wrong with it.
+A fault raises `ValueError(offset, what)`, as the compiled core does: the byte offset of the item that is wrong, and
+what is wrong with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DELIMITED", "END_GROUP", "FIXED32", "FIXED64", "GROUP", "MAX_GROUP_DEPTH", "VARINT", "Cursor", "delimited", "packed",
-           "signed", "tagged", "varint"]
+__all__ = ["DELIMITED", "END_GROUP", "FIXED32", "FIXED64", "GROUP", "MAX_GROUP_DEPTH", "VARINT", "Cursor", "delimited",
+           "packed", "signed", "tagged", "varint"]
 
 VARINT, FIXED64, DELIMITED, GROUP, END_GROUP, FIXED32 = range(6)
 MAX_GROUP_DEPTH = 64

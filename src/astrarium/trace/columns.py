@@ -13,8 +13,13 @@ from astrarium.errors import InternalError
 
 __all__ = ["Attr", "Columns", "Traces"]
 
-U8, U16, U32, U64 = npt.NDArray[np.uint8], npt.NDArray[np.uint16], npt.NDArray[np.uint32], npt.NDArray[np.uint64]
-I32, I64, F64 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.float64]
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
 
 
@@ -89,11 +94,11 @@ class Columns:
 
     def has(self, attr: Attr) -> BOOL:
         """[nodes] whether the attribute is there and readable."""
-        return (self.present & np.uint16(1 << attr)) != 0
+        return np.asarray(self.present & np.uint16(1 << attr), np.bool_)
 
     def is_wrong(self, attr: Attr) -> BOOL:
         """[nodes] whether the attribute is there but of a type that cannot be used."""
-        return (self.wrong & np.uint16(1 << attr)) != 0
+        return np.asarray(self.wrong & np.uint16(1 << attr), np.bool_)
 
     def name(self, node: int) -> str:
         """Name of node index `node` on the first rank of the class."""

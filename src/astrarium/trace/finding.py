@@ -15,7 +15,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault. `node` is a node id; it and `name` are those of the first rank. `code` is stable, for filters."""
+    """One fault. `node` is a node id. `code` is stable, for filters."""
 
     severity: Severity
     code: str

@@ -18,7 +18,7 @@ Dependencies = Literal["data+ctrl", "data"]
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Who waits for whom. `parent[ptr[i]:ptr[i + 1]]` are the indexes that node i waits for; -1 is a node that is missing.
+    """Who waits for whom: node i for the indexes `parent[ptr[i]:ptr[i + 1]]`; -1 is a node that is missing.
 
     Control dependencies on missing nodes are left out; duplicates stay.
     """

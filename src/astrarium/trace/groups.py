@@ -47,7 +47,7 @@ def read_groups(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
 
 
 def groups_of(traces: Traces) -> dict[str, tuple[int, ...]]:
-    """Groups that METADATA nodes of the traces define (PyTorch's `## process_group:init ##`); empty where there are none.
+    """Groups that METADATA nodes define (PyTorch's `## process_group:init ##`); empty where there are none.
 
     Raises TraceError where such a node cannot be read, or where two ranks define one name differently.
     """
@@ -93,8 +93,9 @@ def _node_groups(traces: Traces, columns: Columns, index: int, rank: int) -> dic
     if items is None:
         if "process_group:init" not in columns.name(node):
             return {}
-        raise TraceError(traces.sources[rank], "inputs.values cannot be read", rank=rank, node=int(columns.node_id[node]),
-                         name=columns.name(node), expected="""['[{"pg_name": "1", "ranks": [0, 1]}, …]']""")
+        raise TraceError(traces.sources[rank], "inputs.values cannot be read", rank=rank,
+                         node=int(columns.node_id[node]), name=columns.name(node),
+                         expected="""['[{"pg_name": "1", "ranks": [0, 1]}, …]']""")
     groups = {}
     where = f"{traces.sources[rank]}: rank {rank}, node {int(columns.node_id[node])} ({columns.name(node)})"
     for item in items:
@@ -107,7 +108,8 @@ def _listed(text: str) -> list[dict[str, Any]] | None:
     """The JSON list inside a printed Python list of one string; None where it is something else."""
     try:
         outer = ast.literal_eval(text)
-        inner = json.loads(outer[0]) if isinstance(outer, list) and len(outer) == 1 and isinstance(outer[0], str) else None
+        single = isinstance(outer, list) and len(outer) == 1 and isinstance(outer[0], str)
+        inner = json.loads(outer[0]) if single else None
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     good = isinstance(inner, list) and all(isinstance(i, dict) and "pg_name" in i and "ranks" in i for i in inner)

@@ -29,8 +29,8 @@ class Attribute:
 
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in KINDS:
-            raise InputError(f"attribute {self.name!r}", f"kind {self.kind!r}", expected="an oneof field of AttributeProto",
-                             did_you_mean=nearest(self.kind, KINDS))
+            raise InputError(f"attribute {self.name!r}", f"kind {self.kind!r}",
+                             expected="an oneof field of AttributeProto", did_you_mean=nearest(self.kind, KINDS))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class Node:
-    """One node; times in microseconds, dependencies are node ids, `type` is a vocab.NodeKind (or a number beyond it)."""
+    """One node; times in microseconds, dependencies are node ids, `type` is a vocab.NodeKind (or a number beyond)."""
 
     id: int = 0
     name: str = ""
@@ -144,7 +144,8 @@ def decode_node(message: bytes) -> Node:
         else:
             cursor.skip(tag)
             unknown.append(message[start:cursor.at])
-    return Node(**fields, **{name: tuple(values) for name, values in lists.items()}, unknown=b"".join(unknown))
+    fields.update({name: tuple(values) for name, values in lists.items()}, unknown=b"".join(unknown))
+    return Node(**fields)
 
 
 _NUMBERS = {1: "id", 3: "type", 6: "start", 7: "duration"}
@@ -182,7 +183,7 @@ def _read_info(cursor: Cursor, before: IOInfo | None) -> IOInfo:
         else:
             cursor.skip(tag)
             unknown.append(cursor.data[start:cursor.at])
-    return IOInfo(*texts, unknown=b"".join(unknown))
+    return IOInfo(texts[0], texts[1], texts[2], b"".join(unknown))
 
 
 def _read_attribute(cursor: Cursor) -> Attribute:

@@ -12,7 +12,7 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["encode_trace", "node_messages", "read_node", "write_trace", "write_traces"]
+__all__ = ["encode_trace", "node_messages", "node_name", "read_node", "write_trace", "write_traces"]
 
 
 def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:
@@ -62,6 +62,12 @@ def read_node(traces: Traces, rank: int, index: int) -> Node:
         return decode_node(columns.data[start:start + int(columns.size[index])])
     messages = list(node_messages(traces.file_bytes(rank)))
     return decode_node(messages[index + 1])
+
+
+def node_name(traces: Traces, rank: int, index: int) -> str:
+    """Name of node index `index` of a rank; communication nodes of one class may differ in their names."""
+    columns, row = traces.of(rank)
+    return columns.name(index) if row == 0 else read_node(traces, rank, index).name
 
 
 def _edited(traces: Traces, rank: int, edits: Mapping[int, Node | bytes | None] | None) -> bytes:
