@@ -1,0 +1,17 @@
+"""The command line: one file per verb. Data goes to stdout, talk to stderr.
+
+Exit codes: 0 ok, 1 your input (one clear message), 2 usage, 3 our bug, 130 interrupted, 141 the reader of stdout left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `argv` (without the program's name; None: this process's arguments) and return the exit code."""
+    from astrarium.cli.dispatch import dispatch
+
+    return dispatch(argv)

@@ -1,0 +1,86 @@
+"""Arguments that several verbs share, and a parser that says what was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from astrarium.errors import nearest
+
+__all__ = ["Parser", "fold", "json_flag", "timeline", "truth", "whole"]
+
+TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse without abbreviations; an unknown flag or choice names the nearest one. Usage errors exit with 2."""
+
+    def __init__(self, *, prog: str, description: str, usage: str | None = None, epilog: str | None = None,
+                 raw: bool = False):
+        style = argparse.RawDescriptionHelpFormatter if raw else argparse.HelpFormatter
+        super().__init__(prog=prog, usage=usage, description=description, epilog=epilog, allow_abbrev=False,
+                         formatter_class=style)
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """`arguments` as a namespace; SystemExit(2) with a message for anything unknown."""
+        options, unknown = self.parse_known_args(arguments)
+        if unknown:
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            guess = nearest(unknown[0].partition("=")[0], flags)
+            self.error(f"unknown argument {unknown[0]}" + (f"; did you mean {guess}?" if guess else ""))
+        return options
+
+    def error(self, message: str) -> NoReturn:
+        """Usage and message to stderr; SystemExit(2)."""
+        super().error(message)
+
+
+def truth(text: str) -> bool:
+    """`true` or `false`, as ASTRA-sim's command line reads it."""
+    if text in TRUE + FALSE:
+        return text in TRUE
+    raise argparse.ArgumentTypeError(f"{text!r}; expected true or false")
+
+
+def whole(text: str) -> int:
+    """A whole number above 0."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if 0 < value < 2**31:
+        return value
+    raise argparse.ArgumentTypeError(f"{text[:40]!r}; expected a whole number above 0")
+
+
+def fold(parser: Parser, default: str | None) -> None:
+    """`--fold auto|off`."""
+    parser.add_argument("--fold", choices=("auto", "off"), default=default,
+                        help="auto: simulate equal ranks once where that is exact; off: every rank, every message")
+
+
+def json_flag(parser: Parser) -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def timeline(parser: Parser) -> None:
+    """`--timeline FILE` and `--timeline-ranks`."""
+    parser.add_argument("--timeline", metavar="FILE", help="write a trace for ui.perfetto.dev (.json or .json.gz)")
+    parser.add_argument("--timeline-ranks", metavar="0-7,12", type=ranks,
+                        help="ranks in the timeline (all, or one of each class when equal ranks were simulated once)")
+
+
+def ranks(text: str) -> tuple[int, ...]:
+    """`0-7,12` as numbers, ascending and distinct."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(f"{text[:40]!r}; expected ranks such as 0-7,12")
+        low, high = int(first), int(last or first)
+        if not low <= high < low + 2**20 or high >= 2**31:
+            raise argparse.ArgumentTypeError(f"{part.strip()[:40]!r}; expected at most 2^20 ranks, ascending")
+        found.update(range(low, high + 1))
+    return tuple(sorted(found))

@@ -1,0 +1,118 @@
+"""From arguments to a verb and from whatever happens to an exit code. Only the verb that was named is imported."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from astrarium.cli.arguments import Parser
+from astrarium.errors import AstrariumError
+
+__all__ = ["VERBS", "dispatch"]
+
+VERBS = {
+    "run": ("run", "Simulate a design file: makespan, exposed communication, memory, critical path."),
+    "check": ("check", "Find everything that is wrong with traces and design files before they run."),
+    "show": ("show", "Print a trace, a design or its network for people."),
+    "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
+    "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
+    "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),
+}
+"""Verb -> (module in this package, one sentence)."""
+
+INTERRUPTED, NO_READER, OUR_BUG = 130, 141, 3
+
+
+class Verb(Protocol):
+    """What the file of a verb offers."""
+
+    def arguments(self, parser: Parser) -> None:
+        """Adds the verb's flags."""
+
+    def run(self, options: object) -> int:
+        """Does it; returns the exit code."""
+
+
+def dispatch(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code. Never raises, except what leaves no choice (SystemExit of a plug-in)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _guarded(lambda: _run(arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+        return NO_READER
+    except KeyboardInterrupt:
+        print("astrarium: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in VERBS:
+        return _top(arguments)
+    name, sentence = VERBS[arguments[0]]
+    verb = cast(Verb, importlib.import_module(f"astrarium.cli.{name}"))
+    parser = Parser(prog=f"astrarium {arguments[0]}", description=sentence)
+    verb.arguments(parser)
+    return verb.run(parser.parse(arguments[1:]))
+
+
+def _top(arguments: list[str]) -> int:
+    """`astrarium`, `--help`, `--version`, and verbs that do not exist."""
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {sentence}" for verb, (_, sentence) in VERBS.items())
+    parser = Parser(prog="astrarium", usage="astrarium [-h] [--version] VERB ...", raw=True,
+                    description="Models distributed AI systems: what a trace costs on a system that you describe.",
+                    epilog=f"verbs:\n{verbs}\n\n`astrarium VERB --help` says more.")
+    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument("verb", nargs="?", metavar="VERB", help="one of those below", choices=tuple(VERBS))
+    options = parser.parse(arguments)
+    if not options.version:
+        parser.error("which verb?" if not options.verb else f"flags come after the verb: astrarium {options.verb} ...")
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        print(f"astrarium {version('astrarium')}")
+    except PackageNotFoundError:
+        print("astrarium (run from a checkout, not installed)")
+    return 0
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """The exit code of `work`, whatever it raises."""
+    try:
+        return work()
+    except AstrariumError as error:
+        if error.exit_code == OUR_BUG:
+            return _bug()
+        print(f"astrarium: {error}", file=sys.stderr)
+        return error.exit_code
+    except SystemExit as stop:      # argparse: usage, --help
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except MemoryError:
+        print("astrarium: not enough memory for this input", file=sys.stderr)
+        return 1
+    except Exception:
+        return _bug()
+
+
+def _bug() -> int:
+    import traceback
+
+    traceback.print_exc()
+    print("astrarium: this is a bug of ours. Please report it with the lines above and your input.", file=sys.stderr)
+    return OUR_BUG
+
+
+def _forget_stdout() -> None:
+    """Nobody reads stdout any more: what Python still holds for it goes nowhere, without a message at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):      # stdout is not a file (a test's buffer): nothing to save
+        return

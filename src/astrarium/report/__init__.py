@@ -1,0 +1,1 @@
+"""What a result looks like: tables, timelines, JSON and Parquet."""

@@ -1,0 +1,48 @@
+"""An Outcome under `compat: astra_sim` as ASTRA-sim prints it, or as JSON; a million ranks in well under a second."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from astrarium.engine import Outcome
+
+__all__ = ["json_text", "lines"]
+
+PS_PER_NS = 1000
+BLOCK = 1 << 16     # ranks per piece of text
+
+
+def lines(outcome: Outcome) -> Iterator[str]:
+    """`sys[r] finished, N cycles, exposed communication M cycles.` per rank (a cycle is 1 ns), in pieces of many lines."""
+    tails = [f"] finished, {finish} cycles, exposed communication {exposed} cycles.\n"
+             for finish, exposed in _per_row(outcome)]
+    for ranks in _blocks(outcome):
+        yield "".join([f"sys[{rank}{tails[row]}" for rank, row in ranks])
+
+
+def json_text(outcome: Outcome, cpu_s: Mapping[str, float]) -> Iterator[str]:
+    """One JSON object in pieces: makespan_ns, ranks (rank, finish_ns, exposed_comm_ns), cpu_s per stage, events,
+    classes (rows that were simulated) and why nothing was folded, where it was asked for and could not be."""
+    yield f'{{"makespan_ns":{outcome.makespan // PS_PER_NS},"ranks":['
+    tails = [f',"finish_ns":{finish},"exposed_comm_ns":{exposed}}}' for finish, exposed in _per_row(outcome)]
+    comma = ""
+    for ranks in _blocks(outcome):
+        yield comma + ",".join([f'{{"rank":{rank}{tails[row]}' for rank, row in ranks])
+        comma = ","
+    rest = {"cpu_s": {stage: round(value, 6) for stage, value in cpu_s.items()}, "events": outcome.events,
+            "classes": len(outcome.finish), "folded": outcome.folded, "unfolded_because": outcome.unfolded_because}
+    yield "]," + json.dumps(rest, separators=(",", ":"))[1:] + "\n"
+
+
+def _per_row(outcome: Outcome) -> Iterator[tuple[int, int]]:
+    """(finish, exposed communication) of every row, whole ns; exposed = finish - compute, as ASTRA-sim defines it."""
+    finish = outcome.finish // PS_PER_NS
+    exposed = (outcome.finish - outcome.busy) // PS_PER_NS
+    return zip(finish.tolist(), exposed.tolist(), strict=True)
+
+
+def _blocks(outcome: Outcome) -> Iterator[Iterator[tuple[int, int]]]:
+    """(rank, row) of all ranks, ascending, many at a time."""
+    for start in range(0, len(outcome.row), BLOCK):
+        yield enumerate(outcome.row[start:start + BLOCK].tolist(), start)
