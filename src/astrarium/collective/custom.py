@@ -22,6 +22,7 @@ __all__ = ["CustomNode", "custom_program", "from_traces"]
 _KINDS = {NodeKind.COMM_SEND: Kind.SEND, NodeKind.COMM_RECV: Kind.RECV, NodeKind.COMP: Kind.DELAY,
           NodeKind.METADATA: Kind.SKIP}
 _US = 1_000_000  # ps
+Message = tuple[int, int, int, int]  # source and destination position, tag, bytes
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def _dry_run(positions: Sequence[Sequence[CustomNode]], names: Sequence[str]) ->
             for parent in set(node.parents):
                 children[position][parent].append(node)
     ready = deque((p, node) for p, nodes in enumerate(positions) for node in nodes if not waits[p][node.id])
-    flying: Counter[tuple[int, int, int, int]] = Counter()
-    parked: dict[tuple[int, int, int, int], deque[tuple[int, CustomNode]]] = defaultdict(deque)
+    flying: Counter[Message] = Counter()
+    parked: dict[Message, deque[tuple[int, CustomNode]]] = defaultdict(deque)
     left = sum(len(nodes) for nodes in positions)
     while ready:
         position, node = ready.popleft()
@@ -137,15 +138,20 @@ def _dry_run(positions: Sequence[Sequence[CustomNode]], names: Sequence[str]) ->
                                          "receives them")
 
 
-def _refuse_stall(parked: dict[tuple[int, int, int, int], deque[tuple[int, CustomNode]]], waits: list[dict[int, int]],
+def _refuse_stall(parked: dict[Message, deque[tuple[int, CustomNode]]], waits: list[dict[int, int]],
                   positions: Sequence[Sequence[CustomNode]], names: Sequence[str]) -> None:
-    for (peer, position, tag, size), waiting in parked.items():
-        for _, node in waiting:
-            raise TraceError(names[position], f"waits for {size} bytes with tag {tag} from position {peer}, which does "
-                                              "not send them (or only later)", node=node.id, name=node.name)
+    """Blame a receive that no send will ever match; failing that, one of a circle that waits for itself."""
+    coming = {(p, node.peer, node.tag, node.size) for p, nodes in enumerate(positions) for node in nodes
+              if node.kind == Kind.SEND and waits[p][node.id]}
+    stuck = [(key in coming, key, node) for key, waiting in parked.items() for _, node in waiting]
+    if stuck:
+        later, (peer, position, tag, size), node = min(stuck, key=lambda entry: (entry[0], entry[1], entry[2].id))
+        why = "whose send waits, in a circle, for this one" if later else "which never sends them"
+        raise TraceError(names[position], f"waits for {size} bytes with tag {tag} from position {peer}, {why}",
+                         node=node.id, name=node.name)
     position = next(p for p, left in enumerate(waits) if any(left.values()))
-    node = next(node for node in positions[position] if waits[position][node.id])
-    raise TraceError(names[position], "depends on itself through other nodes", node=node.id, name=node.name)
+    lost = next(node for node in positions[position] if waits[position][node.id])
+    raise TraceError(names[position], "depends on itself through other nodes", node=lost.id, name=lost.name)
 
 
 def from_traces(traces: Traces, *, empty_duration: int = 0) -> CustomProgram:

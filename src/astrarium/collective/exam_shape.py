@@ -8,11 +8,12 @@ import numpy as np
 
 from astrarium.collective.messages import Expanded
 from astrarium.errors import InputError
-from astrarium.vocab import PeerMode, Schedule
+from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["Fail", "check_arrays", "check_matches"]
 
 Fail = Callable[[str], InputError]
+_REDUCING = frozenset({CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.REDUCE, CommOp.BARRIER})
 
 
 def _check_ptr(name: str, ptr: np.typing.NDArray[np.int32], segments: int, items: int, fail: Fail) -> None:
@@ -39,6 +40,8 @@ def check_arrays(schedule: Schedule, fail: Fail) -> None:
                               ("send_block", s.send_block, s.blocks)):
         if (values < 0).any() or (values >= end).any():
             raise fail(f"{name} has a number outside 0..{end - 1}")
+    if s.op not in _REDUCING and s.recv_reduce.any():
+        raise fail("a receive that reduces, in an operation that does not")
     if s.peer_mode == PeerMode.RELATIVE and s.blocks % s.n:
         raise fail(f"RELATIVE needs a multiple of {s.n} blocks; it has {s.blocks}")
     if s.peer_mode == PeerMode.XOR and (s.n & (s.n - 1) or s.blocks != s.n):

@@ -92,7 +92,7 @@ def _factors(members: npt.NDArray[np.int64]) -> list[tuple[int, int, int]] | Non
 
 
 def _to_dims(factors: list[tuple[int, int, int]], first: int, dims: Sequence[int]) -> list[SubDim] | None:
-    """Lay each factor into the dims; it may run through several whole ones (0, 1, … 31 is 4 x 8). Two in a dim: None."""
+    """Lay each factor into the dims; it may run through several whole ones (0, 1, … 31 is 4 x 8). None: two in one."""
     inner = np.concatenate([[1], np.cumprod(np.asarray(dims, np.int64))]).tolist()
     shape: list[SubDim] = []
     for step, count, stride in factors:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from astrarium.collective import bounds, chunking, themis
@@ -32,8 +32,9 @@ class Link:
 class Settings:
     """How collectives of one operation run.
 
-    `algorithms`: one per network dim, innermost first, or a single one for all dims. `flat_algorithm` serves irregular
-    groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in flight per phase, 0: all.
+    `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).
+    `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
+    flight per phase, 0: all.
     """
 
     algorithms: tuple[str, ...]
@@ -126,17 +127,28 @@ def _costs(op: CommOp, parts: Sequence[SubDim], settings: Settings, path: str) -
                              expected="a link for every dim")
         link = settings.links[part.dim]
         single = CommOp.ALL_GATHER if op == CommOp.ALL_GATHER else CommOp.REDUCE_SCATTER
-        chain = bounds.steps(settings.algorithm(part, path), single, part.n)
+        chain = bounds.steps(settings.algorithm(part, path).partition(":")[0], single, part.n)
         costs.append(themis.DimCost(chain * link.latency, link.bandwidth))
     return costs
 
 
 def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
-    algorithm = settings.algorithm(part, f"{path}.{op.name.lower()}")
-    key = (algorithm, op, part.n, settings.options)
+    where = f"{path}.{op.name.lower()}"
+    algorithm, options = _entry(settings.algorithm(part, where), settings.options, where)
+    key = (algorithm, op, part.n, options)
     if key not in cache:
-        cache[key] = build(algorithm, op, part.n, settings.options, path=f"{path}.{op.name.lower()}")
+        cache[key] = build(algorithm, op, part.n, options, path=where)
     return cache[key]
+
+
+def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
+    """`direct:7` is direct with a window of 7 messages."""
+    name, colon, window = entry.partition(":")
+    if not colon:
+        return name, options
+    if name != "direct" or not window.isascii() or not window.isdigit():
+        raise InputError(path, repr(entry[:60]), expected="an algorithm, or direct:K for K messages in flight")
+    return name, replace(options, window=int(window))
 
 
 def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache, path: str) -> Schedule:

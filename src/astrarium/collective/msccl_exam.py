@@ -145,9 +145,9 @@ def _check_races(algo: Algo, op: CommOp, steps: list[_At], before: list[list[int
         for place, write in [(p, False) for p in reads] + [(p, True) for p in writes]:
             for other, wrote in touched[place]:
                 if (write or wrote) and other != i and not past[i] >> other & 1:
-                    raise InputError(f"{path}:{steps[i].step.line}", f"GPU {place[0]}: nothing orders this step and "
-                                     f"the one on line {steps[other].step.line}, and both use chunk {place[2]} of buffer "
-                                     f"{place[1]!r}")
+                    raise InputError(
+                        f"{path}:{steps[i].step.line}", f"GPU {place[0]}: nothing orders this step and the one on line "
+                        f"{steps[other].step.line}, and both use chunk {place[2]} of buffer {place[1]!r}")
         for place, write in [(p, False) for p in reads] + [(p, True) for p in writes]:
             touched[place].append((i, write))
 
@@ -161,8 +161,8 @@ def _run(algo: Algo, op: CommOp, steps: list[_At], mate: dict[int, int], order: 
         reads, writes = _accesses(algo, op, at)
         missing = next((place for place in reads if place not in held), None)
         if missing:
-            raise InputError(f"{path}:{at.step.line}", f"GPU {at.gpu} reads chunk {missing[2]} of buffer "
-                             f"{missing[1]!r}, which holds nothing yet")
+            raise InputError(f"{path}:{at.step.line}", f"GPU {at.gpu} reads chunk {missing[2]} of "
+                             f"buffer {missing[1]!r}, which holds nothing yet")
         local = [held[place] for place in reads]
         if i in mate:
             arrived = payload.pop(mate[i])

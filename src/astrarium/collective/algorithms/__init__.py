@@ -6,7 +6,6 @@ operations (broadcast, reduce, gather, scatter) have their root at position 0.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import cast
 
 from astrarium.collective.algorithms.options import Options
 from astrarium.errors import InputError, UnsupportedError, nearest
+from astrarium.registry import load, names
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["ALGORITHMS", "Algorithm", "Options", "build", "canonical_op", "supporting"]
@@ -70,19 +70,19 @@ def supporting(op: CommOp) -> tuple[str, ...]:
 
 
 def build(algorithm: str, op: CommOp, n: int, options: Options | None = None, *, path: str = "collective") -> Schedule:
-    """The schedule of `algorithm` for `op` on `n` participants.
+    """The schedule of `algorithm` (built-in or plug-in) for `op` on `n` participants.
 
-    Raises InputError for an unknown name or n < 1, UnsupportedError when the algorithm lacks the operation.
+    Raises InputError for an unknown name or n < 1, UnsupportedError when a built-in lacks the operation.
     """
-    if algorithm not in ALGORITHMS:
-        raise InputError(path, f"unknown algorithm {algorithm!r}", expected="one of " + ", ".join(ALGORITHMS),
-                         did_you_mean=nearest(algorithm, ALGORITHMS))
     if n < 1:
         raise InputError(path, f"a group of {n} participants", expected="at least 1")
-    op, line = canonical_op(op), ALGORITHMS[algorithm]
-    if op not in line.ops:
+    op = canonical_op(op)
+    if algorithm in ALGORITHMS and op not in ALGORITHMS[algorithm].ops:
         raise UnsupportedError(path, f"algorithm {algorithm!r} has no {op.name.lower()}",
                                expected="one of " + ", ".join(supporting(op)))
-    module, function = line.builder.split(":")
-    builder = cast(Builder, getattr(importlib.import_module(module), function))
+    if algorithm not in ALGORITHMS and algorithm not in names("algorithm"):
+        raise InputError(path, f"unknown algorithm {algorithm[:60]!r}",
+                         expected="one of " + ", ".join(names("algorithm")),
+                         did_you_mean=nearest(algorithm, names("algorithm")))
+    builder = cast(Builder, load("algorithm", algorithm))
     return builder(op, n, options or Options())
