@@ -1,7 +1,7 @@
 """ASTRA-sim's collectives: how a payload is cut into chunks, which phases a chunk walks, which queues they take.
 
-Nodes that run the same way share one CollectivePlan: (operation, bytes, involved dims, custom program, kind of group) are
-interned with numpy.unique per class of ranks, never node by node.
+Nodes that run the same way share one CollectivePlan: (operation, bytes, involved dims, custom program, kind of group)
+are interned with numpy.unique per class of ranks, never node by node.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from astrarium.vocab import CommOp
 
 __all__ = ["CollectiveTable", "CustomCollective"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 KEYS = {CommOp.ALL_REDUCE: "all-reduce", CommOp.ALL_GATHER: "all-gather", CommOp.ALL_TO_ALL: "all-to-all",
         CommOp.REDUCE_SCATTER: "reduce-scatter"}
@@ -29,7 +30,7 @@ WORLD, FULL = 0, 1  # kinds of group; a smaller group has kind 2 + its number in
 
 @dataclass(frozen=True, eq=False)
 class CustomCollective:
-    """A custom collective as ASTRA-sim reads it: program q is the trace `prefix.q.et`; `peer` and `tag` [comm nodes]."""
+    """A custom collective as ASTRA-sim reads it: program q is trace `prefix.q.et`; `peer`, `tag` [comm nodes]."""
 
     programs: tuple[Program, ...]
     peer: tuple[I32, ...]
@@ -90,7 +91,7 @@ class CollectiveTable:
         return tuple(self._plans)
 
     def slots(self, trace: TraceClass, program: Program, nodes: I64) -> tuple[I32, I32, I32]:
-        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, comm nodes]; `nodes` are the comm nodes of the class."""
+        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, comm nodes]; `nodes`: the class's comm nodes."""
         slot_a, slot_c = trace.slot_a, np.zeros(nodes.size, dtype=np.int32)
         places = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
         if places.size:
@@ -98,7 +99,7 @@ class CollectiveTable:
             keys, key_of = np.unique(self._node_keys(trace, chosen), axis=0, return_inverse=True)
             kinds = self._kinds[group + 1]
             both = key_of.reshape(-1)[None, :] * (int(self._kinds.max()) + 1) + kinds
-            pairs, first, pair_of = np.unique(both, return_index=True, return_inverse=True)
+            _, first, pair_of = np.unique(both, return_index=True, return_inverse=True)
             where = np.unravel_index(first, both.shape)
             plan = [self._intern(keys[key_of.reshape(-1)[c]], int(group[r, c]), int(kinds[r, c]))
                     for r, c in zip(*where, strict=True)]
@@ -117,7 +118,7 @@ class CollectiveTable:
         return np.stack([trace.comm_type[nodes], trace.comm_size[nodes], trace.involved[nodes], custom], axis=1)
 
     def _group_kinds(self, groups: Sequence[I32]) -> I64:
-        """Kind of group g at index g + 1: groups of one size run alike, unless a custom program looks at their order."""
+        """Kind of group g at index g + 1: groups of one size run alike, unless custom programs look at their order."""
         kinds = [WORLD]
         seen: dict[int, int] = {}
         for number, group in enumerate(groups):
@@ -155,7 +156,7 @@ class CollectiveTable:
         return ((Chunk(count, phases),) if count and phases else ()), None
 
     def _cut(self, op: CommOp, size: int) -> tuple[int, int]:
-        """(chunks, bytes of each): bytes / splits, at least one byte per NPU (all_gather: one byte); a rest is one more."""
+        """(chunks, bytes of each): bytes / splits, at least one per NPU (all_gather: one byte); a rest is one more."""
         if self._splits <= 0:
             raise InputError("system.preferred-dataset-splits", str(self._splits), expected="a number above 0")
         chunk = size // self._splits
@@ -188,7 +189,7 @@ class CollectiveTable:
         return levels
 
     def _walk(self, op: CommOp, size: int, levels: Sequence[Phase], involved: int) -> tuple[Phase, ...]:
-        """The phases of one chunk: each used dim once; a localBWAware all_reduce reduces up the dims and gathers down."""
+        """A chunk's phases: each used dim once; a localBWAware all_reduce reduces up the dims and gathers down."""
         used = [level for dim, level in enumerate(levels) if level.n > 1 and involved >> dim & 1]
         if op != CommOp.ALL_REDUCE or not self._local_aware:
             plan = [(op, level, Pick.ANY) for level in (reversed(used) if op == CommOp.ALL_GATHER else used)]
@@ -198,12 +199,7 @@ class CollectiveTable:
             plan += [(CommOp.ALL_GATHER, level, Pick.LAST_HALF) for level in reversed(used[:-1])]
         phases = []
         for phase_op, level, pick in plan:
-            if level.algorithm == Algorithm.HALVING_DOUBLING and phase_op == CommOp.ALL_TO_ALL:
-                raise UnsupportedError(f"system.{KEYS[op]}-implementation", "ASTRA-sim has no all-to-all by halvingDoubling",
-                                       expected="ring or direct")
-            if level.algorithm in (Algorithm.HALVING_DOUBLING, Algorithm.DOUBLE_BINARY_TREE) and level.n & (level.n - 1):
-                raise UnsupportedError(f"system.{KEYS[op]}-implementation", f"{level.algorithm.name.lower()} on {level.n} "
-                                       "participants never ends in ASTRA-sim", expected="a power of two, ring or direct")
+            _refuse(f"system.{KEYS[op]}-implementation", phase_op, level)
             phases.append(Phase(level.dim, phase_op, level.algorithm, size, level.n, level.stride, pick, level.window,
                                 level.local, level.last))
             size = _after(phase_op, level, size)
@@ -218,6 +214,17 @@ class CollectiveTable:
         place = {int(rank): i for i, rank in enumerate(order)}
         peers = tuple(np.array([place[int(members[p])] for p in peer], dtype=np.int32) for peer in custom.peer)
         return CustomProgram(custom.programs, np.argsort(np.argsort(order)).astype(np.int32), peers, custom.tag)
+
+
+def _refuse(path: str, op: CommOp, level: Phase) -> None:
+    """What ASTRA-sim exits, hangs or crashes on, each with what it does instead of an answer."""
+    if level.algorithm == Algorithm.HALVING_DOUBLING and op == CommOp.ALL_TO_ALL:
+        raise UnsupportedError(path, "ASTRA-sim has no all-to-all by halvingDoubling", expected="ring or direct")
+    faults = {Algorithm.HALVING_DOUBLING: "halvingDoubling never ends", Algorithm.DOUBLE_BINARY_TREE:
+              "doubleBinaryTree crashes"}
+    if level.algorithm in faults and level.n & (level.n - 1):
+        raise UnsupportedError(path, f"ASTRA-sim's {faults[level.algorithm]} on {level.n} participants",
+                               expected="a power of two, or ring or direct")
 
 
 def _after(op: CommOp, level: Phase, size: int) -> int:

@@ -1,4 +1,4 @@
-"""One class of equal ranks to a Program: what each node does, where it runs and how long it takes, as ASTRA-sim has it."""
+"""One class of equal ranks to a Program: what each node does, where it runs, how long it takes, as in ASTRA-sim."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["COLLECTIVE_OPS", "TraceClass", "program_of_class"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
-U8, U64, F64 = npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 COLLECTIVE_OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.REDUCE_SCATTER)
@@ -24,10 +27,11 @@ COLLECTIVE_OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommO
 class TraceClass:
     """Traces of ranks that are equal up to groups, peers and tags. Nodes ascend by id; columns are [nodes].
 
-    `num_ops` is NaN and `comm_type` -1 where the attribute is missing. `involved` is a bit per dim (bit 0 the innermost),
-    or -1 where the attribute is missing. Node i waits for the distinct nodes `parent[parent_ptr[i]:parent_ptr[i+1]]`
-    (indexes). Comm nodes, in node order, have their arguments in `slot_a` and `slot_b` [ranks, comm nodes]: peer rank and
-    tag of sends and receives; of collectives `slot_b` is the group's index or -1 for all ranks.
+    `num_ops` is NaN and `comm_type` -1 where the attribute is missing. `involved` is a bit per dim (bit 0 the
+    innermost), or -1 where the attribute is missing. Node i waits for the distinct nodes
+    `parent[parent_ptr[i]:parent_ptr[i+1]]` (indexes). Comm nodes, in node order, have their arguments in `slot_a` and
+    `slot_b` [ranks, comm nodes]: peer rank and tag of sends and receives; of collectives `slot_b` is the group's index
+    or -1 for all ranks. A broadcast, which is only replayed, is no comm node here.
     """
 
     ranks: I32

@@ -19,7 +19,8 @@ from astrarium.vocab import CommOp
 
 __all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 LIFO = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}
 
@@ -38,8 +39,8 @@ class AstraDim:
 class AstraSystem:
     """system.json and the command line's flags as values; a default is what ASTRA-sim does without the key.
 
-    `implementations[op]` is the list per dim ("ring", "direct4"...). `custom[op]` and `custom_nodes[node id]` replace it.
-    `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, whatever the injection scale.
+    `implementations[op]` is the list per dim ("ring", "direct4"...); `custom[op]` and `custom_nodes[node id]` replace
+    it. `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, not scaled.
     """
 
     splits: int
@@ -83,13 +84,15 @@ def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem) -> 
     program_of = np.full(npus, -1, dtype=np.int32)
     for number, trace in enumerate(classes):
         if trace.ranks.size and int(trace.ranks.max()) >= npus:
-            raise InputError("workload", f"rank {int(trace.ranks.max())} is outside the network", expected=f"{npus} ranks")
+            raise InputError("workload", f"rank {int(trace.ranks.max())} is outside the network",
+                             expected=f"{npus} ranks")
         program_of[trace.ranks] = number
     missing = np.flatnonzero(program_of < 0)
     if missing.size:
         raise InputError("workload", f"rank {int(missing[0])} has no trace", expected=f"one per NPU, {npus} in all")
-    programs = tuple(program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only,
-                                      local_mem_bw=system.local_mem_bw, peak_perf=system.peak_perf) for trace in classes)
+    programs = tuple(
+        program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only,
+                         local_mem_bw=system.local_mem_bw, peak_perf=system.peak_perf) for trace in classes)
     return programs, program_of
 
 

@@ -1,7 +1,7 @@
 """How a packet gets between an NPU's compute side and its message side: fixed delays, or ASTRA-sim's shared LogGP bus.
 
-The bus has two ends, `npu` and `adapter`. A transfer costs the sender `offset + G * (bytes - 1)` and reaches the other end
-`L + o` later (offset: `o`, or what is left of the gap `g`). The npu end owns a second, inner bus towards memory
+The bus has two ends, `npu` and `adapter`. A transfer costs the sender `offset + G * (bytes - 1)` and reaches the other
+end `L + o` later (offset: `o`, or what is left of the gap `g`). The npu end owns a second, inner bus towards memory
 (G = 0.0038 ns/byte) which every outgoing transfer crosses first, and every incoming one before it is done.
 Times are ns inside this file and ps where events are scheduled.
 """
@@ -19,6 +19,7 @@ __all__ = ["FAST_DELAY", "Door"]
 
 FAST_DELAY = 10_000  # ps: endpoint delay of ASTRA-sim's "local" rings
 INNER_GAP_PER_BYTE = 0.0038
+Parameters = tuple[float, float, float, float, int]  # L, o, g, G, local-reduction-delay
 BURST = 8  # transfers in a row after which an end gives way
 
 
@@ -53,7 +54,7 @@ class Door:
 
 
 class Transfer:
-    """A request on the bus: what still has to happen to it (`process`, then `send_back`), and whom to call at the end."""
+    """A request on the bus: what still has to happen to it (`process`, then `send_back`), and whom to call then."""
 
     __slots__ = ("done", "process", "send_back", "size")
 
@@ -70,8 +71,8 @@ class State(Enum):
 class Bus:
     """Two ends that hand transfers to each other."""
 
-    def __init__(self, clock: Clock, npu: NpuEvents, parameters: tuple[float, float, float, float, int], inner: bool) -> None:
-        latency, overhead, gap, per_byte, reduction = parameters
+    def __init__(self, clock: Clock, npu: NpuEvents, parameters: Parameters, inner: bool) -> None:
+        latency, overhead, gap, _, reduction = parameters
         memory = Bus(clock, npu, (latency, overhead, gap, INNER_GAP_PER_BYTE, reduction), False) if inner else None
         self.npu = End(clock, npu, parameters, memory)
         self.adapter = End(clock, npu, parameters, None)
@@ -83,8 +84,7 @@ class End:
 
     partner: End
 
-    def __init__(self, clock: Clock, npu: NpuEvents, parameters: tuple[float, float, float, float, int],
-                 memory: Bus | None) -> None:
+    def __init__(self, clock: Clock, npu: NpuEvents, parameters: Parameters, memory: Bus | None) -> None:
         self._clock, self._npu, self._memory = clock, npu, memory
         latency, overhead, gap, self._per_byte, self._reduction = parameters
         self._latency, self._overhead, self._gap = int(latency), int(overhead), int(gap)

@@ -18,7 +18,7 @@ from astrarium.engine.reference.astra_tree import Tree
 from astrarium.engine.reference.clock import Clock, Event, NpuEvents
 from astrarium.engine.reference.geometry import circle_base
 from astrarium.engine.reference.meetings import Meeting, Meetings
-from astrarium.engine.reference.program import Table, table, tables
+from astrarium.engine.reference.program import Table, peer_and_tag, table, tables
 from astrarium.engine.reference.record import Record
 from astrarium.engine.reference.traffic import Traffic
 from astrarium.errors import UnsupportedError
@@ -33,7 +33,8 @@ class AstraEngine:
     """A run. `run` plays it; afterwards `clock`, `traffic` and `ranks` hold what was measured."""
 
     def __init__(self, plan: Plan, record: Record | None) -> None:
-        self.plan, self.clock, self.traffic = plan, Clock(), Traffic()
+        self.plan, self.clock = plan, Clock()
+        self.traffic = Traffic() if record is not None else None
         direct = DirectMail(self.clock, astra_network(self.clock, plan.network, self.traffic), plan.npu_of.tolist())
         self.mail: Mail = RendezvousMail(direct) if plan.policy.rendezvous else direct
         self.remote = RemoteMemory(plan.remote)
@@ -79,17 +80,17 @@ class Runtime:
             self._collective(node, done)
         elif kind == Kind.REMOTE:
             self._engine.remote.access(self.rank, self.events, size, done)
-        elif kind == Kind.SEND:
-            peer, tag, _ = self.argument(node)
-            self.mail.send(tag * 4 + P2P, self.rank, peer, size, done)
         else:
-            peer, tag, _ = self.argument(node)
-            self.mail.receive(tag * 4 + P2P, peer, self.rank, size, done)
+            peer, tag = peer_and_tag(self.rank, self.rows, node, self.argument(node), len(self._engine.ranks))
+            if kind == Kind.SEND:
+                self.mail.send(tag * 4 + P2P, self.rank, peer, size, done)
+            else:
+                self.mail.receive(tag * 4 + P2P, peer, self.rank, size, done)
 
     def _collective(self, node: int, done: Event) -> None:
         number, group, explicit = self.argument(node)
         plan = self._engine.plan.collectives[number]
-        meeting = self.meetings[node] = self._engine.meetings.join(self.rank, group, plan)
+        meeting = self.meetings[node] = self._engine.meetings.join(self.rank, group, plan, self.rows.node_id[node])
         priority = self._next_priority(explicit)
         waves = [chunk.phases for chunk in plan.chunks for _ in range(chunk.repeat) if chunk.phases]
         if not waves:

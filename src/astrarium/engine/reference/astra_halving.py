@@ -16,8 +16,8 @@ __all__ = ["HalvingDoubling"]
 class HalvingDoubling:
     """One token walks; each step exchanges with the partner at `distance` and then doubles or halves the distance."""
 
-    __slots__ = ("_distance", "_done", "_doubling", "_fast", "_free", "_host", "_left", "_op", "_packets", "_place", "_size",
-                 "_tag", "_tokens")
+    __slots__ = ("_distance", "_done", "_doubling", "_fast", "_free", "_host", "_left", "_op", "_packets", "_place",
+                 "_size", "_tag", "_tokens")
 
     def __init__(self, host: Host, phase: Phase, place: Place, tag: int, done: Event) -> None:
         steps = phase.n.bit_length() - 1

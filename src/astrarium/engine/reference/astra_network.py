@@ -6,12 +6,13 @@ Durations are truncated to whole ns as doubles: trunc(latency * hops + bytes / b
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.astra_messages import Message, Network
 from astrarium.engine.reference.clock import Clock
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
-from astrarium.engine.reference.traffic import Traffic
+from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
 __all__ = ["Links", "Unshared", "astra_network"]
@@ -20,7 +21,7 @@ __all__ = ["Links", "Unshared", "astra_network"]
 class Unshared:
     """A message never meets another; it pays for the lowest dim in which its ends differ, and for no other."""
 
-    def __init__(self, clock: Clock, dims: tuple[Dim, ...], traffic: Traffic) -> None:
+    def __init__(self, clock: Clock, dims: tuple[Dim, ...], traffic: Traffic | None) -> None:
         self._clock, self._dims, self._strides, self._traffic = clock, dims, strides(dims), traffic
         self._ways: dict[tuple[int, int], tuple[float, float, int]] = {}
 
@@ -30,17 +31,16 @@ class Unshared:
             way = self._ways[source, destination] = self._way(source, destination)
         latency, bandwidth, dim = way
         self._clock.at(self._clock.now + int(latency + size / bandwidth) * 1000, message.arrive)
-        if dim >= 0:
-            self._traffic.add((dim, source, -1), size, int(size / bandwidth) * 1000)
+        if self._traffic is not None:
+            self._traffic.add((dim, source, -1, 0), size, int(size / bandwidth) * 1000)
 
     def _way(self, source: int, destination: int) -> tuple[float, float, int]:
-        """(latency in ns, bytes per ns, dim) between two NPUs; a message to oneself takes no time."""
-        for d in differing_dims(self._dims, self._strides, source, destination)[:1]:
-            dim, stride = self._dims[d], self._strides[d]
-            count = hops(dim.shape, dim.npus, coordinate(source, stride, dim.npus),
-                         coordinate(destination, stride, dim.npus))
-            return count * dim.latency, dim.bandwidth, d
-        return 0.0, float("inf"), -1
+        """(latency in ns, bytes per ns, dim) between two different NPUs."""
+        d = differing_dims(self._dims, self._strides, source, destination)[0]
+        dim, stride = self._dims[d], self._strides[d]
+        start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
+        count = hops(dim.shape, dim.npus, start, end)
+        return count * dim.latency, dim.bandwidth, d
 
 
 class Link:
@@ -48,7 +48,7 @@ class Link:
 
     __slots__ = ("_bandwidth", "_busy", "_clock", "_latency", "_name", "_traffic", "_waiting")
 
-    def __init__(self, clock: Clock, dim: Dim, name: tuple[int, int, int], traffic: Traffic) -> None:
+    def __init__(self, clock: Clock, dim: Dim, name: Port, traffic: Traffic | None) -> None:
         self._clock, self._bandwidth, self._latency = clock, dim.bandwidth, dim.latency
         self._name, self._traffic = name, traffic
         self._busy = False
@@ -67,7 +67,8 @@ class Link:
         busy = int(wire) * 1000
         self._clock.at(self._clock.now + int(self._latency + wire) * 1000, parcel.arrive)
         self._clock.at(self._clock.now + busy, self._free)
-        self._traffic.add(self._name, parcel.size, busy)
+        if self._traffic is not None:
+            self._traffic.add(self._name, parcel.size, busy)
 
     def _free(self) -> None:
         self._busy = False
@@ -95,7 +96,7 @@ class Parcel:
 class Links:
     """One dim of FIFO links; whole messages are stored and forwarded at every device. A switch is device `npus`."""
 
-    def __init__(self, clock: Clock, dim: Dim, traffic: Traffic) -> None:
+    def __init__(self, clock: Clock, dim: Dim, traffic: Traffic | None) -> None:
         self._clock, self._dim, self._traffic = clock, dim, traffic
         self._links: dict[tuple[int, int], Link] = {}
         self._routes: dict[tuple[int, int], list[Link]] = {}
@@ -104,17 +105,12 @@ class Links:
         route = self._routes.get((source, destination))
         if route is None:
             devices = self._devices(source, destination)
-            route = [self._link(a, b) for a, b in zip(devices, devices[1:], strict=False)]
+            route = [self._link(a, b) for a, b in pairwise(devices)]
             self._routes[source, destination] = route
-        if route:
-            Parcel(size, route, message).arrive()
-        else:
-            self._clock.at(self._clock.now, message.arrive)
+        Parcel(size, route, message).arrive()
 
     def _devices(self, source: int, destination: int) -> list[int]:
         size = self._dim.npus
-        if source == destination:
-            return [source]
         if self._dim.shape == Shape.SWITCH:
             return [source, size, destination]
         if self._dim.shape == Shape.FULLY_CONNECTED:
@@ -126,12 +122,13 @@ class Links:
     def _link(self, source: int, destination: int) -> Link:
         link = self._links.get((source, destination))
         if link is None:
-            ends = tuple(-1 if end == self._dim.npus else end for end in (source, destination))
-            link = self._links[source, destination] = Link(self._clock, self._dim, (0, ends[0], ends[1]), self._traffic)
+            switch = self._dim.npus
+            name = (0, -1 if source == switch else source, -1 if destination == switch else destination, 0)
+            link = self._links[source, destination] = Link(self._clock, self._dim, name, self._traffic)
         return link
 
 
-def astra_network(clock: Clock, network: NetworkPlan, traffic: Traffic) -> Network:
+def astra_network(clock: Clock, network: NetworkPlan, traffic: Traffic | None) -> Network:
     """The network of a plan under ASTRA-sim's rule book; UnsupportedError for what its back ends do not have."""
     for number, dim in enumerate(network.dims):
         if dim.shape not in (Shape.RING, Shape.SWITCH, Shape.FULLY_CONNECTED):
@@ -143,6 +140,6 @@ def astra_network(clock: Clock, network: NetworkPlan, traffic: Traffic) -> Netwo
         raise UnsupportedError("network.backend", f"{network.backend.name} does not run under ASTRA-sim's order",
                                expected="congestion_unaware or congestion_aware")
     if len(network.dims) != 1:
-        raise UnsupportedError("network.dims", f"ASTRA-sim's congestion-aware back end has one dim, not {len(network.dims)}",
+        raise UnsupportedError("network.dims", f"{len(network.dims)} dims in ASTRA-sim's congestion-aware back end",
                                expected="one dim")
     return Links(clock, network.dims[0], traffic)

@@ -21,9 +21,9 @@ Issue = Callable[[int, Event], None]  # starts a node that takes time; the event
 class AstraRank:
     """The nodes of one rank.
 
-    At each completion the ready nodes are looked at once, in ascending id, from a snapshot. What a SKIP node frees on the
-    way waits for the rank's next event, or is looked at again when nothing of the rank is in flight. Lane -1 (the last
-    entry of the per-lane lists) always has room. `start` and `end` [nodes] are kept when given.
+    At each completion the ready nodes are looked at once, in ascending id, from a snapshot. What a SKIP node frees on
+    the way waits for the rank's next event, or is looked at again when nothing of the rank is in flight. Lane -1 (the
+    last entry of the per-lane lists) always has room. `start` and `end` [nodes] are kept when given.
     """
 
     def __init__(self, clock: Clock, table: Table, lanes: tuple[int, ...], issue: Issue,

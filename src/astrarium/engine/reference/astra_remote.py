@@ -23,8 +23,8 @@ class RemoteMemory:
         """`done` in the NPU's batch when `size` bytes have been moved."""
         kind = self._remote.kind
         if kind == RemoteKind.NONE:
-            raise UnsupportedError("memory.remote", f"a node of rank {npu} moves {size} bytes to or from remote memory, "
-                                   "and the design has none", expected="per_npu, per_node or pool")
+            raise UnsupportedError("memory.remote", f"a node of rank {npu} moves {size} bytes to or from remote "
+                                   "memory, and the design has none", expected="per_npu, per_node or pool")
         if kind == RemoteKind.PER_NPU:
             events.after(self._duration(size), done)
             return

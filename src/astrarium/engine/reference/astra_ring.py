@@ -40,7 +40,7 @@ class Host(Protocol):
 
 
 class Tokens:
-    """Which tokens of a machine are added to local data: rounds of `plain` tokens and then `counted` ones, alternating."""
+    """Which tokens of a machine are added to local data: rounds of `plain` tokens, then `counted` ones."""
 
     __slots__ = ("_counted", "_left_counted", "_left_plain", "_odd", "_op", "_plain")
 
@@ -78,8 +78,8 @@ def message_size(phase: Phase) -> int:
 class Ring:
     """One token walks: every step sends to the next rank and receives from the previous one."""
 
-    __slots__ = ("_done", "_fast", "_free", "_host", "_left", "_next", "_packets", "_place", "_previous", "_size", "_tag",
-                 "_tokens")
+    __slots__ = ("_done", "_fast", "_free", "_host", "_left", "_next", "_packets", "_place", "_previous", "_size",
+                 "_tag", "_tokens")
 
     def __init__(self, host: Host, phase: Phase, place: Place, tag: int, done: Event) -> None:
         self._host, self._place, self._tag, self._done = host, place, tag, done

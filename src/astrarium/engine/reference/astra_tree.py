@@ -31,7 +31,7 @@ class TreeNode:
 
 @lru_cache(maxsize=256)
 def binary_tree(n: int, root_last: bool) -> tuple[TreeNode, ...]:
-    """The tree over n = 2^k participants, numbered in order from left to right: a root with one perfect tree beside it."""
+    """The tree over n = 2^k participants, numbered from left to right: a root with one perfect tree beside it."""
     if n < 2 or n & (n - 1):
         raise UnsupportedError("collective", f"ASTRA-sim's double_binary_tree crashes on {n} participants",
                                expected="a power of two")

@@ -7,29 +7,33 @@ import numpy as np
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order, Plan
 from astrarium.engine.reference.astra_engine import AstraEngine
-from astrarium.engine.reference.record import Record
+from astrarium.engine.reference.native_engine import NativeEngine
+from astrarium.engine.reference.record import Record, no_record
 from astrarium.engine.reference.stall import stall_sentences
+from astrarium.engine.reference.traffic import no_traffic
 from astrarium.errors import StallError
 
 __all__ = ["execute"]
 
 
 def execute(plan: Plan, *, record: bool = False) -> Outcome:
-    """Run `plan`, every rank on its own; with `record` every node's issue and completion are kept.
+    """Run `plan`, every rank on its own row. With `record` every node's issue and completion and every link's traffic
+    are kept; without it those columns are empty.
 
-    Raises StallError when ranks wait for what never comes, UnsupportedError for what the rule book does not have.
+    Raises StallError when ranks wait for what never comes, UnsupportedError for what the rule book does not have,
+    TraceError when members of a group issue different collectives.
     """
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None
-    engine = AstraEngine(plan, kept) if plan.policy.order == Order.ASTRA_SIM else None
-    assert engine is not None
+    engine = (AstraEngine if plan.policy.order == Order.ASTRA_SIM else NativeEngine)(plan, kept)
     engine.run()
-    stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in engine.ranks if r.nodes.finish < 0]
+    ranks = engine.ranks
+    stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in ranks if r.nodes.left]
     if stalled:
-        raise StallError(stall_sentences(stalled, engine.meetings, lambda rank, node: engine.ranks[rank].argument(node)))
-    empty = np.zeros(0, dtype=np.int64)
-    nodes = kept.columns() if kept else {"node_ptr": np.zeros(len(engine.ranks) + 1, np.int64), "start": empty, "end": empty}
-    return Outcome(row=np.arange(len(engine.ranks), dtype=np.int32),
-                   finish=np.array([r.nodes.finish for r in engine.ranks], dtype=np.int64),
-                   busy=np.array([r.nodes.busy for r in engine.ranks], dtype=np.int64),
-                   events=engine.clock.events, folded=False, **nodes, **engine.traffic.columns())
+        raise StallError(stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node)))
+    return Outcome(row=np.arange(len(ranks), dtype=np.int32),
+                   finish=np.array([r.nodes.finish for r in ranks], dtype=np.int64),
+                   busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),
+                   events=engine.clock.events, folded=False,
+                   **(kept.columns() if kept else no_record()),
+                   **(engine.traffic.columns() if engine.traffic else no_traffic()))

@@ -1,8 +1,9 @@
-"""Which collective node of one rank belongs to which of the others: the k-th that each issues on a group is one meeting."""
+"""Which collective of one rank belongs to which of the others: the k-th that each issues on a group is one meeting."""
 
 from __future__ import annotations
 
 from astrarium.engine.plan import CollectivePlan, Plan
+from astrarium.errors import TraceError
 from astrarium.vocab import CommOp
 
 __all__ = ["Meeting", "Meetings", "op_name"]
@@ -28,7 +29,8 @@ class Meetings:
 
     def __init__(self, plan: Plan) -> None:
         self.ranks = len(plan.program_of)
-        self._members = {-1: list(range(self.ranks))} | {g: group.tolist() for g, group in enumerate(plan.groups)}
+        self._members: dict[int, list[int]] = {-1: list(range(self.ranks))}
+        self._members.update((g, group.tolist()) for g, group in enumerate(plan.groups))
         self._positions = {g: {rank: place for place, rank in enumerate(members)}
                            for g, members in self._members.items()}
         self._issued: dict[tuple[int, int], int] = {}
@@ -41,8 +43,8 @@ class Meetings:
         return self._members[group]
 
     def position(self, group: int, rank: int) -> int:
-        """The place of a rank in a group's list; -1 for one that is not in it."""
-        return self._positions[group].get(rank, -1)
+        """The place of a member in a group's list."""
+        return self._positions[group][rank]
 
     def circle(self, group: int, first: int, stride: int, n: int) -> list[int]:
         """The ranks at the positions first + k * stride of a group."""
@@ -53,14 +55,24 @@ class Meetings:
             ranks = self._circles[key] = [members[first + k * stride] for k in range(n)]
         return ranks
 
-    def join(self, rank: int, group: int, plan: CollectivePlan) -> Meeting:
-        """The meeting that this rank's next collective on `group` belongs to."""
+    def join(self, rank: int, group: int, plan: CollectivePlan, node: int) -> Meeting:
+        """The meeting that this rank's next collective on `group` belongs to; `node` is its id, for the error."""
+        if rank not in self._positions[group]:
+            raise TraceError("workload", f"a collective on group {group}, of which the rank is not a member", rank=rank,
+                             node=node, expected="a rank of " + ", ".join(map(str, self._members[group][:8])))
         count = self._issued.get((group, rank), 0)
         self._issued[group, rank] = count + 1
         meeting = self._open.get((group, count))
         if meeting is None:
             meeting = self._open[group, count] = Meeting(self._number, group, count)
             self._number += 1
+        for other, first in meeting.plans.items():
+            if (plan.op, plan.size) != (first.op, first.size):
+                text = (f"{op_name(plan.op)} of {plan.size} bytes is number {count + 1} on its group, but rank {other} "
+                        f"issued {op_name(first.op)} of {first.size} bytes there")
+                raise TraceError("workload", text, rank=rank, node=node,
+                                 expected="one order of a group's collectives on all its ranks")
+            break
         meeting.plans[rank] = plan
         if len(meeting.plans) == len(self._members[group]):
             del self._open[group, count]
@@ -70,10 +82,7 @@ class Meetings:
         """What a collective of `rank` that has not ended waits for."""
         own = meeting.plans[rank]
         where = "all ranks" if meeting.group < 0 else f"group {meeting.group}"
-        what = f"{op_name(own.op)} of {own.size} bytes, number {meeting.count} on {where}"
-        for other, plan in sorted(meeting.plans.items()):
-            if (plan.op, plan.size) != (own.op, own.size):
-                return f"{what}; rank {other} issued {op_name(plan.op)} of {plan.size} bytes there"
+        what = f"{op_name(own.op)} of {own.size} bytes, number {meeting.count + 1} on {where}"
         missing = [str(m) for m in self._members[meeting.group] if m not in meeting.plans]
         if not missing:
             return f"{what}; every member has issued it, but not all its messages can move"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Record"]
+__all__ = ["Record", "no_record"]
 
 
 class Record:
@@ -26,3 +26,8 @@ class Record:
         pointer = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
         flat = [np.array([t for rows in columns for t in rows], dtype=np.int64) for columns in (self._start, self._end)]
         return {"node_ptr": pointer, "start": flat[0], "end": flat[1]}
+
+
+def no_record() -> dict[str, Any]:
+    """The node columns of a run that kept nothing."""
+    return Record([]).columns()

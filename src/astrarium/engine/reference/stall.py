@@ -17,7 +17,9 @@ class Stalled(Protocol):
 
     flying: set[int]
     parents: list[int]
-    ready: list[list[int]]
+
+    @property
+    def ready(self) -> list[list[int]]: ...
 
 
 def stall_sentences(unfinished: Sequence[tuple[int, Table, Stalled, dict[int, Meeting]]], meetings: Meetings,
@@ -52,5 +54,6 @@ def _blocked(rows: Table, state: Stalled) -> str:
         node = min(ready)
         return f"node {rows.node_id[node]} is ready, but its lane ({rows.lane[node]}) has no room"
     node = next(i for i, parents in enumerate(state.parents) if parents > 0)
-    waits_for = [rows.node_id[i] for i, children in enumerate(rows.children) if node in children and state.parents[i] > 0]
-    return f"node {rows.node_id[node]} waits for node {waits_for[0] if waits_for else '?'}, which never starts (a cycle?)"
+    parents = [i for i, children in enumerate(rows.children) if node in children and state.parents[i] > 0]
+    parent = rows.node_id[parents[0]] if parents else "?"
+    return f"node {rows.node_id[node]} waits for node {parent}, which never starts (a cycle?)"

@@ -1,0 +1,72 @@
+"""A custom collective natively: each position's program, node by node, without lanes or endpoint delay."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from astrarium.engine.plan import CustomProgram, Kind
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.meetings import Meeting
+from astrarium.engine.reference.native_clock import DONE
+from astrarium.engine.reference.native_collectives import Surroundings
+from astrarium.engine.reference.native_post import Post
+from astrarium.engine.reference.program import Table
+
+__all__ = ["CustomWalk"]
+
+
+class CustomWalk:
+    """One participant; the node of the collective ends with the last node of its program."""
+
+    def __init__(self, run: Surroundings, post: Post, custom: CustomProgram, program: Table, meeting: Meeting,
+                 rank: int, position: int, node: int, done: Event) -> None:
+        self._run, self._post, self._program, self._meeting = run, post, program, meeting
+        self._rank, self._position, self._node, self._done = rank, position, node, done
+        number = int(custom.program_of[position])
+        self._peers: list[int] = custom.slot_peer[number].tolist()
+        self._tags: list[int] = custom.slot_tag[number].tolist()
+        self._parents = list(program.parents)
+        self._left = len(program)
+
+    def start(self) -> None:
+        """Issue the nodes without parents, in ascending id."""
+        for node, parents in enumerate(self._program.parents):
+            if not parents:
+                self._issue(node)
+        if not self._left:
+            self._run.clock.at(self._run.clock.now, DONE, (self._rank, self._node, 0, 0), self._done)
+
+    def _issue(self, node: int) -> None:
+        program, clock = self._program, self._run.clock
+        kind, size, key = program.kind[node], program.size[node], (self._rank, self._node, 0, node)
+        ended = partial(self._ended, node)
+        if kind == Kind.RECV:
+            if self._post.wants(self._message(node, self._position), ended):
+                clock.at(clock.now, DONE, key, ended)
+        elif kind == Kind.SEND:
+            group, peer = self._meeting.group, self._peers[program.slot[node]]
+            self._run.network.send(key, self._run.npu(group, self._position), self._run.npu(group, peer), size,
+                                   partial(self._delivered, node, peer))
+        else:
+            clock.at(clock.now + program.duration[node], DONE, key, ended)
+
+    def _message(self, node: int, destination: int) -> tuple[int, int, int, int, int]:
+        """(meeting, source, destination, tag, bytes) of the message that a node sends or waits for."""
+        slot = self._program.slot[node]
+        source = self._position if destination != self._position else self._peers[slot]
+        return self._meeting.number, source, destination, self._tags[slot], self._program.size[node]
+
+    def _delivered(self, node: int, peer: int) -> None:
+        receive = self._post.delivered(self._message(node, peer))
+        self._ended(node)
+        if receive is not None:
+            receive()
+
+    def _ended(self, node: int) -> None:
+        for child in self._program.children[node]:
+            self._parents[child] -= 1
+            if not self._parents[child]:
+                self._issue(child)
+        self._left -= 1
+        if not self._left:
+            self._done()

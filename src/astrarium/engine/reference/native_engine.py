@@ -1,0 +1,132 @@
+"""The native rule book put together: ranks, collectives, point-to-point messages, one network, one clock."""
+
+from __future__ import annotations
+
+from astrarium.engine.plan import Kind, Plan, RemoteKind
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.meetings import Meeting, Meetings
+from astrarium.engine.reference.native_clock import DONE, BatchClock, ticks
+from astrarium.engine.reference.native_collectives import Board, Walk
+from astrarium.engine.reference.native_custom import CustomWalk
+from astrarium.engine.reference.native_post import Post
+from astrarium.engine.reference.native_rank import NativeRank
+from astrarium.engine.reference.native_wires import native_network
+from astrarium.engine.reference.program import Table, peer_and_tag, table, tables
+from astrarium.engine.reference.record import Record
+from astrarium.engine.reference.schedules import ScheduleTable
+from astrarium.engine.reference.traffic import Traffic
+from astrarium.errors import UnsupportedError
+from astrarium.vocab import Schedule
+
+__all__ = ["NativeEngine"]
+
+
+class NativeEngine:
+    """A run. `run` plays it; afterwards `clock`, `traffic` and `ranks` hold what was measured."""
+
+    def __init__(self, plan: Plan, record: Record | None) -> None:
+        self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
+        self.traffic = Traffic() if record is not None else None
+        self.network = native_network(self.clock, plan.network, self.traffic)
+        self.meetings = Meetings(plan)
+        self.npu_of: list[int] = plan.npu_of.tolist()
+        self.post = Post()
+        self.remote_free: dict[int, int] = {}
+        self._boards: dict[int, Board] = {}
+        self._tables: dict[int, ScheduleTable] = {}
+        self.custom = {id(c.custom): [table(p) for p in c.custom.programs] for c in plan.collectives if c.custom}
+        self.ranks = [NativeRuntime(self, rank, rows, record) for rank, rows in enumerate(tables(plan))]
+
+    def run(self) -> None:
+        """Run until nothing happens any more; the ranks' first look stands at time 0."""
+        self.clock.run()
+
+    def npu(self, group: int, position: int) -> int:
+        """The NPU of a group's member."""
+        return self.npu_of[self.meetings.members(group)[position]]
+
+    def table(self, schedule: Schedule) -> ScheduleTable:
+        """The lists of a schedule, made once."""
+        known = self._tables.get(id(schedule))
+        if known is None:
+            known = self._tables[id(schedule)] = ScheduleTable(schedule)
+        return known
+
+    def board(self, meeting: Meeting) -> Board:
+        """What the participants of a meeting share."""
+        return self._boards.setdefault(meeting.number, Board())
+
+
+class NativeRuntime:
+    """One rank: its nodes and what issuing each of them does."""
+
+    def __init__(self, engine: NativeEngine, rank: int, rows: Table, record: Record | None) -> None:
+        self.rank, self.rows, self._engine = rank, rows, engine
+        self.meetings: dict[int, Meeting] = {}
+        start, end = record.rows(rank) if record is not None else (None, None)
+        self.nodes = NativeRank(engine.clock, rank, rows, engine.plan.lanes, self._order, self._issue, start, end)
+
+    def argument(self, node: int) -> tuple[int, int, int]:
+        """The rank's own arguments of a comm node: slot_a, slot_b, slot_c."""
+        plan = self._engine.plan
+        place = int(plan.slot_ptr[self.rank]) + self.rows.slot[node]
+        return int(plan.slot_a[place]), int(plan.slot_b[place]), int(plan.slot_c[place])
+
+    def _order(self, node: int, now: int) -> int:
+        """Lower is issued first in the COMM lane: highest priority, or latest (LIFO) or earliest (FIFO) ready."""
+        lifo = self._engine.policy.lifo
+        if lifo:
+            return -now if lifo > 0 else now
+        return -self.argument(node)[2] if self.rows.kind[node] == Kind.COLLECTIVE else 0
+
+    def _issue(self, node: int, done: Event) -> None:
+        kind, clock = self.rows.kind[node], self._engine.clock
+        if kind == Kind.COLLECTIVE:
+            self._collective(node, done)
+        elif kind in (Kind.SEND, Kind.RECV):
+            self._message(node, done)
+        else:
+            end = self._remote_end(node) if kind == Kind.REMOTE else clock.now + self.rows.duration[node]
+            clock.at(end, DONE, (self.rank, node, 0, 0), done)
+
+    def _message(self, node: int, done: Event) -> None:
+        engine, size = self._engine, self.rows.size[node]
+        peer, tag = peer_and_tag(self.rank, self.rows, node, self.argument(node), len(engine.npu_of))
+        if self.rows.kind[node] == Kind.RECV:
+            if engine.post.wants((tag, peer, self.rank, size), done):
+                engine.clock.at(engine.clock.now, DONE, (self.rank, node, 0, 0), done)
+            return
+
+        def delivered() -> None:
+            receive = engine.post.delivered((tag, self.rank, peer, size))
+            done()
+            if receive is not None:
+                receive()
+
+        engine.network.send((self.rank, node, 0, 0), engine.npu_of[self.rank], engine.npu_of[peer], size, delivered)
+
+    def _collective(self, node: int, done: Event) -> None:
+        engine = self._engine
+        number, group, _ = self.argument(node)
+        plan = engine.plan.collectives[number]
+        meeting = self.meetings[node] = engine.meetings.join(self.rank, group, plan, self.rows.node_id[node])
+        position = engine.meetings.position(group, self.rank)
+        if plan.custom is not None:
+            program = engine.custom[id(plan.custom)][int(plan.custom.program_of[position])]
+            CustomWalk(engine, engine.post, plan.custom, program, meeting, self.rank, position, node, done).start()
+        else:
+            Walk(engine, engine.board(meeting), plan, meeting, self.rank, position, node, done).start()
+
+    def _remote_end(self, node: int) -> int:
+        """When a remote access issued now is over; shared memories serve in order of issue."""
+        engine, remote, size = self._engine, self._engine.plan.remote, self.rows.size[node]
+        if remote.kind == RemoteKind.NONE:
+            raise UnsupportedError("memory.remote", f"a node of rank {self.rank} moves {size} bytes to or from remote "
+                                   "memory, and the design has none", expected="per_npu, per_node or pool")
+        time = remote.latency * 1000 + ticks(size / remote.bandwidth)
+        if remote.kind == RemoteKind.PER_NPU:
+            return engine.clock.now + time
+        place = engine.npu_of[self.rank] // remote.npus_per_node if remote.kind == RemoteKind.PER_NODE else 0
+        end = max(engine.clock.now, engine.remote_free.get(place, 0)) + time
+        engine.remote_free[place] = end
+        return end

@@ -1,0 +1,167 @@
+"""Native networks. PORTS: an NPU's ports of each dim carry one message at a time; ROUTED: every link of a route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
+from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, ticks
+from astrarium.engine.reference.traffic import Port, Traffic
+from astrarium.errors import UnsupportedError
+
+__all__ = ["NativeNetwork", "native_network"]
+
+
+class NativeNetwork(Protocol):
+    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination."""
+
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event) -> None: ...
+
+
+class Way:
+    """One dim of a message between two NPUs: port numbers at both ends, hops, and links that it loads there."""
+
+    __slots__ = ("bandwidth", "charged", "entry", "exit", "head")
+
+    def __init__(self, d: int, dim: Dim, stride: int, source: int, destination: int) -> None:
+        start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
+        count = hops(dim.shape, dim.npus, start, end)
+        out, into = _port_numbers(dim, start, end)
+        self.exit: Port = (d, source, -1, out)
+        self.entry: Port = (d, -1, destination, into)
+        self.head = ticks(dim.latency * count)
+        self.bandwidth = dim.bandwidth
+        self.charged = count if dim.shape in (Shape.RING, Shape.RING_ONE_WAY, Shape.MESH) else 1
+
+
+def _port_numbers(dim: Dim, start: int, end: int) -> tuple[int, int]:
+    """(out, in): ring and mesh 0 up and 1 down; fully_connected the peer; hypercube the first and the last bit."""
+    if dim.shape == Shape.RING:
+        clockwise = (end - start) % dim.npus
+        back = int(dim.npus - clockwise < clockwise)
+        return back, back
+    if dim.shape == Shape.MESH:
+        return int(end < start), int(end < start)
+    if dim.shape == Shape.FULLY_CONNECTED:
+        return end, start
+    if dim.shape == Shape.HYPERCUBE:
+        bits = start ^ end
+        return (bits & -bits).bit_length() - 1, bits.bit_length() - 1
+    return 0, 0
+
+
+class Ports:
+    """closed_form: out ports at the source, then the head travels, then in ports at the destination; cut through."""
+
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+        self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
+        self._free: dict[Port, int] = {}
+        self._ways: dict[tuple[int, int], list[Way]] = {}
+
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event) -> None:
+        ways = self._ways.get((source, destination))
+        if ways is None:
+            ways = self._ways[source, destination] = [
+                Way(d, self._dims[d], self._strides[d], source, destination)
+                for d in differing_dims(self._dims, self._strides, source, destination)]
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(key, ways, size, delivered))
+
+    def _depart(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
+        free, start = self._free, self._clock.now
+        for way in ways:
+            start = max(start, free.get(way.exit, 0))
+        head = start
+        for way in ways:
+            held = ticks(size / way.bandwidth) * way.charged
+            free[way.exit] = start + held
+            head += way.head
+            if self._traffic is not None:
+                self._traffic.add(way.exit, size * way.charged, held)
+        self._clock.at(head, ARRIVE, key, lambda: self._deliver(key, ways, size, delivered))
+
+    def _deliver(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
+        free, start, wire = self._free, self._clock.now, 0
+        for way in ways:
+            start = max(start, free.get(way.entry, 0))
+            wire = max(wire, ticks(size / way.bandwidth))
+        for way in ways:
+            free[way.entry] = start + wire
+            if self._traffic is not None:
+                self._traffic.add(way.entry, size, wire)
+        self._clock.at(start + wire, DONE, key, delivered)
+
+
+class Hop:
+    """One link of a route."""
+
+    __slots__ = ("bandwidth", "latency", "port")
+
+    def __init__(self, port: Port, dim: Dim) -> None:
+        self.port, self.bandwidth, self.latency = port, dim.bandwidth, ticks(dim.latency)
+
+
+class Routed:
+    """contention: dimension-ordered, innermost first; whole messages are stored and forwarded, FIFO on every link."""
+
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+        self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
+        self._free: dict[Port, int] = {}
+        self._routes: dict[tuple[int, int], list[Hop]] = {}
+
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event) -> None:
+        route = self._routes.get((source, destination))
+        if route is None:
+            route = self._routes[source, destination] = self._route(source, destination)
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(key, route, 0, size, delivered))
+
+    def _next(self, key: Key, route: list[Hop], step: int, size: int, delivered: Event) -> None:
+        if step == len(route):
+            self._clock.at(self._clock.now, DONE, key, delivered)
+            return
+        hop = route[step]
+        wire = ticks(size / hop.bandwidth)
+        left = self._free[hop.port] = max(self._clock.now, self._free.get(hop.port, 0)) + wire
+        if self._traffic is not None:
+            self._traffic.add(hop.port, size, wire)
+        self._clock.at(left + hop.latency, ARRIVE, key, lambda: self._next(key, route, step + 1, size, delivered))
+
+    def _route(self, source: int, destination: int) -> list[Hop]:
+        route, at = [], source
+        for d in differing_dims(self._dims, self._strides, source, destination):
+            dim, stride = self._dims[d], self._strides[d]
+            end = coordinate(destination, stride, dim.npus)
+            while (start := coordinate(at, stride, dim.npus)) != end:
+                number, place = _neighbour(dim, start, end)
+                landing = at + (place - start) * stride
+                if dim.shape == Shape.SWITCH:
+                    route += [Hop((d, at, -1, 0), dim), Hop((d, -1, landing, 0), dim)]
+                else:
+                    route.append(Hop((d, at, landing, number), dim))
+                at = landing
+        return route
+
+
+def _neighbour(dim: Dim, start: int, end: int) -> tuple[int, int]:
+    """(port number, next place) on the way from one place of a dim to another."""
+    if dim.shape in (Shape.RING, Shape.RING_ONE_WAY):
+        back = dim.shape == Shape.RING and _port_numbers(dim, start, end)[0]
+        return (1, (start - 1) % dim.npus) if back else (0, (start + 1) % dim.npus)
+    if dim.shape == Shape.MESH:
+        return (1, start - 1) if end < start else (0, start + 1)
+    if dim.shape == Shape.HYPERCUBE:
+        bit = _port_numbers(dim, start, end)[0]
+        return bit, start ^ (1 << bit)
+    return (end, end) if dim.shape == Shape.FULLY_CONNECTED else (0, end)
+
+
+def native_network(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> NativeNetwork:
+    """The network of a plan under the native rule book."""
+    makers: dict[Backend, Callable[[BatchClock, NetworkPlan, Traffic | None], NativeNetwork]] = {
+        Backend.PORTS: Ports, Backend.ROUTED: Routed}
+    if network.backend not in makers:
+        raise UnsupportedError("network.backend", f"{network.backend.name} does not run under the native order",
+                               expected="closed_form or contention")
+    return makers[network.backend](clock, network, traffic)

@@ -1,0 +1,43 @@
+"""Schedules as plain Python lists, converted once each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from astrarium.vocab import PeerMode, Schedule
+
+__all__ = ["ScheduleTable", "Send"]
+
+
+@dataclass(frozen=True)
+class Send:
+    """One send: receives that it needs, its number, peer as the schedule counts, the receive there, blocks."""
+
+    needs: int
+    number: int
+    peer: int
+    match: int
+    blocks: int
+
+
+class ScheduleTable:
+    """`sends[program]` by (needs, number); `reduces[program]` tells which receives add; `program[place]`."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._n, self._mode = schedule.n, schedule.peer_mode
+        self.program: list[int] = schedule.program.tolist()
+        pointer, receives = schedule.send_ptr.tolist(), schedule.recv_ptr.tolist()
+        blocks = (schedule.send_block_ptr[1:] - schedule.send_block_ptr[:-1]).tolist()
+        columns = [column.tolist() for column in (schedule.send_needs, schedule.send_peer, schedule.send_match)]
+        self.sends = [sorted((Send(columns[0][s], s - first, columns[1][s], columns[2][s], blocks[s])
+                              for s in range(first, last)), key=lambda send: (send.needs, send.number))
+                      for first, last in pairwise(pointer)]
+        reduces = schedule.recv_reduce.tolist()
+        self.reduces = [reduces[first:last] for first, last in pairwise(receives)]
+
+    def peer(self, place: int, peer: int) -> int:
+        """The place that a participant at `place` means by `peer`."""
+        if self._mode == PeerMode.RELATIVE:
+            return (place + peer) % self._n
+        return place ^ peer if self._mode == PeerMode.XOR else peer
