@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astrarium.trace import (
-    HAVE_CORE, Attribute, Metadata, Node, TraceBuilder, encode_trace, read_node, read_traces, traces_of_bytes,
+    HAVE_CORE,
+    Attribute,
+    Metadata,
+    Node,
+    TraceBuilder,
+    encode_trace,
+    read_node,
+    read_traces,
+    traces_of_bytes,
 )
 from astrarium.trace.write import node_name
 from astrarium.vocab import CommOp

@@ -48,7 +48,7 @@ def test_process_groups_of_pytorch_traces() -> None:
 
 def test_groups_that_contradict_each_other_are_refused() -> None:
     files = [init([{"pg_name": "3", "ranks": [0, 1]}]), init([{"pg_name": "3", "ranks": [1]}])]
-    with pytest.raises(TraceError, match="rank 1, node 1 .*: process group '3' has other ranks than rank 0 gives it"):
+    with pytest.raises(TraceError, match=r"rank 1, node 1 .*: process group '3' has other ranks than rank 0 gives it"):
         groups_of(traces_of_bytes(files))
 
 

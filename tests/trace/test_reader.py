@@ -11,7 +11,16 @@ import pytest
 
 from astrarium.errors import InputError, TraceError
 from astrarium.trace import (
-    HAVE_CORE, Attr, Attribute, IOInfo, Metadata, Node, TraceBuilder, attribute, encode_trace, read_traces,
+    HAVE_CORE,
+    Attr,
+    Attribute,
+    IOInfo,
+    Metadata,
+    Node,
+    TraceBuilder,
+    attribute,
+    encode_trace,
+    read_traces,
     traces_of_bytes,
 )
 from astrarium.trace._wire import delimited, tagged, varint
@@ -47,7 +56,8 @@ def test_columns_hold_what_the_nodes_say(pure: bool) -> None:
     assert columns.involved_dims(1) == (True, False, True)
     assert columns.involved_dims(0) is None
     assert columns.comm_node.tolist() == [1, 2]
-    assert (columns.destination.tolist(), columns.tag.tolist(), columns.source.tolist()) == ([[-1, 3]], [[-1, 9]], [[-1, -1]])
+    assert (columns.destination.tolist(), columns.tag.tolist()) == ([[-1, 3]], [[-1, 9]])
+    assert columns.source.tolist() == [[-1, -1]]
     assert columns.has(Attr.COMM_SIZE).tolist() == [False, True, True]
 
 
@@ -97,7 +107,8 @@ def test_real_num_ops_and_last_value_wins(pure: bool) -> None:
 
 @both
 def test_unsigned_num_ops_beyond_int64(pure: bool) -> None:
-    assert one([Node(type=4, attrs=(Attribute("num_ops", 2**64 - 1, "uint64_val"),))], pure).num_ops.tolist() == [2.0**64]
+    node = Node(type=4, attrs=(Attribute("num_ops", 2**64 - 1, "uint64_val"),))
+    assert one([node], pure).num_ops.tolist() == [2.0**64]
 
 
 @both
@@ -143,7 +154,8 @@ def test_malformed_files_name_the_byte(file: bytes, offset: int, what: str, pure
 
 @both
 def test_metadata_nodes_keep_their_text(pure: bool) -> None:
-    columns = one([Node(1, "init", 1, inputs=IOInfo("['x']")), Node(2, "none", 1), Node(3, "c", 4, inputs=IOInfo("y"))], pure)
+    nodes = [Node(1, "init", 1, inputs=IOInfo("['x']")), Node(2, "none", 1), Node(3, "c", 4, inputs=IOInfo("y"))]
+    columns = one(nodes, pure)
     assert columns.meta_node.tolist() == [0]
     assert columns.inputs_values(0) == "['x']"
 

@@ -10,7 +10,16 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.trace import (
-    Attribute, Metadata, Node, TraceBuilder, attribute, encode_trace, read_node, read_traces, write_trace, write_traces,
+    Attribute,
+    Metadata,
+    Node,
+    TraceBuilder,
+    attribute,
+    encode_trace,
+    read_node,
+    read_traces,
+    write_trace,
+    write_traces,
 )
 from astrarium.trace._wire import tagged, varint
 from astrarium.trace.write import node_messages
@@ -94,7 +103,8 @@ def test_values_that_fit_nothing_are_refused() -> None:
         attribute("mine", [1, "a"])
     with pytest.raises(InputError, match=r"did you mean 'int64_val'"):
         Attribute("mine", 1, "int64_vall")
-    for value, kind in ((-1, "uint32_val"), ("x", "int64_val"), (1.5, "int64_val"), (1, "string_val"), (3, "int64_list")):
+    misfits = ((-1, "uint32_val"), ("x", "int64_val"), (1.5, "int64_val"), (1, "string_val"), (3, "int64_list"))
+    for value, kind in misfits:
         with pytest.raises(InputError, match=f"does not fit {kind}"):
             encode_trace(Metadata(), [Node(attrs=(Attribute("mine", value, kind),))])
 
