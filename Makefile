@@ -77,10 +77,6 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.build-tools
 	@[ "$(ASTRARIUM_REQUIRE_CORE)" != 1 ] || (cd $(VENV) && bin/python -c 'import astrarium._core')
 	@touch $@
 
-$(VENV)/.test $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/.installed
+$(VENV)/.test $(VENV)/.exam $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/.installed
 	$(PIP) 'astrarium[$*]'
-	@touch $@
-
-$(VENV)/.exam: pyproject.toml | $(VENV)/.installed
-	$(PIP) 'astrarium[test,parquet]'
 	@touch $@

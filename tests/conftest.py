@@ -57,10 +57,3 @@ def pytest_report_header() -> list[str]:
     except ImportError as error:
         return [*lines, f"compiled core: absent ({error})"]
     return [*lines, f"compiled core: {core.__file__}"]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say aloud, under -q too, that reference tests did not run."""
-    skipped = [r for r in terminalreporter.stats.get("skipped", []) if "reference folder" in str(r.longrepr)]
-    if skipped:
-        terminalreporter.write_line(f"{len(skipped)} tests skipped: no reference folder (set ASTRARIUM_SHARED)")
