@@ -55,9 +55,9 @@ def _bruck_items(n: int) -> int:
     return sum(bin(distance).count("1") for distance in range(1, n))
 
 
-def _tree_steps(n: int, blocks: int, ways: int) -> int:
-    """One block per tree: the height; each further block may wait for the one before, twice per way."""
-    return 0 if n == 1 else ways * (_log2(n + 1) + blocks // 2 - 1)
+def _two_tree_steps(n: int, blocks: int) -> int:
+    """Twice the height; beyond 8 blocks per tree, late blocks on their way up wait for early ones on their way down."""
+    return 2 * (n.bit_length() - 1) + max(0, blocks // 2 - 8) // 4
 
 
 def _same(sent: int, steps: int) -> Bound:
@@ -96,10 +96,10 @@ _HALVING: dict[CommOp, Formula] = {
 }
 
 _TWO_TREES: dict[CommOp, Formula] = {
-    CommOp.ALL_REDUCE: lambda n, b: _same(2 * b, _tree_steps(n, b, 2)),
-    CommOp.BARRIER: lambda n, b: _same(2 * b, _tree_steps(n, b, 2)),
-    CommOp.BROADCAST: lambda n, b: _same(b, _tree_steps(n, 2, 1)),
-    CommOp.REDUCE: lambda n, b: Bound(b, b + b // 2, _tree_steps(n, 2, 1)),
+    CommOp.ALL_REDUCE: lambda n, b: _same(2 * b, _two_tree_steps(n, b)),
+    CommOp.BARRIER: lambda n, b: _same(2 * b, _two_tree_steps(n, b)),
+    CommOp.BROADCAST: lambda n, b: _same(b, _log2(n + 1)),
+    CommOp.REDUCE: lambda n, b: Bound(b, b + b // 2, _log2(n + 1)),
 }
 
 _BRUCK: dict[CommOp, Formula] = {

@@ -20,7 +20,7 @@ from astrarium.vocab import CommOp, Schedule
 __all__ = ["build", "parents"]
 
 I64 = npt.NDArray[np.int64]
-_PACE = 2  # logical times between blocks: an inner node takes two messages per block
+_HOP = 4  # logical times per hop, against one per block: measured best between latency and bandwidth
 _LAST = 1 << 32  # later than any logical time
 
 
@@ -73,21 +73,24 @@ def _depths(up: I64) -> tuple[I64, I64]:
 
 
 def _tree_messages(op: CommOp, up: I64, blocks: int, first_block: int) -> Messages:
-    """One tree's messages: every block up (reduced on its way), then down. Leaves start block k at time _PACE * k."""
+    """One tree's messages: every block up (reduced on its way), then down. Leaves start block k at time k.
+
+    A send needs all receives up to a logical time, so the times decide how far the way up may run ahead of the way down.
+    """
     depth, height = _depths(up)
     child = np.flatnonzero(up >= 0)
     k = np.tile(np.arange(blocks, dtype=np.int64), len(child))
     who = np.repeat(child, blocks)
-    parent, pace = up[who], _PACE * k
+    parent = up[who]
     top = int(height.max()) if op != CommOp.BROADCAST else 0
     parts = []
     if op != CommOp.BROADCAST:
-        time = height[who] + pace
-        after = np.where(height[who] > 0, time - 1, -1)
+        time = _HOP * height[who] + k
+        after = np.where(height[who] > 0, time - _HOP, -1)
         parts.append((who, parent, time, after, True, k))
     if op != CommOp.REDUCE:
-        time = top + depth[parent] + pace
-        after = time - 1 if op != CommOp.BROADCAST else np.where(depth[parent] > 0, time - 1, -1)
+        time = _HOP * (top + depth[parent]) + k
+        after = time - _HOP if op != CommOp.BROADCAST else np.where(depth[parent] > 0, time - _HOP, -1)
         late = np.where(height[who] == 0, _LAST, 0)  # no send waits for what a leaf receives: list it last
         parts.append((parent, who, time + late, after, False, k))
     src, dst, times, afters = (np.concatenate([np.asarray(part[i], np.int64) for part in parts]) for i in range(4))
