@@ -75,7 +75,7 @@ def _depths(up: I64) -> tuple[I64, I64]:
 def _tree_messages(op: CommOp, up: I64, blocks: int, first_block: int) -> Messages:
     """One tree's messages: every block up (reduced on its way), then down. Leaves start block k at time k.
 
-    A send needs all receives up to a logical time, so the times decide how far the way up may run ahead of the way down.
+    A send needs all receives up to a logical time, so times decide how far the way up may run ahead of the way down.
     """
     depth, height = _depths(up)
     child = np.flatnonzero(up >= 0)
