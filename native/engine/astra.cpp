@@ -195,7 +195,7 @@ Outcome Astra::outcome() {
         if (!links) {
             dim = i % dims, from = i / dims;
         } else if (plan_.network.dims[0].shape == Shape::ring) {
-            to = i / 2, from = wrap(to + (i % 2 ? 1 : -1), n);
+            from = i / 2, to = wrap(from + (i % 2 ? -1 : 1), n);
         } else if (plan_.network.dims[0].shape == Shape::switch_) {
             from = i < n ? i : -1, to = i < n ? -1 : i - n;
         } else {
