@@ -98,6 +98,6 @@ def _notes(options: argparse.Namespace, notes: tuple[str, ...], have_core: bool)
 
 
 def _timeline(options: argparse.Namespace, plan: Plan, outcome: Outcome, traces: Traces) -> None:
-    from astrarium.report.engine_timeline import write_engine_timeline
+    from astrarium.report.timeline import Recorded, write_timeline
 
-    write_engine_timeline(options.timeline, plan, outcome, traces, ranks=options.timeline_ranks)
+    write_timeline(options.timeline, Recorded(plan, outcome, traces), ranks=options.timeline_ranks)
