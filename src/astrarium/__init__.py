@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from astrarium.simulate import simulate
     from astrarium.system.config import System
     from astrarium.workload.config import Trace
+    from astrarium.workload.single import SingleCollective
 
 _WHERE = {
     "astrarium.collective.config": ("Collective",),
@@ -39,14 +40,15 @@ _WHERE = {
     "astrarium.simulate": ("simulate",),
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
+    "astrarium.workload.single": ("SingleCollective",),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AstraSim", "AstrariumError", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
     "InternalError", "Memory", "Mesh", "Network", "NpuType", "Remote", "Replay", "Ring", "Roofline",
-    "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "UnsupportedError", "dump_design",
-    "fields", "get", "load_design", "replace", "replace_all", "simulate",
+    "SingleCollective", "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "UnsupportedError",
+    "dump_design", "fields", "get", "load_design", "replace", "replace_all", "simulate",
 ]
 
 

@@ -41,6 +41,7 @@ class _Line(Protocol):
 _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType({
     "workload": {
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
+        "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
     },
     "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
     "composition": {

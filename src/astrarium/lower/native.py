@@ -1,0 +1,103 @@
+"""Design -> Plan under our own rule book."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.compute.config import Compute
+from astrarium.design import Design, npu_types
+from astrarium.engine.plan import Backend, NetworkPlan, Order, Plan, Policy, Program
+from astrarium.errors import UnsupportedError
+from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.lower.native_nodes import program_of
+from astrarium.lower.native_work import Work, rank_count, work_of
+from astrarium.memory.access import plan_remote
+from astrarium.memory.config import Memory
+from astrarium.network.dims import plan_dims
+from astrarium.trace.columns import Traces
+
+__all__ = ["lower_native"]
+
+I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+BACKENDS = {"closed_form": Backend.PORTS, "contention": Backend.ROUTED}
+LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
+Row = tuple[TraceClass, Program]
+
+
+def lower_native(design: Design, traces: Traces | None) -> Plan:
+    """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
+    work, dims, npu_of = work_of(design, traces), plan_dims(design.network), _placement(design)
+    rows = list(_rows(design, work, npu_of))
+    program_index = np.zeros(npu_of.size, np.int32)
+    for number, (trace, _) in enumerate(rows):
+        program_index[trace.ranks] = number
+    table = CollectiveTable(design, dims, npu_of, work.groups, work.names)
+    slot_ptr, slot_a, slot_b, slot_c = _slots(rows, npu_of.size, table)
+    return Plan(npus=design.network.npus, programs=tuple(program for _, program in rows), program_of=program_index,
+                npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
+                collectives=table.plans(), network=NetworkPlan(BACKENDS[design.network.backend], dims),
+                policy=_policy(design), remote=plan_remote(design.memory.remote), lanes=design.system.lanes)
+
+
+def _placement(design: Design) -> I32:
+    """NPU of every rank."""
+    placement = design.system.placement
+    if isinstance(placement, str):
+        return np.arange(rank_count(design), dtype=np.int32)
+    return np.array(placement, np.int32)
+
+
+def _rows(design: Design, work: Work, npu_of: I32) -> Iterator[Row]:
+    """Classes with their Programs; a class whose ranks sit on NPUs of several types becomes one class per type."""
+    type_of, types = npu_types(design)
+    _same_memory(types)
+    for trace in work.classes:
+        kinds = type_of[npu_of[trace.ranks]]
+        present = np.unique(kinds).tolist()
+        for number in present:
+            part = trace if len(present) == 1 else _part(trace, kinds == number)
+            yield part, program_of(work, part, *types[number])
+
+
+def _part(trace: TraceClass, chosen: npt.NDArray[np.bool_]) -> TraceClass:
+    return replace(trace, ranks=trace.ranks[chosen], slot_a=trace.slot_a[chosen], slot_b=trace.slot_b[chosen])
+
+
+def _same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
+    """One Plan has one remote memory, and one bandwidth of reductions."""
+    for number, (_, memory) in enumerate(types[1:]):
+        path = f"npu_types[{number}].memory"
+        if memory.remote != types[0][1].remote:
+            raise UnsupportedError(f"{path}.remote", "differs from memory.remote", expected="one remote memory for all NPUs")
+        if memory.bandwidth != types[0][1].bandwidth:
+            raise UnsupportedError(f"{path}.bandwidth", "differs from memory.bandwidth, and reductions of collectives have "
+                                   "one bandwidth", expected="one local bandwidth for all NPUs")
+
+
+def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64, I32, I32, I32]:
+    """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
+    widths = np.zeros(ranks + 1, np.int64)
+    for trace, program in rows:
+        widths[trace.ranks + 1] = int((program.slot >= 0).sum())
+    pointer = np.cumsum(widths)
+    columns = [np.zeros(int(pointer[-1]), np.int32) for _ in range(3)]
+    for trace, program in rows:
+        width = int((program.slot >= 0).sum())
+        if width:
+            places = pointer[trace.ranks][:, None] + np.arange(width)
+            for column, values in zip(columns, table.slots(trace, program), strict=True):
+                column[places] = values
+    return pointer, columns[0], columns[1], columns[2]
+
+
+def _policy(design: Design) -> Policy:
+    bandwidth = design.memory.bandwidth
+    return Policy(order=Order.CANONICAL, active_chunks=design.collective.active_chunks,
+                  lifo=LIFO[design.collective.scheduling],
+                  endpoint_delay=round(float(design.collective.endpoint_delay) * 1000),
+                  reduce_bandwidth=0.0 if bandwidth is None else float(bandwidth) * 1e9)

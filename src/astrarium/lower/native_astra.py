@@ -1,0 +1,107 @@
+"""Design -> Plan under ASTRA-sim's rule book: a design with `compat: astra_sim` as the values of ASTRA-sim's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
+from astrarium.compute.config import Replay, Roofline
+from astrarium.design import Design
+from astrarium.engine.plan import Backend, Plan
+from astrarium.errors import UnsupportedError
+from astrarium.lower.astra_collectives import KEYS, CustomCollective
+from astrarium.lower.astra_files import custom_of_prefix
+from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
+from astrarium.lower.native_work import work_of
+from astrarium.memory.access import plan_remote
+from astrarium.network.config import LinkDim, Ring
+from astrarium.system.config import System
+from astrarium.trace.columns import Traces
+from astrarium.units import Bandwidth, FlopRate, number_in
+from astrarium.vocab import CommOp
+
+__all__ = ["astra_system", "lower_astra_design"]
+
+BACKENDS = {"closed_form": Backend.UNSHARED, "contention": Backend.LINKS}
+SCHEDULING = {"lifo": "LIFO", "fifo": "FIFO", "priority": "EXPLICIT"}
+COMPOSITION = {"baseline": "baseline", "blueconnect": "localBWAware"}
+TOPOLOGY = {"ring": "Ring", "switch": "Switch", "fully_connected": "FullyConnected"}
+ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDoubling",
+             "double_binary_tree": "doubleBinaryTree"}
+
+
+def lower_astra_design(design: Design, traces: Traces | None) -> Plan:
+    """The Plan of a design with `compat: astra_sim`. Raises UnsupportedError for what ASTRA-sim does not have."""
+    for path, what, expected in _foreign(design):
+        raise UnsupportedError(path, f"{what} under compat: astra_sim", expected=expected)
+    work = work_of(design, traces)
+    dims = [_dim(index, dim) for index, dim in enumerate(design.network.flat)]
+    return lower_astra_sim(work.classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
+                           plan_remote(design.memory.remote))
+
+
+def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
+    """(path, what is wrong, what was expected) of settings that only the native rule book has."""
+    defaults = System()
+    for name in ("compute_streams", "comm_streams", "p2p_streams", "copy_streams", "cpu_threads", "placement"):
+        if getattr(design.system, name) != getattr(defaults, name):
+            yield f"system.{name}", "cannot be chosen", f"{getattr(defaults, name)}"
+    if design.npu_types:
+        yield "npu_types", "NPUs cannot differ", "no npu_types"
+    if design.collective.composition not in COMPOSITION:
+        yield "collective.composition", f"{design.collective.composition} does not exist", ", ".join(COMPOSITION)
+    if not float(design.collective.endpoint_delay).is_integer():
+        yield "collective.endpoint_delay", "is not whole ns, which it must be", "whole ns"
+    for name in OPERATIONS:
+        if CommOp[name.upper()] not in KEYS and (getattr(design.collective, name) or getattr(design.collective.custom, name)):
+            yield f"collective.{name}", f"{name} cannot be chosen", "no algorithm for it"
+
+
+def _dim(index: int, dim: LinkDim) -> AstraDim:
+    if dim.tag not in TOPOLOGY or (isinstance(dim, Ring) and dim.one_way):
+        raise UnsupportedError(f"network.dims[{index}].shape", f"{dim.tag} does not exist under compat: astra_sim",
+                               expected="ring (two-way), switch or fully_connected")
+    link = float(dim.link_bandwidth)
+    typed = number_in(link, Bandwidth, "GiB/s")
+    return AstraDim(TOPOLOGY[dim.tag], dim.npus, link * 1e9 / (1 << 30) if typed is None else typed, float(dim.latency))
+
+
+def astra_system(design: Design) -> AstraSystem:
+    """What ASTRA-sim's system JSON and flags would say."""
+    compute, bandwidth = design.compute, design.memory.bandwidth
+    bus = design.astra_sim.shared_bus
+    peak = compute.peak if isinstance(compute, Roofline) else 0.0
+    teraflops = number_in(float(peak), FlopRate, "TFLOP/s")
+    return AstraSystem(
+        splits=design.collective.chunks, implementations=_implementations(design.collective),
+        custom=_customs(design.collective), scheduling=SCHEDULING[design.collective.scheduling],
+        optimization=COMPOSITION[design.collective.composition], endpoint_delay=int(design.collective.endpoint_delay),
+        active_chunks=design.collective.active_chunks, queues_per_dim=design.astra_sim.queues_per_dim,
+        local_mem_bw=0.0 if bandwidth is None else float(bandwidth),
+        peak_perf=float(peak) / 1000 if teraflops is None else teraflops, roofline=isinstance(compute, Roofline),
+        replay_only=isinstance(compute, Replay) and compute.everything, rendezvous=design.astra_sim.rendezvous,
+        local_reduction_delay=1 if bus is None else int(bus.local_reduction_delay),
+        shared_bus=None if bus is None else (float(bus.latency), float(bus.overhead), float(bus.gap),
+                                             float(bus.gap_per_byte)))
+
+
+def _implementations(collective: Collective) -> dict[CommOp, tuple[str, ...]]:
+    found = {}
+    for op in KEYS:
+        name = op.name.lower()
+        entries = [_algorithm(f"collective.{name}[{i}]", entry) for i, entry in enumerate(getattr(collective, name))]
+        if entries:
+            found[op] = tuple(entries)
+    return found
+
+
+def _algorithm(path: str, entry: str) -> str:
+    name, window = parse_algorithm(entry)
+    if name not in ALGORITHM:
+        raise UnsupportedError(path, f"{name} does not exist under compat: astra_sim", expected=", ".join(ALGORITHM))
+    return ALGORITHM[name] + (str(window) if window > 0 else "")
+
+
+def _customs(collective: Collective) -> dict[CommOp, CustomCollective]:
+    paths = {op: getattr(collective.custom, op.name.lower()) for op in KEYS}
+    return {op: custom_of_prefix(path) for op, path in paths.items() if path is not None}

@@ -1,0 +1,128 @@
+"""Collectives natively: shapes of groups, one CollectivePlan per (shape, operation, bytes), arguments of every node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.collective.algorithms import Options, canonical_op
+from astrarium.collective.compose import Composition
+from astrarium.collective.config import algorithms_of
+from astrarium.collective.groups import SubDim, group_shape, world_shape
+from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
+from astrarium.design import Design
+from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
+from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.native_custom import CustomSource, custom_sources
+from astrarium.vocab import CommOp, NodeKind
+
+__all__ = ["CollectiveTable", "shapes_of"]
+
+I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+GroupShape = tuple[SubDim, ...]
+COMM_TYPES = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
+
+
+def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32, sizes: Sequence[int]) -> tuple[I64, list[tuple[int, GroupShape]]]:
+    """(kind of group g at index g + 1, all ranks at 0; (members, shape) of every kind).
+
+    Shapes are those of NPU numbers, not of ranks. Groups whose members lie alike relative to the first are one kind,
+    analysed once.
+    """
+    kinds, shapes = [0], [(npu_of.size, _world(npu_of, sizes))]
+    seen: dict[tuple[int, bytes], int] = {}
+    strides = np.concatenate([[1], np.cumprod(np.array(sizes, np.int64))])
+    for group, name in zip(groups, names, strict=True):
+        npus = npu_of[group].astype(np.int64)
+        places = (npus[:, None] // strides[:-1]) % (strides[1:] // strides[:-1])
+        key = (npus.size, (places - places[:1]).astype(np.int32).tobytes())
+        if key not in seen:
+            seen[key] = len(shapes)
+            shapes.append((npus.size, group_shape(npus, sizes, path=f"group {name}")))
+        kinds.append(seen[key])
+    return np.array(kinds, np.int64), shapes
+
+
+def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
+    total = int(np.prod(np.array(sizes, np.int64)))
+    if npu_of.size == total and bool((npu_of == np.arange(total, dtype=np.int32)).all()):
+        return world_shape(sizes)
+    return group_shape(npu_of, sizes, path="system.placement")
+
+
+class CollectiveTable:
+    """The CollectivePlans of a design, made once each; `slots` gives the argument columns of a class."""
+
+    def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32], names: Sequence[str]) -> None:
+        self._design = design
+        self._kinds, self._shapes = shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
+        self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
+                            for dim, plan in zip(design.network.flat, dims, strict=True))
+        self._settings: dict[CommOp, Settings] = {}
+        self._custom: dict[CommOp, CustomSource] = custom_sources(design)
+        self._schedules: ScheduleCache = {}
+        self._index: dict[tuple[int, int, int], int] = {}
+        self._plans: list[CollectivePlan] = []
+
+    def plans(self) -> tuple[CollectivePlan, ...]:
+        """Everything interned so far, in order of index."""
+        return tuple(self._plans)
+
+    def slots(self, trace: TraceClass, program: Program) -> tuple[I32, I32, I32]:
+        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, comm nodes of the program]."""
+        comm = np.isin(trace.type, COMM_TYPES)
+        kept = program.slot[comm] >= 0        # replayed communication needs no arguments
+        nodes = np.flatnonzero(comm)[kept]
+        slot_a, slot_b = trace.slot_a[:, kept], trace.slot_b[:, kept]
+        slot_c = np.zeros(nodes.size, np.int32)
+        places = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
+        if places.size and trace.ranks.size:
+            chosen = nodes[places]
+            slot_a = slot_a.copy()
+            slot_a[:, places] = self._numbers(trace, chosen, self._kinds[slot_b[:, places] + 1])
+            slot_c[places] = trace.priority[chosen]
+        return slot_a, slot_b, slot_c
+
+    def _numbers(self, trace: TraceClass, nodes: I64, kinds: I64) -> I32:
+        """Plan numbers of collective `nodes` [ranks, nodes], given the kind of group of each."""
+        rows = np.stack([trace.comm_type[nodes].astype(np.int64), trace.comm_size[nodes]], axis=1)
+        keys, key_of = np.unique(rows, axis=0, return_inverse=True)
+        width = int(kinds.max()) + 1
+        pairs = key_of.reshape(-1)[None, :] * width + kinds
+        if len(keys) * width <= DENSE:
+            table = np.full(len(keys) * width, -1, np.int32)
+            table[pairs.ravel()] = 0
+            found = np.flatnonzero(table == 0)
+            table[found] = [self._intern(*keys[pair // width].tolist(), pair % width) for pair in found.tolist()]
+            return np.asarray(table[pairs])
+        found, place = np.unique(pairs, return_inverse=True)
+        plans = [self._intern(*keys[pair // width].tolist(), pair % width) for pair in found.tolist()]
+        return np.asarray(np.array(plans, np.int32)[place.reshape(pairs.shape)])
+
+    def _intern(self, code: int, size: int, kind: int) -> int:
+        op = canonical_op(CommOp(code))
+        key = (int(op), size, kind)
+        if key not in self._index:
+            self._index[key] = len(self._plans)
+            self._plans.append(self._plan(op, size, kind))
+        return self._index[key]
+
+    def _plan(self, op: CommOp, size: int, kind: int) -> CollectivePlan:
+        members, shape = self._shapes[kind]
+        if op in self._custom:
+            return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
+        return plan_collective(op, size, shape, self._settings_of(op), cache=self._schedules)
+
+    def _settings_of(self, op: CommOp) -> Settings:
+        if op not in self._settings:
+            chosen, name = self._design.collective, op.name.lower()
+            entries: tuple[str, ...] = tuple(getattr(chosen, name))
+            self._settings[op] = Settings(
+                algorithms=algorithms_of(chosen, name, [dim.tag for dim in self._design.network.flat]),
+                composition=Composition(chosen.composition), chunks=chosen.chunks, active_chunks=chosen.active_chunks,
+                flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
+                links=self._links)
+        return self._settings[op]

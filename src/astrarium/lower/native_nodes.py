@@ -1,0 +1,113 @@
+"""One class of equal ranks to a Program natively: what each node does, on which lane, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.compute.config import Compute, Replay, Roofline
+from astrarium.compute.durations import DURATIONS
+from astrarium.engine.plan import Kind, Lane, Program
+from astrarium.errors import InputError
+from astrarium.lower.astra_programs import TraceClass, _children
+from astrarium.lower.native_work import Work
+from astrarium.memory.config import Memory
+from astrarium.vocab import CommOp, NodeKind
+
+__all__ = ["program_of"]
+
+I16, I32, I64 = npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64]
+U8, Bool = npt.NDArray[np.uint8], npt.NDArray[np.bool_]
+
+_KIND = {NodeKind.MEM_LOAD: Kind.REMOTE, NodeKind.MEM_STORE: Kind.REMOTE, NodeKind.COMP: Kind.DELAY,
+         NodeKind.COMM_SEND: Kind.SEND, NodeKind.COMM_RECV: Kind.RECV, NodeKind.COMM_COLL: Kind.COLLECTIVE}
+_LANE = {Kind.REMOTE: Lane.COPY, Kind.DELAY: Lane.COMPUTE, Kind.SEND: Lane.P2P, Kind.RECV: -1,
+         Kind.COLLECTIVE: Lane.COMM, Kind.SKIP: -1}
+COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+
+
+def program_of(work: Work, trace: TraceClass, compute: Compute, memory: Memory) -> Program:
+    """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
+
+    Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU.
+    Raises TraceError for a node without the duration, operations or remote memory that it needs.
+    """
+    kind = _kinds(trace)
+    lane = _lanes(kind, trace.is_cpu)
+    duration = np.zeros(kind.size, np.int64)
+    _TIMED[type(compute)](work, trace, compute, memory, kind, duration)
+    _refuse(work, trace, memory, kind)
+    comm = np.isin(kind, COMM)
+    size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
+    child_ptr, child = _children(trace.parent_ptr, trace.parent)
+    return Program(node_id=trace.node_id, kind=kind, lane=lane, duration=duration,
+                   busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
+                   slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32),
+                   parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+
+
+def _kinds(trace: TraceClass) -> U8:
+    table = np.full(256, Kind.SKIP, np.uint8)
+    for node, kind in _KIND.items():
+        table[node] = kind
+    return np.asarray(table[trace.type])
+
+
+def _lanes(kind: U8, host: Bool) -> I16:
+    table = np.full(len(Kind), -1, np.int16)
+    for node, lane in _LANE.items():
+        table[node] = lane
+    return np.where(host & np.isin(kind, (Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)), Lane.CPU,
+                    table[kind]).astype(np.int16)
+
+
+def _replayed(work: Work, trace: TraceClass, nodes: I64, missing: float | None, key: str) -> I64:
+    """Recorded durations of `nodes` (indexes), ps."""
+    duration, none = DURATIONS["none"].replay(trace.duration_us[nodes], missing)
+    if none.any():
+        raise work.fault(trace, int(nodes[np.flatnonzero(none)[0]]), "the trace recorded no duration for it",
+                         f"duration_micros, or {key}")
+    return duration
+
+
+def _replay(work: Work, trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
+    assert isinstance(compute, Replay)
+    del memory
+    if compute.everything:
+        kind[kind != Kind.SKIP] = Kind.DELAY
+    nodes = np.flatnonzero(kind == Kind.DELAY)
+    duration[nodes] = _replayed(work, trace, nodes, compute.missing, "compute.missing")
+
+
+def _roofline(work: Work, trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
+    """Device nodes by the roofline, host nodes by their recorded time."""
+    assert isinstance(compute, Roofline)
+    if memory.bandwidth is None:
+        raise InputError("memory.bandwidth", "is missing", expected="the local memory bandwidth, which the roofline needs")
+    timed = kind == Kind.DELAY
+    host = np.flatnonzero(timed & trace.is_cpu)
+    duration[host] = _replayed(work, trace, host, compute.missing, "compute.missing")
+    device = np.flatnonzero(timed & ~trace.is_cpu)
+    for node in device[np.isnan(trace.num_ops[device])][:1]:
+        raise work.fault(trace, int(node), "no num_ops, which the roofline needs", "num_ops, or compute.model: replay")
+    duration[device] = DURATIONS["none"].roofline(trace.num_ops[device], trace.tensor_size[device],
+                                                  float(compute.peak), float(memory.bandwidth))
+
+
+_Timed = Callable[[Work, TraceClass, Compute, Memory, U8, I64], None]
+_TIMED: Mapping[type[Compute], _Timed] = MappingProxyType({Replay: _replay, Roofline: _roofline})
+
+
+def _refuse(work: Work, trace: TraceClass, memory: Memory, kind: U8) -> None:
+    if memory.remote.kind == "none":
+        for node in np.flatnonzero(kind == Kind.REMOTE)[:1]:
+            raise work.fault(trace, int(node), "moves bytes to or from remote memory, and the design has none",
+                             "memory.remote.kind: per_npu, per_node or pool")
+    collective = kind == Kind.COLLECTIVE
+    known = np.isin(trace.comm_type, list(CommOp))
+    for node in np.flatnonzero(collective & ~known)[:1]:
+        raise work.fault(trace, int(node), f"comm_type {int(trace.comm_type[node])} is no collective operation",
+                         "a CollectiveCommType of Chakra, 0 to 9")

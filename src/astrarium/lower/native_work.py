@@ -1,0 +1,96 @@
+"""What the ranks of a design run: classes of equal ranks and the groups that their collectives name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.design import Design
+from astrarium.errors import InputError, TraceError
+from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.classes import trace_classes
+from astrarium.trace.columns import Traces
+from astrarium.trace.groups import groups_of, read_groups
+from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.config import Trace, Workload
+from astrarium.workload.single import SingleCollective
+
+__all__ = ["Work", "rank_count", "work_of"]
+
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name."""
+
+    classes: tuple[TraceClass, ...]
+    groups: tuple[I32, ...]
+    names: tuple[str, ...]
+    traces: Traces | None
+
+    def fault(self, trace: TraceClass, node: int, message: str, expected: str | None = None) -> TraceError:
+        """A TraceError about node index `node` (by ascending id) of a class, with its file, rank, id and name."""
+        rank, number = int(trace.ranks[0]), int(trace.node_id[node])
+        if self.traces is None:
+            return TraceError("workload", message, rank=rank, node=number, expected=expected)
+        columns, _ = self.traces.of(rank)
+        index = int(np.flatnonzero(columns.node_id == trace.node_id[node])[0])
+        return TraceError(self.traces.sources[rank], message, rank=rank, node=number, name=columns.name(index),
+                          expected=expected)
+
+
+def rank_count(design: Design) -> int:
+    """Ranks of a design: one per entry of its placement, else one per NPU."""
+    placement = design.system.placement
+    return design.network.npus if isinstance(placement, str) else len(placement)
+
+
+def work_of(design: Design, traces: Traces | None) -> Work:
+    """The work of a design's ranks. Raises InputError for missing or superfluous traces and for groups out of range."""
+    return _WORK[type(design.workload)](design, traces)
+
+
+def _from_traces(design: Design, traces: Traces | None) -> Work:
+    workload, ranks = design.workload, rank_count(design)
+    assert isinstance(workload, Trace)
+    if traces is None:
+        raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")
+    if traces.ranks != ranks:
+        raise InputError("workload", f"traces of {traces.ranks} ranks", expected=f"{ranks}, one per rank of the design")
+    groups = groups_of(traces) if workload.groups is None else read_groups(workload.groups)
+    where = "the traces' process groups" if workload.groups is None else workload.groups
+    for name, members in groups.items():
+        if max(members) >= ranks:
+            raise InputError(where, f"group {name}: there is no rank {max(members)}", expected=f"ranks 0 to {ranks - 1}")
+    names = tuple(groups)
+    classes = trace_classes(traces, names, dependencies=workload.dependencies)
+    return Work(tuple(classes), tuple(np.array(members, np.int32) for members in groups.values()), names, traces)
+
+
+def _single(design: Design, traces: Traces | None) -> Work:
+    """One collective of all ranks, as one class of one node."""
+    workload, ranks = design.workload, rank_count(design)
+    assert isinstance(workload, SingleCollective)
+    if traces is not None:
+        raise InputError("workload", "a single collective takes no traces")
+    op, one = CommOp[workload.op.upper()], np.ones(1, np.int64)
+    size = workload.shard(ranks)
+    trace = TraceClass(
+        ranks=np.arange(ranks, dtype=np.int32), node_id=np.zeros(1, np.uint64),
+        type=np.full(1, NodeKind.COMM_COLL, np.uint8), is_cpu=np.zeros(1, np.bool_), duration_us=np.zeros(1, np.uint64),
+        num_ops=np.full(1, np.nan), tensor_size=np.zeros(1, np.uint64), comm_type=np.full(1, op, np.int32),
+        comm_size=one * size, involved=np.full(1, -1, np.int32), priority=np.zeros(1, np.int32),
+        parent_ptr=np.zeros(2, np.int64), parent=np.zeros(0, np.int32),
+        slot_a=np.full((ranks, 1), -1, np.int32), slot_b=np.full((ranks, 1), -1, np.int32))
+    return Work((trace,), (), (), None)
+
+
+_WORK: Mapping[type[Workload], Callable[[Design, Traces | None], Work]] = MappingProxyType({
+    Trace: _from_traces,
+    SingleCollective: _single,
+})

@@ -1,0 +1,28 @@
+"""The verb of this room: one lowering per rule book, in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from astrarium.design import Design
+from astrarium.engine.plan import Plan
+from astrarium.lower.native import lower_native
+from astrarium.lower.native_astra import lower_astra_design
+from astrarium.trace.columns import Traces
+
+__all__ = ["LOWERINGS", "lower"]
+
+LOWERINGS: Mapping[str, Callable[[Design, Traces | None], Plan]] = MappingProxyType({
+    "none": lower_native,
+    "astra_sim": lower_astra_design,
+})
+
+
+def lower(design: Design, traces: Traces | None = None) -> Plan:
+    """The Plan of a design. `traces` are those that its workload names (`simulate` reads them); None where it has none.
+
+    Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for a combination
+    that no rule book has.
+    """
+    return LOWERINGS[design.compat](design, traces)
