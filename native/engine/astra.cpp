@@ -10,20 +10,21 @@ namespace astrarium {
 #include "astra_messages.inl"
 #include "astra_custom.inl"
 
-Astra::Astra(const Plan& plan, bool record) : plan_(plan), policy_(plan.policy), record_(record), geometry_(plan.network), membership_(plan) {
-    const std::size_t ranks = plan.ranks(), dims = plan.network.dims.size();
+Astra::Astra(const Plan& plan, bool record, bool alone)
+    : plan_(plan), policy_(plan.policy), record_(record), alone_(alone), geometry_(plan.network), membership_(plan) {
+    const std::size_t ranks = alone ? 1 : plan.ranks(), dims = plan.network.dims.size();
     if (plan.network.backend == Backend::links && dims != 1)
         throw Unsupported("the congestion-aware back end of ASTRA-sim has one dim, this network has " + std::to_string(dims));
     batches_.resize(ranks);
     ranks_.resize(ranks);
     std::size_t nodes = 0;
-    for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t r = 0; r < plan.ranks(); ++r) {
         ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
         ranks_[r].node_base = static_cast<std::uint32_t>(nodes);
         nodes += plan.program(r).nodes();
     }
     left_.reserve(nodes);
-    for (std::size_t r = 0; r < ranks; ++r) left_.insert(left_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
+    for (std::size_t r = 0; r < plan.ranks(); ++r) left_.insert(left_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
     if (record) start_.assign(nodes, -1), end_.assign(nodes, -1);
     finish_.assign(ranks, -1);
     busy_.assign(ranks, 0);
@@ -32,6 +33,7 @@ Astra::Astra(const Plan& plan, bool record) : plan_(plan), policy_(plan.policy),
     threshold_ = static_cast<std::uint32_t>((policy_.active_chunks + policy_.queues_per_dim - 1) / policy_.queues_per_dim);
     queues_.resize(ranks * queue_count_);
     running_.assign(ranks * queue_count_, 0);
+    last_insert_.assign(ranks * queue_count_, -1);
     Allocator allocator;
     allocator.last = static_cast<std::uint32_t>(policy_.queues_per_dim) / 2;
     allocators_.assign(ranks * dims, allocator);
@@ -207,6 +209,29 @@ Outcome Astra::outcome() {
     return out;
 }
 
+Alone Astra::run_alone() {
+    const Collective& c = plan_.collectives[0];
+    const std::uint32_t instance = instance_for(membership_.all(), 0, c, 0, 0, 0);
+    start_chunks(instance, 0, 0, 0);
+    clock_.run([this](const Event& event) { handle(event); });
+    if (instances_[instance].live) tie_ = true;  // it never ends: let the whole run say why
+    return {alone_done_, {}, clock_.now, tie_, clock_.handled};
+}
+
+Alone Astra::run_members() {
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) fire(r);
+    clock_.run([this](const Event& event) { handle(event); });
+    for (const Rank& rank : ranks_) tie_ |= !rank.finished;
+    return {0, finish_, clock_.now, tie_, clock_.handled};
+}
+
 Outcome run_astra(const Plan& plan, bool record) { return Astra(plan, record).run(); }
+Alone run_astra_alone(const Plan& plan) { return Astra(plan, false, true).run_alone(); }
+Alone run_astra_members(const Plan& plan) { return Astra(plan, false).run_members(); }
+
+Tick unshared_time(const Plan& plan, std::uint32_t from, std::uint32_t to, std::int64_t size) {
+    std::size_t dim = 0;
+    return unshared(plan, Geometry(plan.network), static_cast<int>(from), static_cast<int>(to), size, dim);
+}
 
 }  // namespace astrarium

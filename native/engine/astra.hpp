@@ -11,13 +11,16 @@
 #include "distance.hpp"
 #include "groups.hpp"
 #include "ready.hpp"
+#include "run.hpp"
 
 namespace astrarium {
 
 class Astra {
 public:
-    Astra(const Plan& plan, bool record);
+    Astra(const Plan& plan, bool record, bool alone = false);
     Outcome run();
+    Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
+    Alone run_members();
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
@@ -87,10 +90,12 @@ private:
         std::int32_t parent, left, right;  // double_binary_tree: positions in the ring, or -1
         bool tree_min;
         std::int32_t reductions;
+        Tick last_wait, last_received;
     };
     std::uint32_t instance_for(std::uint32_t group, std::uint32_t position, const Collective& c, std::uint32_t id,
                                std::uint32_t rank, std::uint32_t node);
     void issue_collective(std::uint32_t rank, std::uint32_t node);
+    void start_chunks(std::uint32_t instance, std::uint32_t position, std::uint32_t rank, int priority);
     void choose_routes(Instance& instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t rank);
     void proceed(std::uint32_t s);
     void member_chunk_done(std::uint32_t s);
@@ -149,10 +154,12 @@ private:
         std::int64_t size;
         std::uint32_t next;
         std::int32_t at, destination, direction;
+        bool first;  // on its first link
     };
     struct Link {
         std::uint32_t head = none, tail = none;
         bool busy = false;
+        Tick last_first = -1, last_later = -1;  // when a message last asked, on its first link or a later one
     };
     void chunk_send(std::uint32_t s, int to_index, std::uint32_t source_number, std::int64_t size);
     void chunk_receive(std::uint32_t s, int from_index, std::uint32_t source_number, std::int64_t size);
@@ -192,7 +199,10 @@ private:
 
     const Plan& plan_;
     const Policy& policy_;
-    bool record_;
+    bool record_, alone_;
+    bool issuing_ = false, tie_ = false;  // see Alone::tie
+    Tick alone_done_ = 0;
+    std::vector<Tick> last_insert_;  // per rank and queue
     Geometry geometry_;
     Clock clock_;
     std::vector<Own> own_pool_;

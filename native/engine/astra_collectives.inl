@@ -26,7 +26,7 @@ static inline std::uint32_t sources(const Phase& phase) {
 inline std::uint32_t Astra::instance_for(std::uint32_t group, std::uint32_t position, const Collective& c,
                                          std::uint32_t id, std::uint32_t rank, std::uint32_t node) {
     Group& g = groups_[group];
-    if (g.next.empty()) g.next.resize(membership_.size(group));
+    if (g.next.empty()) g.next.resize(alone_ ? 1 : membership_.size(group));
     const std::uint32_t serial = g.next[position]++;
     for (const auto& [number, instance] : g.open) {
         if (number != serial) continue;
@@ -46,7 +46,7 @@ inline std::uint32_t Astra::instance_for(std::uint32_t group, std::uint32_t posi
     const std::uint32_t at = instance_free_.back();
     instance_free_.pop_back();
     Instance& i = instances_[at];
-    const std::uint32_t members = membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
+    const std::uint32_t members = alone_ ? 1 : membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
     i.collective = id, i.group = group, i.members = members, i.serial = serial_++;
     i.issued = i.done = 0, i.live = true;
     i.phases = static_cast<std::uint32_t>(c.max_phases);
@@ -108,6 +108,12 @@ inline void Astra::issue_collective(std::uint32_t rank, std::uint32_t node) {
             return;
         }
     }
+    start_chunks(instance, position, rank, priority);
+}
+
+inline void Astra::start_chunks(std::uint32_t instance, std::uint32_t position, std::uint32_t rank, int priority) {
+    const Collective& c = plan_.collectives[instances_[instance].collective];
+    issuing_ = true;
     for (std::uint32_t chunk = 0; chunk < static_cast<std::uint32_t>(c.total_chunks); ++chunk) {
         const std::uint32_t s = instances_[instance].streams + position * static_cast<std::uint32_t>(c.total_chunks) + chunk;
         Stream& stream = streams_[s];
@@ -115,6 +121,7 @@ inline void Astra::issue_collective(std::uint32_t rank, std::uint32_t node) {
         if (!c.custom) choose_routes(instances_[instance], position, chunk, rank);
         proceed(s);
     }
+    issuing_ = false;
 }
 
 // Queue, direction and tree of every phase are drawn when the collective is issued; the counters are the rank's own.
@@ -202,11 +209,18 @@ inline void Astra::proceed(std::uint32_t s) {
 inline void Astra::member_chunk_done(std::uint32_t s) {
     Instance& instance = instances_[streams_[s].instance];
     const std::uint32_t position = streams_[s].position;
-    if (--instance.left[position] == 0) complete(streams_[s].rank, instance.node[position]);
+    if (--instance.left[position] > 0) return;
+    if (alone_)
+        alone_done_ = clock_.now;
+    else
+        complete(streams_[s].rank, instance.node[position]);
 }
 
 inline void Astra::insert_stream(std::uint32_t rank, std::uint32_t queue, std::uint32_t s) {
-    auto& list = queues_[static_cast<std::size_t>(rank) * queue_count_ + queue];
+    const std::size_t at = static_cast<std::size_t>(rank) * queue_count_ + queue;
+    auto& list = queues_[at];
+    tie_ |= !issuing_ && last_insert_[at] == clock_.now;
+    last_insert_[at] = clock_.now;
     auto it = list.begin();
     while (it != list.end() && (streams_[*it].initialized || streams_[*it].priority >= streams_[s].priority)) ++it;
     list.insert(it, s);

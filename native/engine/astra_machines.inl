@@ -6,8 +6,8 @@ inline std::uint32_t Astra::rank_at(const Stream& s, int index) const {
 
 inline std::uint32_t Astra::stream_at(const Stream& s, int index) const {
     const Instance& i = instances_[s.instance];
-    const auto position = static_cast<std::uint32_t>(s.base + index * s.phase->stride);
-    return i.streams + position * (i.left.empty() ? 1u : static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks)) + s.chunk;
+    const auto position = alone_ ? 0u : static_cast<std::uint32_t>(s.base + index * s.phase->stride);
+    return i.streams + position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks) + s.chunk;
 }
 
 static inline int wrap(int index, int n) {
@@ -34,6 +34,7 @@ inline void Astra::enter_phase(std::uint32_t id) {
     s.toggle = false;
     s.reductions = 0;
     s.state = at_begin;
+    s.last_wait = s.last_received = -1;
     const int n = phase.n, op = phase.op;
     const std::int64_t size = phase.size;
     const bool shrinks = op != op_all_gather;
@@ -151,6 +152,8 @@ inline void Astra::run_general(std::uint32_t id) {
         case Algorithm::direct:
             ++s.free;
             if (s.phase->op == op_all_reduce && s.sends_left <= s.n - 1) {
+                tie_ |= s.last_received == clock_.now;
+                s.last_wait = clock_.now;
                 if (s.received < s.n - 1) return;
                 for (int i = 0; i < s.parallel; ++i) send_next(id);
                 return try_exit(id);
@@ -165,6 +168,8 @@ inline void Astra::run_general(std::uint32_t id) {
 inline void Astra::run_received(std::uint32_t id) {
     if (streams_[id].phase->algorithm == Algorithm::double_binary_tree) return run_tree(id, Signal::received);
     ++streams_[id].received;
+    tie_ |= streams_[id].last_wait == clock_.now;
+    streams_[id].last_received = clock_.now;
     insert_packet(id);
 }
 

@@ -139,17 +139,21 @@ inline void Astra::call(Callback c) {
     }
 }
 
+static inline Tick unshared(const Plan& plan, const Geometry& geometry, int from, int to, std::int64_t size, std::size_t& dim) {
+    dim = plan.network.dims.size() == 1 ? 0 : static_cast<std::size_t>(geometry.lowest_dim(from, to));
+    const Dim& link = plan.network.dims[dim];
+    const int hops = geometry.hops(dim, geometry.coordinate(from, dim), geometry.coordinate(to, dim));
+    return ticks(hops * link.latency + static_cast<double>(size) / link.bandwidth, true);
+}
+
 inline Tick Astra::unshared_delay(std::uint32_t from, std::uint32_t to, std::int64_t size) {
-    const int dim = plan_.network.dims.size() == 1 ? 0 : geometry_.lowest_dim(static_cast<int>(from), static_cast<int>(to));
-    const auto d = static_cast<std::size_t>(dim);
-    const Dim& link = plan_.network.dims[d];
-    const int hops = geometry_.hops(d, geometry_.coordinate(static_cast<int>(from), d), geometry_.coordinate(static_cast<int>(to), d));
-    const double serial = static_cast<double>(size) / link.bandwidth;
+    std::size_t dim = 0;
+    const Tick delay = unshared(plan_, geometry_, static_cast<int>(from), static_cast<int>(to), size, dim);
     if (record_) {
-        port_bytes_[from * plan_.network.dims.size() + d] += size;
-        port_busy_[from * plan_.network.dims.size() + d] += ticks(serial, true);
+        port_bytes_[from * plan_.network.dims.size() + dim] += size;
+        port_busy_[from * plan_.network.dims.size() + dim] += ticks(static_cast<double>(size) / plan_.network.dims[dim].bandwidth, true);
     }
-    return ticks(hops * link.latency + serial, true);
+    return delay;
 }
 
 inline void Astra::transmit(std::uint32_t from, std::uint32_t to, std::int64_t size, Event then) {
@@ -163,7 +167,8 @@ inline void Astra::transmit(std::uint32_t from, std::uint32_t to, std::int64_t s
     }
     const int n = plan_.network.dims[0].npus;
     const int forward = wrap(static_cast<int>(to) - static_cast<int>(from), n);
-    messages_[m] = {then, size, none, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to), n - forward < forward ? -1 : 1};
+    messages_[m] = {then, size, none, static_cast<std::int32_t>(from), static_cast<std::int32_t>(to),
+                    n - forward < forward ? -1 : 1, true};
     hop(m);
 }
 
@@ -174,10 +179,10 @@ inline std::uint32_t Astra::next_link(Message& m) const {
     switch (plan_.network.dims[0].shape) {
         case Shape::ring:
             m.at = wrap(at + m.direction, n);
-            return static_cast<std::uint32_t>(at * 2 + (m.direction < 0));
+            return static_cast<std::uint32_t>((alone_ ? 0 : at * 2) + (m.direction < 0));
         case Shape::switch_:
             m.at = at == n ? m.destination : n;
-            return static_cast<std::uint32_t>(at == n ? n + m.destination : at);
+            return static_cast<std::uint32_t>(at == n ? n + (alone_ ? 0 : m.destination) : alone_ ? 0 : at);
         default: m.at = m.destination; return static_cast<std::uint32_t>(at * n + m.destination);
     }
 }
@@ -185,6 +190,11 @@ inline std::uint32_t Astra::next_link(Message& m) const {
 inline void Astra::hop(std::uint32_t m) {
     const std::uint32_t id = next_link(messages_[m]);
     Link& link = links_[id];
+    if (alone_) {  // images of several equals' messages: who of them is first at an instant would be a choice
+        tie_ |= link.last_later == clock_.now || (!messages_[m].first && link.last_first == clock_.now);
+        (messages_[m].first ? link.last_first : link.last_later) = clock_.now;
+        messages_[m].first = false;
+    }
     messages_[m].next = none;
     if (!link.busy) return start_link(id, m);
     if (link.head == none)

@@ -10,7 +10,7 @@ namespace nb = nanobind;
 namespace {
 
 // Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
-nb::object execute(nb::handle source, bool record, bool) {
+nb::object execute(nb::handle source, bool record, bool fold) {
     astrarium::BorrowedPlan borrowed;
     try {
         astrarium::read_plan(source, borrowed);
@@ -18,7 +18,9 @@ nb::object execute(nb::handle source, bool record, bool) {
         {
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
-            outcome = astra ? astrarium::run_astra(borrowed.plan, record) : astrarium::run_native(borrowed.plan, record);
+            outcome = fold    ? astrarium::run_folded(borrowed.plan, record)
+                      : astra ? astrarium::run_astra(borrowed.plan, record)
+                              : astrarium::run_native(borrowed.plan, record);
         }
         return astrarium::write_outcome(outcome);
     } catch (const astrarium::Stall& stall) {

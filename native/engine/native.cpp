@@ -4,8 +4,8 @@
 
 namespace astrarium {
 
-Native::Native(const Plan& plan, bool record)
-    : plan_(plan), record_(record), wires_(plan, record), membership_(plan) {
+Native::Native(const Plan& plan, bool record, bool alone)
+    : plan_(plan), record_(record), alone_(alone), wires_(plan, record, alone), membership_(plan) {
     const std::size_t ranks = plan.ranks();
     ranks_.resize(ranks);
     std::size_t nodes = 0;
@@ -99,7 +99,7 @@ void Native::depart(std::uint32_t id) {
 void Native::arrive(std::uint32_t id) {
     Message& m = messages_[id];
     if (plan_.network.backend == Backend::ports) {
-        const Tick when = wires_.deliver(m.flight, clock_.now);
+        const Tick when = wires_.deliver(alone_ ? wires_.image(m.flight) : m.flight, clock_.now);
         return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
     }
     if (wires_.arrived(m.flight)) return clock_.at(clock_.now, BatchClock::done, {m.high, m.low, send_over, id, 0});
@@ -163,6 +163,25 @@ Outcome Native::outcome() {
     return out;
 }
 
+Alone Native::run_alone() {
+    const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
+    instances_[instance].members[0].node = 0;
+    advance(instance, 0, 0);
+    clock_.run([this](const Keyed& event) { handle(event); });
+    const bool ended = instances_[instance].members.empty();
+    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled};
+}
+
+Alone Native::run_members() {
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) make_ready(r, 0);
+    clock_.run([this](const Keyed& event) { handle(event); });
+    bool ended = true;
+    for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
+    return {0, finish_, wires_.quiet(), !ended, clock_.handled};
+}
+
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
+Alone run_native_alone(const Plan& plan) { return Native(plan, false, true).run_alone(); }
+Alone run_native_members(const Plan& plan) { return Native(plan, false).run_members(); }
 
 }  // namespace astrarium

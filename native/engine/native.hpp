@@ -6,14 +6,17 @@
 #include "batches.hpp"
 #include "groups.hpp"
 #include "ready.hpp"
+#include "run.hpp"
 #include "wires.hpp"
 
 namespace astrarium {
 
 class Native {
 public:
-    Native(const Plan& plan, bool record);
+    Native(const Plan& plan, bool record, bool alone = false);
     Outcome run();
+    Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
+    Alone run_members();
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
@@ -133,7 +136,8 @@ private:
     Outcome outcome();
 
     const Plan& plan_;
-    bool record_;
+    bool record_, alone_;
+    Tick alone_done_ = 0;
     BatchClock clock_;
     Wires wires_;
     Membership membership_;

@@ -45,7 +45,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
     i = Instance{};
     i.collective = collective, i.group = group, i.serial = instances_opened_++;
     const Collective& c = plan_.collectives[collective];
-    const std::uint32_t members = membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
+    const std::uint32_t members = alone_ ? 1 : membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
     i.members.resize(members);
     for (std::uint32_t p = 0; p < members; ++p) {
         i.members[p].rank = membership_.rank(group, p);
@@ -199,7 +199,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         const std::uint32_t id = new_message();
         Message& m = messages_[id];
         m.purpose = Message::chunk;
-        m.instance = instance, m.source_state = state, m.state = to * chunks + s.chunk;
+        m.instance = instance, m.source_state = state, m.state = (alone_ ? 0 : to * chunks) + s.chunk;
         m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(schedule.send_match[send]);
         m.high = static_cast<std::uint64_t>(rank) << 32 | node;
         m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
@@ -276,7 +276,10 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
     if (--m.chunks_left == 0) {
         ++i.done;
         const std::uint32_t rank = m.rank, node = m.node;
-        complete_node(rank, node);
+        if (alone_)
+            alone_done_ = clock_.now;
+        else
+            complete_node(rank, node);
         return close_if_done(instance);
     }
     advance(instance, position, phase);

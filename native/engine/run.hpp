@@ -4,7 +4,29 @@
 
 namespace astrarium {
 
-Outcome run_astra(const Plan& plan, bool record);
-Outcome run_native(const Plan& plan, bool record);
+Outcome run_astra(const Plan& plan, bool record);    // every rank, every message, ASTRA-sim's rule book
+Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
+Outcome run_folded(const Plan& plan, bool record);   // one rank per class where that is exact, else one of the above
+
+// One collective by itself: `plan.collectives[0]` among `npu_of.size` ranks, from instant 0.
+struct Alone {
+    Tick done = 0;              // of the one member that ran (looped back)
+    std::vector<Tick> each;     // of every member
+    Tick quiet = 0;             // when its last port is free
+    bool tie = false;           // an order within one instant was chosen that could have been another
+    std::uint64_t events = 0;
+};
+// One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
+Alone run_astra_alone(const Plan& plan);
+Alone run_native_alone(const Plan& plan);
+// Every member, each with its own program (a delay, then the collective).
+Alone run_astra_members(const Plan& plan);
+Alone run_native_members(const Plan& plan);
+
+// A message on ASTRA-sim's congestion-unaware network.
+Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size);
+// Whether every member of a group (empty: all ranks) sees the same ways in every step of a collective. `whole`: rank r is
+// NPU r of a full network.
+bool stand_alike(const Plan& plan, const Collective& collective, const View<std::int32_t>& group, bool whole);
 
 }  // namespace astrarium

@@ -1,6 +1,7 @@
 #include "wires.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace astrarium {
 
@@ -16,12 +17,14 @@ std::size_t Wires::ports_per_npu(const Dim& dim) const {
     }
 }
 
-Wires::Wires(const Plan& plan, bool record) : plan_(plan), record_(record), geometry_(plan.network) {
+Wires::Wires(const Plan& plan, bool record, bool alone)
+    : plan_(plan), record_(record), alone_(alone), geometry_(plan.network) {
     std::size_t total = 0;
     for (const Dim& dim : plan.network.dims) {
         base_.push_back(total);
         total += ports_per_npu(dim) * static_cast<std::size_t>(plan.npus);
     }
+    if (alone) return;  // ports appear as they are used
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
     in_free_.assign(total, 0);
@@ -70,6 +73,7 @@ Tick Wires::depart(Flight& flight, Tick now) {
     if (plan_.network.backend == Backend::routed) return next_link(flight, now);
     ways(flight);
     Tick start = now, head = 0;
+    if (alone_) grow();
     for (const Way& way : ways_) {
         start = std::max(start, out_free_[way.out]);
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false));
@@ -78,6 +82,7 @@ Tick Wires::depart(Flight& flight, Tick now) {
         const Tick serial = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
+        quiet_ = std::max(quiet_, out_free_[way.out]);
         charge(way.out, flight.size * way.charged, held);
     }
     return add(start, head);
@@ -86,16 +91,59 @@ Tick Wires::depart(Flight& flight, Tick now) {
 Tick Wires::deliver(const Flight& flight, Tick now) {
     ways(flight);
     Tick begin = now, serial = 0;
+    if (alone_) grow();
     for (const Way& way : ways_) {
+        if (alone_) {
+            tie_ |= last_ask_[way.in] == now && flight.size > 0;
+            last_ask_[way.in] = now;
+        }
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false));
     }
     const Tick end = add(begin, serial);
+    quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
         in_free_[way.in] = end;
         charge(out_free_.size() + way.in, flight.size, serial);
     }
     return end;
+}
+
+// Alone there is one NPU of many: its few ports are renumbered as they appear.
+void Wires::grow() {
+    const auto compact = [this](std::size_t port) {
+        const auto [it, fresh] = compact_.try_emplace(port, compact_.size());
+        if (fresh) out_free_.push_back(0), in_free_.push_back(0), last_ask_.push_back(-1);
+        return it->second;
+    };
+    for (Way& way : ways_) way.out = compact(way.out), way.in = compact(way.in);
+}
+
+Flight Wires::image(const Flight& flight) const {
+    Flight out = flight;
+    out.destination = flight.source;
+    out.source = 0;
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        const Dim& dim = plan_.network.dims[d];
+        const int from = geometry_.coordinate(flight.source, d), to = geometry_.coordinate(flight.destination, d);
+        const int mirrored = dim.shape == Shape::hypercube ? to : ((2 * from - to) % dim.npus + dim.npus) % dim.npus;
+        out.source += mirrored * geometry_.stride(d);
+    }
+    return out;
+}
+
+Wires::Transit Wires::transit(const Flight& flight) {
+    ways(flight);
+    Transit t{0, 0, 0};
+    Tick serial = 0;
+    for (const Way& way : ways_) {
+        const Tick s = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
+        t.held = std::max(t.held, s * way.charged);
+        t.head = add(t.head, ticks(plan_.network.dims[way.dim].latency * way.hops, false));
+        serial = std::max(serial, s);
+    }
+    t.delivered = add(t.head, serial);
+    return t;
 }
 
 // Dimension-ordered, innermost first. Free times stand in out_free_; those of a switch's down links in in_free_.

@@ -2,6 +2,7 @@
 // link of a dimension-ordered route does, and whole messages are stored and forwarded.
 #pragma once
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "distance.hpp"
@@ -20,7 +21,7 @@ struct Flight {
 
 class Wires {
 public:
-    Wires(const Plan& plan, bool record);
+    Wires(const Plan& plan, bool record, bool alone = false);
 
     // When the message's head asks for its in port (ports), or the message reaches the next device (links).
     Tick depart(Flight& flight, Tick now);
@@ -29,6 +30,16 @@ public:
     Tick deliver(const Flight& flight, Tick now);  // ports only
     void report(Outcome& out) const;
 
+    // The message that an equal of the source sends to the source, where all NPUs stand alike.
+    Flight image(const Flight& flight) const;
+    // A message by itself on an idle network (ports): when the out ports are free, the head arrives, it is delivered.
+    struct Transit {
+        Tick held, head, delivered;
+    };
+    Transit transit(const Flight& flight);
+    Tick quiet() const { return quiet_; }
+    bool tie() const { return tie_; }
+
 private:
     struct Way {  // one dim of a message
         std::size_t dim;
@@ -36,19 +47,23 @@ private:
         int hops, charged;
     };
     void ways(const Flight& flight);
+    void grow();
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
     void charge(std::size_t link, std::int64_t size, Tick busy);
 
     const Plan& plan_;
-    bool record_;
+    bool record_, alone_, tie_ = false;
+    Tick quiet_ = 0;
+    std::vector<Tick> last_ask_;  // per in port
     Geometry geometry_;
     std::vector<std::size_t> base_;  // per dim: its first port
     std::vector<Tick> out_free_, in_free_;
     std::vector<std::int64_t> bytes_;
     std::vector<Tick> busy_;
     std::vector<Way> ways_;
+    std::unordered_map<std::size_t, std::size_t> compact_;
 };
 
 }  // namespace astrarium

@@ -1,0 +1,99 @@
+// Do all members of a collective stand alike? Then one of them, its messages looped back, tells the time of all.
+#include <vector>
+
+#include "distance.hpp"
+#include "run.hpp"
+
+namespace astrarium {
+namespace {
+
+// The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction.
+std::vector<int> way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only) {
+    std::vector<int> out;
+    for (std::size_t d = 0; d < network.dims.size(); ++d) {
+        const Dim& dim = network.dims[d];
+        const int a = geometry.coordinate(from, d), b = geometry.coordinate(to, d);
+        if (a == b) continue;
+        out.push_back(static_cast<int>(d));
+        const int forward = (b - a + dim.npus) % dim.npus, hops = geometry.hops(d, a, b);
+        switch (dim.shape) {
+            case Shape::ring: out.push_back(hops == forward ? hops : -hops); break;
+            case Shape::hypercube: out.push_back(a ^ b); break;
+            case Shape::mesh: return {};  // nobody on a line stands like another
+            default: out.push_back(hops);
+        }
+        if (lowest_only) {
+            out.back() = hops;
+            break;
+        }
+    }
+    return out;
+}
+
+// The steps of a phase, as (index of a participant) -> index of its peer.
+std::vector<std::pair<bool, int>> steps(const Phase& phase) {  // (xor, distance)
+    std::vector<std::pair<bool, int>> out;
+    if (phase.schedule) {
+        const bool exclusive = phase.schedule->mode == PeerMode::xor_;
+        std::vector<bool> seen(static_cast<std::size_t>(phase.n), false);
+        for (const std::int32_t peer : phase.schedule->send_peer) {
+            if (seen[static_cast<std::size_t>(peer)]) continue;
+            seen[static_cast<std::size_t>(peer)] = true;
+            out.emplace_back(exclusive, peer);
+        }
+    } else if (phase.algorithm == Algorithm::halving_doubling) {
+        for (int distance = 1; distance < phase.n; distance *= 2) out.emplace_back(true, distance);
+    } else if (phase.algorithm == Algorithm::ring) {
+        out.emplace_back(false, 1);
+        out.emplace_back(false, phase.n - 1);
+    } else {
+        for (int distance = 1; distance < phase.n; ++distance) out.emplace_back(false, distance);
+    }
+    return out;
+}
+
+bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npus, const Geometry& geometry) {
+    const bool lowest = plan.network.backend == Backend::unshared;
+    for (const auto& [exclusive, distance] : steps(phase)) {
+        std::vector<int> first;
+        for (std::size_t p = 0; p < npus.size(); ++p) {
+            const int index = static_cast<int>(p) / phase.stride % phase.n;
+            const int peer = exclusive ? index ^ distance : (index + distance) % phase.n;
+            const auto there = static_cast<std::size_t>(static_cast<int>(p) + (peer - index) * phase.stride);
+            const std::vector<int> mine = way(plan.network, geometry, npus[p], npus[there], lowest);
+            if (mine.empty()) return false;
+            if (p == 0)
+                first = mine;
+            else if (mine != first)
+                return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+bool stand_alike(const Plan& plan, const Collective& c, const View<std::int32_t>& group, bool whole) {
+    const Geometry geometry(plan.network);
+    std::vector<int> npus;
+    const std::size_t members = group.data ? group.size : plan.ranks();
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases) {
+            if (phase.algorithm == Algorithm::double_binary_tree || phase.algorithm == Algorithm::custom) return false;
+            if (phase.schedule && phase.schedule->mode == PeerMode::absolute) return false;
+            const bool exclusive = phase.schedule ? phase.schedule->mode == PeerMode::xor_ : phase.algorithm == Algorithm::halving_doubling;
+            const Dim* dim = phase.dim < 0 ? nullptr : &plan.network.dims[static_cast<std::size_t>(phase.dim)];
+            if (dim && dim->shape == Shape::mesh) return false;
+            const bool ring = dim && (dim->shape == Shape::ring || dim->shape == Shape::ring_one_way);
+            if (exclusive && ring && phase.n > 2 && plan.network.backend != Backend::unshared) return false;
+            if (whole && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) continue;
+            if (members > 4096) return false;
+            if (npus.empty())
+                for (std::size_t p = 0; p < members; ++p)
+                    npus.push_back(plan.npu_of[group.data ? static_cast<std::size_t>(group[p]) : p]);
+            if (!same_ways(plan, phase, npus, geometry)) return false;
+        }
+    return true;
+}
+
+}  // namespace astrarium

@@ -1,0 +1,169 @@
+#include "classes.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace astrarium {
+namespace {
+
+inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
+    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93ull;
+    return h ^ h >> 32;
+}
+
+struct MessageKey {
+    std::int32_t source, destination, tag;
+    std::int64_t size;
+    bool operator==(const MessageKey&) const = default;
+};
+struct MessageHash {
+    std::size_t operator()(const MessageKey& k) const {
+        return mix(mix(mix(static_cast<std::uint64_t>(k.source), static_cast<std::uint64_t>(k.destination)),
+                       static_cast<std::uint64_t>(k.tag)), static_cast<std::uint64_t>(k.size));
+    }
+};
+
+}  // namespace
+
+RankClasses::RankClasses(const Plan& plan) : plan_(plan), geometry_(plan.network) {
+    match_messages();
+    start();
+    while (refine()) {
+    }
+    number();
+}
+
+RankClasses::Hash RankClasses::place(int origin, int npu) const {
+    Hash h = 0;
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        const Dim& dim = plan_.network.dims[d];
+        const int a = geometry_.coordinate(origin, d), b = geometry_.coordinate(npu, d);
+        const int away = dim.shape == Shape::hypercube ? a ^ b : dim.shape == Shape::mesh ? b - a : (b - a + dim.npus) % dim.npus;
+        h = mix(h, static_cast<std::uint64_t>(static_cast<std::int64_t>(away)));
+        if (dim.shape == Shape::mesh) h = mix(h, static_cast<std::uint64_t>(a));  // a line is not the same everywhere
+    }
+    return h;
+}
+
+// Every message must have one sender and one receiver: then which receive takes which send is known beforehand.
+void RankClasses::match_messages() {
+    std::unordered_map<MessageKey, std::pair<std::int64_t, std::int64_t>, MessageHash> ends;
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
+        const Program& program = plan_.program(r);
+        for (std::size_t n = 0; n < program.nodes(); ++n) {
+            const auto kind = static_cast<Kind>(program.kind[n]);
+            if (kind != Kind::send && kind != Kind::recv) continue;
+            const auto at = static_cast<std::int64_t>(plan_.slot_ptr[r] + program.slot[n]);
+            const std::int32_t peer = plan_.slot_a[static_cast<std::size_t>(at)], tag = plan_.slot_b[static_cast<std::size_t>(at)];
+            const auto rank = static_cast<std::int32_t>(r);
+            const MessageKey key = kind == Kind::send ? MessageKey{rank, peer, tag, program.size[n]} : MessageKey{peer, rank, tag, program.size[n]};
+            auto& pair = ends.try_emplace(key, -1, -1).first->second;
+            std::int64_t& mine = kind == Kind::send ? pair.first : pair.second;
+            if (mine >= 0) throw Unfoldable{"several messages of one size between two ranks share a tag"};
+            if (peer == rank || static_cast<std::size_t>(peer) >= plan_.ranks()) throw Unfoldable{"a message without a peer"};
+            mine = at;
+        }
+    }
+    if (ends.empty()) return;
+    messages_ = true;
+    partner_slot.assign(plan_.slot_a.size, -1);
+    for (const auto& [key, pair] : ends) {
+        if (pair.first < 0 || pair.second < 0) throw Unfoldable{"a message without its other end"};
+        partner_slot[static_cast<std::size_t>(pair.first)] =
+            static_cast<std::int32_t>(pair.second - plan_.slot_ptr[static_cast<std::size_t>(key.destination)]);
+        partner_slot[static_cast<std::size_t>(pair.second)] =
+            static_cast<std::int32_t>(pair.first - plan_.slot_ptr[static_cast<std::size_t>(key.source)]);
+    }
+}
+
+// The colour that no refinement changes: program, which collectives on which of the rank's own groups, which way to peers.
+void RankClasses::start() {
+    const std::size_t ranks = plan_.ranks();
+    group_shape_.assign(plan_.groups.size(), 0);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+        Hash h = plan_.groups[g].size;
+        for (const std::int32_t member : plan_.groups[g])
+            h = mix(h, place(plan_.npu_of[static_cast<std::size_t>(plan_.groups[g][0])], plan_.npu_of[static_cast<std::size_t>(member)]));
+        group_shape_[g] = h;
+    }
+    group_colour_ = group_shape_;
+    colour_.resize(ranks);
+    std::vector<std::int32_t> own;
+    for (std::size_t r = 0; r < ranks; ++r) {
+        Hash h = mix(1, static_cast<std::uint64_t>(plan_.program_of[r]));
+        own.clear();
+        const auto from = static_cast<std::size_t>(plan_.slot_ptr[r]), to = static_cast<std::size_t>(plan_.slot_ptr[r + 1]);
+        for (std::size_t s = from; s < to; ++s) {
+            if (messages_ && partner_slot[s] >= 0) {
+                h = mix(h, mix(2, place(plan_.npu_of[r], plan_.npu_of[static_cast<std::size_t>(plan_.slot_a[s])])));
+                h = mix(h, static_cast<std::uint64_t>(partner_slot[s]));
+                continue;
+            }
+            h = mix(h, static_cast<std::uint64_t>(plan_.slot_a[s]));
+            h = mix(h, static_cast<std::uint64_t>(static_cast<std::int64_t>(plan_.slot_c[s])));
+            const std::int32_t group = plan_.slot_b[s];
+            auto it = std::find(own.begin(), own.end(), group);
+            if (it == own.end()) it = own.insert(own.end(), group);
+            h = mix(h, static_cast<std::uint64_t>(group < 0 ? -1 : it - own.begin()));
+        }
+        colour_[r] = h;
+    }
+}
+
+bool RankClasses::refine() {
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+        Hash h = group_shape_[g];
+        for (const std::int32_t member : plan_.groups[g]) h = mix(h, colour_[static_cast<std::size_t>(member)]);
+        group_colour_[g] = h;
+    }
+    const std::size_t ranks = plan_.ranks();
+    std::vector<Hash> next(ranks);
+    for (std::size_t r = 0; r < ranks; ++r) {
+        Hash h = colour_[r];
+        std::int32_t before = -1;
+        const auto from = static_cast<std::size_t>(plan_.slot_ptr[r]), to = static_cast<std::size_t>(plan_.slot_ptr[r + 1]);
+        for (std::size_t s = from; s < to; ++s) {
+            if (messages_ && partner_slot[s] >= 0) {
+                h = mix(h, colour_[static_cast<std::size_t>(plan_.slot_a[s])]);
+                continue;
+            }
+            const std::int32_t group = plan_.slot_b[s];
+            if (group < 0 || group == before) continue;
+            h = mix(h, group_colour_[static_cast<std::size_t>(group)]);
+            before = group;
+        }
+        next[r] = h;
+    }
+    std::vector<Hash> sorted = next;
+    std::sort(sorted.begin(), sorted.end());
+    const auto count = static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+    const bool more = count > distinct_;
+    if (more) {
+        distinct_ = count;
+        colour_ = std::move(next);
+    }
+    return more && count < ranks;
+}
+
+void RankClasses::number() {
+    std::unordered_map<Hash, std::int32_t> seen;
+    of.resize(plan_.ranks());
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
+        const auto [it, fresh] = seen.try_emplace(colour_[r], static_cast<std::int32_t>(first.size()));
+        if (fresh) first.push_back(static_cast<std::int32_t>(r));
+        of[r] = it->second;
+    }
+    seen.clear();
+    first_group.push_back(-1);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+        Hash h = group_shape_[g];
+        for (const std::int32_t member : plan_.groups[g]) h = mix(h, static_cast<std::uint64_t>(of[static_cast<std::size_t>(member)]));
+        const auto [it, fresh] = seen.try_emplace(h, static_cast<std::int32_t>(first_group.size()));
+        if (fresh) first_group.push_back(static_cast<std::int32_t>(g));
+        group_kind.push_back(it->second);
+    }
+}
+
+}  // namespace astrarium

@@ -1,0 +1,46 @@
+// Classes of ranks that provably do the same at the same time, by colour refinement.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "distance.hpp"
+#include "plan.hpp"
+
+namespace astrarium {
+
+// Why a plan cannot run one rank per class; the caller then runs every rank.
+struct Unfoldable {
+    std::string why;
+};
+
+// Two ranks share a class when they run the same program, take part in the same kind of groups (classes by position,
+// places of the members relative to the first), and their messages go to, and come from, ranks of the same class over
+// the same way. `kind` numbers groups likewise; kind 0 is all ranks.
+class RankClasses {
+public:
+    explicit RankClasses(const Plan& plan);
+
+    std::vector<std::int32_t> of;            // [ranks]
+    std::vector<std::int32_t> first;         // [classes] lowest rank
+    std::vector<std::int32_t> group_kind;    // [groups]
+    std::vector<std::int32_t> first_group;   // [kinds] a group of the kind; -1 all ranks
+    std::vector<std::int32_t> partner_slot;  // [slots of representatives only are read] slot at the peer, -1 elsewhere
+
+private:
+    using Hash = std::uint64_t;
+    void match_messages();
+    void start();
+    bool refine();
+    void number();
+    Hash place(int origin, int npu) const;  // where `npu` is relative to `origin`
+    bool is_collective(std::size_t rank, std::size_t node) const;
+
+    const Plan& plan_;
+    Geometry geometry_;
+    std::vector<Hash> colour_, group_shape_, group_colour_;
+    std::size_t distinct_ = 0;
+    bool messages_ = false;
+};
+
+}  // namespace astrarium

@@ -1,0 +1,448 @@
+#include "fold.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+namespace astrarium {
+
+Fold::Fold(const Plan& plan, bool record)
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), classes_(plan), idle_(plan, false, true) {
+    check_supported();
+    std::size_t nodes = 0;
+    for (const std::int32_t rank : classes_.first) {
+        Class k;
+        k.program = &plan.program(static_cast<std::size_t>(rank));
+        k.slots = static_cast<std::size_t>(plan.slot_ptr[static_cast<std::size_t>(rank)]);
+        k.node_base = static_cast<std::uint32_t>(nodes);
+        k.rank = static_cast<std::uint32_t>(rank);
+        k.left = static_cast<std::uint32_t>(k.program->nodes());
+        k.issued_on.assign(classes_.first_group.size(), 0);
+        nodes += k.program->nodes();
+        left_.insert(left_.end(), k.program->parents.begin(), k.program->parents.end());
+        class_.push_back(std::move(k));
+    }
+    if (record) start_.assign(nodes, -1), end_.assign(nodes, -1);
+    finish_.assign(class_.size(), 0);
+    busy_.assign(class_.size(), 0);
+    for (const std::int32_t group : classes_.first_group) {
+        std::set<std::uint32_t> found;
+        if (group < 0)
+            for (std::uint32_t c = 0; c < class_.size(); ++c) found.insert(c);
+        else
+            for (const std::int32_t member : plan.groups[static_cast<std::size_t>(group)])
+                found.insert(static_cast<std::uint32_t>(classes_.of[static_cast<std::size_t>(member)]));
+        participants_.emplace_back(found.begin(), found.end());
+        kind_size_.push_back(static_cast<std::uint32_t>(group < 0 ? plan.ranks() : plan.groups[static_cast<std::size_t>(group)].size));
+    }
+}
+
+void Fold::check_supported() const {
+    const Policy& policy = plan_.policy;
+    if (plan_.remote.kind == RemoteKind::per_node || plan_.remote.kind == RemoteKind::pool)
+        throw Unfoldable{"ranks share remote memory"};
+    if (policy.rendezvous) throw Unfoldable{"rendezvous"};
+    if (policy.shared_bus) throw Unfoldable{"a shared local bus"};
+    if (policy.queues_per_dim > 1) throw Unfoldable{"several queues per dim"};
+    if (plan_.network.backend == Backend::foreign) throw Unfoldable{"a foreign network"};
+    const bool shared = plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed;
+    for (const Collective& c : plan_.collectives) {
+        if (c.custom) throw Unfoldable{"a custom collective"};
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& phase : chunk.phases)
+                if (phase.algorithm == Algorithm::double_binary_tree) throw Unfoldable{"ASTRA-sim's tree counters"};
+    }
+    if (!shared) return;
+    // Links carry other ranks' messages: only collectives of everybody, one at a time, keep to themselves.
+    if (!classes_.partner_slot.empty()) throw Unfoldable{"messages between ranks over shared links"};
+    for (const std::int32_t rank : classes_.first)
+        for (auto s = static_cast<std::size_t>(plan_.slot_ptr[static_cast<std::size_t>(rank)]);
+             s < static_cast<std::size_t>(plan_.slot_ptr[static_cast<std::size_t>(rank) + 1]); ++s)
+            if (plan_.slot_b[s] >= 0 && plan_.groups[static_cast<std::size_t>(plan_.slot_b[s])].size != plan_.ranks())
+                throw Unfoldable{"collectives of groups over shared links"};
+}
+
+Outcome Fold::run() {
+    start();
+    while (!pending_.empty()) {
+        now_ = pending_.top().time;
+        instant();
+    }
+    for (const Class& k : class_)
+        if (k.left) throw Unfoldable{"the run does not end"};
+    return outcome();
+}
+
+void Fold::start() {
+    // One rank in two groups of one kind would meet itself.
+    for (Class& k : class_) {
+        std::set<std::int32_t> groups, kinds;
+        for (std::size_t n = 0; n < k.program->nodes(); ++n) {
+            if (static_cast<Kind>(k.program->kind[n]) != Kind::collective) continue;
+            const std::int32_t group = plan_.slot_b[k.slots + static_cast<std::size_t>(k.program->slot[n])];
+            if (group >= 0 && groups.insert(group).second && !kinds.insert(classes_.group_kind[static_cast<std::size_t>(group)]).second)
+                throw Unfoldable{"a rank in two groups of one kind"};
+        }
+    }
+    for (std::uint32_t c = 0; c < class_.size(); ++c)
+        for (std::uint32_t n = 0; n < class_[c].program->nodes(); ++n)
+            if (class_[c].program->parents[n] == 0) push_ready(class_[c], n);
+    for (std::uint32_t c = 0; c < class_.size(); ++c) issue_ready(c);
+}
+
+// All that ends at this instant. ASTRA-sim looks at its ready nodes after each completion; where several of a rank come
+// at once, their order must not matter.
+void Fold::instant() {
+    std::vector<std::uint32_t> touched;
+    while (!pending_.empty() && pending_.top().time == now_) {
+        const Event event = pending_.top();
+        pending_.pop();
+        if (class_[event.cls].completing.empty()) touched.push_back(event.cls);
+        class_[event.cls].completing.push_back(event.node);
+        ++events_;
+    }
+    std::sort(touched.begin(), touched.end());
+    for (const std::uint32_t c : touched) {
+        Class& k = class_[c];
+        if (astra_ && k.completing.size() > 1 && order_matters(c)) throw Unfoldable{"ranks race within one ns"};
+        std::vector<std::uint32_t> nodes;
+        std::swap(nodes, k.completing);
+        std::sort(nodes.begin(), nodes.end());
+        const bool several = nodes.size() > 1;
+        for (const std::uint32_t node : nodes) {
+            complete(c, node);
+            if (astra_) issue_ready(c);
+        }
+        if (!astra_) issue_ready(c);
+        if (astra_ && several && !pending_.empty() && pending_.top().time == now_)
+            throw Unfoldable{"ranks race within one ns"};
+    }
+}
+
+void Fold::push_ready(Class& k, std::uint32_t node) const {
+    const int lane = k.program->lane[node];
+    if (!astra_ && lane == lane_comm)
+        k.comm.emplace_back(node, now_);
+    else
+        k.ready.push(lane, node);
+}
+
+void Fold::finish_node(Class& k, std::uint32_t node, std::vector<std::int32_t>& left) const {
+    const Program& program = *k.program;
+    if (const int lane = program.lane[node]; lane >= 0) --k.inflight[lane];
+    --k.ongoing;
+    --k.left;
+    for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
+        if (--left[child] == 0) push_ready(k, child);
+    }
+}
+
+void Fold::complete(std::uint32_t c, std::uint32_t node) {
+    Class& k = class_[c];
+    const Program& program = *k.program;
+    if (const int lane = program.lane[node]; lane >= 0) --k.inflight[lane];
+    --k.ongoing;
+    --k.left;
+    if (record_) end_[k.node_base + node] = now_;
+    finish_[c] = now_;
+    for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
+        if (--left_[k.node_base + child] == 0) push_ready(k, child);
+    }
+}
+
+std::uint32_t Fold::take_comm(Class& k) const {
+    const auto better = [&](const auto& x, const auto& y) {
+        if (plan_.policy.lifo == 0) {
+            const auto priority = [&](std::uint32_t node) {
+                if (static_cast<Kind>(k.program->kind[node]) != Kind::collective) return std::int32_t{0};
+                return plan_.slot_c[k.slots + static_cast<std::size_t>(k.program->slot[node])];
+            };
+            const std::int32_t a = priority(x.first), b = priority(y.first);
+            if (a != b) return a > b;
+        } else if (x.second != y.second) {
+            return plan_.policy.lifo > 0 ? x.second > y.second : x.second < y.second;
+        }
+        return x.first < y.first;
+    };
+    const auto best = std::min_element(k.comm.begin(), k.comm.end(), better);
+    const std::uint32_t node = best->first;
+    *best = k.comm.back();
+    k.comm.pop_back();
+    return node;
+}
+
+// The next node to issue: ascending id under ASTRA-sim, by lane natively.
+bool Fold::next_ready(Class& k, std::uint32_t& node) const {
+    int best_lane = -2;
+    std::uint32_t best = none;
+    for (int lane = -1; lane < lane_count; ++lane) {
+        if (lane >= 0 && k.inflight[lane] >= static_cast<std::uint32_t>(plan_.lanes[lane])) continue;
+        if (!astra_ && lane == lane_comm && !k.comm.empty()) {
+            node = take_comm(k);
+            return true;
+        }
+        if (k.ready.empty(lane) || k.ready.lowest(lane) >= best) continue;
+        best = k.ready.lowest(lane), best_lane = lane;
+        if (!astra_) break;
+    }
+    if (best_lane == -2) return false;
+    k.ready.pop(best_lane);
+    node = best;
+    return true;
+}
+
+void Fold::issue_ready(std::uint32_t c) {
+    std::uint32_t node = 0;
+    while (next_ready(class_[c], node)) {
+        if (astra_ && static_cast<Kind>(class_[c].program->kind[node]) == Kind::skip) throw Unfoldable{"metadata or invalid nodes"};
+        issue(c, node);
+    }
+}
+
+void Fold::issue(std::uint32_t c, std::uint32_t node) {
+    Class& k = class_[c];
+    const Program& program = *k.program;
+    if (const int lane = program.lane[node]; lane >= 0) ++k.inflight[lane];
+    ++k.ongoing;
+    busy_[c] += program.busy[node];
+    if (record_) start_[k.node_base + node] = now_;
+    switch (static_cast<Kind>(program.kind[node])) {
+        case Kind::delay:
+        case Kind::skip: pending_.push({add(now_, program.duration[node]), c, node}); break;
+        case Kind::collective: issue_collective(c, node); break;
+        case Kind::send: send(c, node); break;
+        case Kind::recv: receive(c, node); break;
+        case Kind::remote: {
+            if (plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"a remote access without remote memory"};
+            const Tick time = ticks(static_cast<double>(program.size[node]) / plan_.remote.bandwidth, plan_.network.whole_ns);
+            pending_.push({add(now_, add(plan_.remote.latency * 1000, time)), c, node});
+            break;
+        }
+    }
+}
+
+// --- several completions of one rank at one instant (ASTRA-sim)
+
+std::vector<std::uint32_t> Fold::dry_run(std::uint32_t c, const std::vector<std::uint32_t>& order) const {
+    Class k = class_[c];
+    std::vector<std::int32_t> left(left_.begin() + k.node_base, left_.begin() + k.node_base + static_cast<std::ptrdiff_t>(k.program->nodes()));
+    std::vector<std::uint32_t> issued;
+    for (const std::uint32_t node : order) {
+        finish_node(k, node, left);
+        std::uint32_t next = 0;
+        while (next_ready(k, next)) {
+            if (const int lane = k.program->lane[next]; lane >= 0) ++k.inflight[lane];
+            issued.push_back(next);
+        }
+    }
+    std::sort(issued.begin(), issued.end());
+    return issued;
+}
+
+bool Fold::order_matters(std::uint32_t c) {
+    std::vector<std::uint32_t> order = class_[c].completing;
+    if (order.size() > 4) return true;
+    std::sort(order.begin(), order.end());
+    const std::vector<std::uint32_t> first = dry_run(c, order);
+    while (std::next_permutation(order.begin(), order.end()))
+        if (dry_run(c, order) != first) return true;
+    return false;
+}
+
+// --- messages
+
+// When a message that leaves now arrives. Natively both NPUs' ports must have nothing else to carry.
+Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size) {
+    const std::int32_t from = plan_.npu_of[class_[c].rank], to = plan_.npu_of[peer];
+    if (astra_)
+        return add(now_, unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), std::max<std::int64_t>(size, 1)));
+    Flight flight;
+    flight.source = flight.at = from, flight.destination = to, flight.size = size;
+    const Wires::Transit t = idle_.transit(flight);
+    occupy(class_[c].out_until, now_, add(now_, t.held));
+    occupy(class_[other].in_until, add(now_, t.head), add(now_, t.delivered));
+    return add(now_, t.delivered);
+}
+
+void Fold::occupy(Tick& until_now, Tick from, Tick until) {
+    if (from < until_now) throw Unfoldable{"overlapping communication of one NPU"};
+    until_now = std::max(until_now, until);
+}
+
+void Fold::send(std::uint32_t c, std::uint32_t node) {
+    Class& k = class_[c];
+    const std::size_t slot = k.slots + static_cast<std::size_t>(k.program->slot[node]);
+    const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
+    const auto other = static_cast<std::uint32_t>(classes_.of[peer]);
+    const Tick there = message_time(c, other, peer, k.program->size[node]);
+    pending_.push({there, c, node});
+    const auto theirs = static_cast<std::uint32_t>(classes_.partner_slot[slot]);
+    auto [it, fresh] = mail_.try_emplace({other, theirs}, there, true);
+    if (fresh) return;
+    const auto waiting = static_cast<std::uint32_t>(it->second.first);  // posted: holds the node
+    mail_.erase(it);
+    pending_.push({there, other, waiting});
+}
+
+void Fold::receive(std::uint32_t c, std::uint32_t node) {
+    const auto slot = static_cast<std::uint32_t>(class_[c].program->slot[node]);
+    auto [it, fresh] = mail_.try_emplace({c, slot}, static_cast<Tick>(node), false);
+    if (fresh) return;
+    const Tick there = it->second.first;
+    mail_.erase(it);
+    pending_.push({std::max(now_, there), c, node});
+}
+
+// --- collectives
+
+void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
+    Class& k = class_[c];
+    const std::size_t slot = k.slots + static_cast<std::size_t>(k.program->slot[node]);
+    const auto id = static_cast<std::uint32_t>(plan_.slot_a[slot]);
+    const std::int32_t group = plan_.slot_b[slot];
+    const std::int32_t kind = group < 0 ? 0 : classes_.group_kind[static_cast<std::size_t>(group)];
+    const auto& participants = participants_[static_cast<std::size_t>(kind)];
+    const auto place = std::lower_bound(participants.begin(), participants.end(), c);
+    if (place == participants.end() || *place != c) throw Unfoldable{"a collective of a group that the rank is not in"};
+    const std::uint32_t serial = k.issued_on[static_cast<std::size_t>(kind)]++;
+    Meeting& m = meetings_[{kind, serial}];
+    if (m.collective == none) {
+        m.collective = id;
+        m.at.assign(participants.size(), 0), m.node.assign(participants.size(), none);
+    } else if (m.collective != id) {
+        throw Unfoldable{"ranks issue a group's collectives in different orders"};
+    }
+    const auto index = static_cast<std::size_t>(place - participants.begin());
+    m.at[index] = now_, m.node[index] = node;
+    if (++m.arrived < participants.size()) return;
+    const Meeting all = m;
+    meetings_.erase({kind, serial});
+    const Tick begin = *std::min_element(all.at.begin(), all.at.end());
+    std::vector<Tick> offsets;
+    for (const Tick at : all.at) offsets.push_back(at - begin);
+    const Measured& measured = measure(id, kind, offsets);
+    if (plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed) occupy(links_until_, begin, add(begin, measured.quiet));
+    for (std::size_t i = 0; i < participants.size(); ++i) {
+        const Tick done = add(begin, measured.done[i]);
+        if (done < now_) throw Unfoldable{"a member of a collective ends before another begins"};
+        if (!astra_) {
+            const Tick quiet = std::max(done, add(begin, measured.quiet));
+            occupy(class_[participants[i]].out_until, all.at[i], quiet);
+            occupy(class_[participants[i]].in_until, begin, quiet);
+        }
+        pending_.push({done, participants[i], all.node[i]});
+    }
+}
+
+bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
+    if (plan_.network.backend == Backend::routed) return false;
+    const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
+    bool whole = group < 0 && plan_.ranks() == static_cast<std::size_t>(plan_.npus);
+    for (std::size_t r = 0; whole && r < plan_.ranks(); ++r) whole = plan_.npu_of[r] == static_cast<std::int32_t>(r);
+    if (group >= 0) return stand_alike(plan_, c, plan_.groups[static_cast<std::size_t>(group)], whole);
+    return stand_alike(plan_, c, {}, whole);
+}
+
+const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets) {
+    const auto [it, fresh] = measured_.try_emplace({id, kind, offsets});
+    if (!fresh) return it->second;
+    const Collective& c = plan_.collectives[id];
+    const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
+    Plan small;
+    small.npus = plan_.npus, small.network = plan_.network, small.policy = plan_.policy;
+    small.collectives.push_back(c);
+    small.lanes[lane_comm] = plan_.lanes[lane_comm];
+    const bool together = std::all_of(offsets.begin(), offsets.end(), [](Tick t) { return t == 0; });
+    std::vector<std::uint32_t> members(kind_size_[static_cast<std::size_t>(kind)]);
+    for (std::uint32_t p = 0; p < members.size(); ++p)
+        members[p] = group < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(group)][p]);
+    if (together && symmetric(c, kind)) {
+        std::vector<std::int32_t> npu_of(members.size());
+        for (std::size_t p = 0; p < members.size(); ++p) npu_of[p] = plan_.npu_of[members[p]];
+        small.npu_of = {npu_of.data(), npu_of.size()};
+        return it->second = loop_back(small, offsets.size());
+    }
+    return it->second = run_members(small, members, offsets);
+}
+
+Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {
+    const Alone alone = astra_ ? run_astra_alone(small) : run_native_alone(small);
+    if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
+    return {std::vector<Tick>(participants, alone.done), alone.quiet, alone.events};
+}
+
+Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
+    if (members.size() > 4096) throw Unfoldable{"an asymmetric collective of more than 4,096 ranks"};
+    Plan small = base;
+    const auto kind = &offsets;
+    std::vector<std::int32_t> npu_of, program_of, zeros(members.size(), 0), minus(members.size(), -1);
+    std::vector<std::int64_t> slot_ptr{0};
+    std::map<Tick, std::int32_t> program_at;
+    const auto& of = classes_.of;
+    std::vector<std::uint32_t> distinct;
+    for (const std::uint32_t m : members) distinct.push_back(static_cast<std::uint32_t>(of[m]));
+    std::vector<std::uint32_t> sorted = distinct;
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    const auto index = [&](std::uint32_t cls) { return static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), cls) - sorted.begin()); };
+    for (std::size_t p = 0; p < members.size(); ++p) {
+        npu_of.push_back(plan_.npu_of[members[p]]);
+        program_of.push_back(program_at.try_emplace((*kind)[index(distinct[p])], static_cast<std::int32_t>(program_at.size())).first->second);
+        slot_ptr.push_back(static_cast<std::int64_t>(p) + 1);
+    }
+    // Each member waits for its offset, then takes part.
+    static constexpr std::uint64_t ids[] = {0, 1};
+    static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::delay), static_cast<std::uint8_t>(Kind::collective)};
+    static constexpr std::int16_t lanes[] = {-1, lane_comm};
+    static constexpr std::int64_t nothing[] = {0, 0};
+    static constexpr std::int32_t slots[] = {-1, 0}, parents[] = {0, 1}, child_ptr[] = {0, 1, 1}, child[] = {1};
+    std::vector<std::unique_ptr<std::int64_t[]>> delays(program_at.size());
+    small.programs.resize(program_at.size());
+    for (const auto& [offset, number] : program_at) {
+        auto& delay = delays[static_cast<std::size_t>(number)];
+        delay = std::make_unique<std::int64_t[]>(2);
+        delay[0] = offset, delay[1] = 0;
+        small.programs[static_cast<std::size_t>(number)] = {{ids, 2}, {kinds, 2}, {lanes, 2}, {delay.get(), 2}, {nothing, 2}, {nothing, 2},
+                                                            {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+    }
+    small.program_of = {program_of.data(), program_of.size()}, small.npu_of = {npu_of.data(), npu_of.size()};
+    small.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
+    small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {minus.data(), minus.size()}, small.slot_c = {zeros.data(), zeros.size()};
+    const Alone alone = astra_ ? run_astra_members(small) : run_native_members(small);
+    if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
+    Measured out{std::vector<Tick>(sorted.size(), -1), alone.quiet, alone.events};
+    for (std::size_t p = 0; p < members.size(); ++p) {
+        Tick& done = out.done[index(distinct[p])];
+        if (done >= 0 && done != alone.each[p]) throw Unfoldable{"members of one class end a collective at different times"};
+        done = alone.each[p];
+    }
+    return out;
+}
+
+Outcome Fold::outcome() {
+    Outcome out;
+    out.row = classes_.of;
+    out.finish = finish_, out.busy = busy_;
+    out.events = events_;
+    for (const auto& [key, measured] : measured_) out.events += measured.events;
+    out.folded = true;
+    if (!record_) return out;
+    out.node_ptr.push_back(0);
+    for (const Class& k : class_) out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(k.program->nodes()));
+    out.start = start_, out.end = end_;
+    return out;
+}
+
+Outcome run_folded(const Plan& plan, bool record) {
+    try {
+        return Fold(plan, record).run();
+    } catch (const Unfoldable& reason) {
+        Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
+        out.unfolded_because = reason.why;
+        return out;
+    }
+}
+
+}  // namespace astrarium

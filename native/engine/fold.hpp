@@ -1,0 +1,90 @@
+// Runs one rank per class, with each collective as a delay that is measured once: list scheduling, no messages.
+// Gives up (Unfoldable) wherever the integers could differ from running every rank.
+#pragma once
+#include <map>
+#include <queue>
+
+#include "classes.hpp"
+#include "ready.hpp"
+#include "run.hpp"
+#include "wires.hpp"
+
+namespace astrarium {
+
+class Fold {
+public:
+    Fold(const Plan& plan, bool record);
+    Outcome run();
+
+private:
+    static constexpr std::uint32_t none = 0xffffffffu;
+    struct Class {
+        const Program* program = nullptr;
+        std::size_t slots = 0;  // first slot of the representative
+        std::uint32_t node_base = 0, rank = 0;
+        std::uint32_t inflight[lane_count] = {};
+        std::uint32_t ongoing = 0, left = 0;
+        ReadySet ready;
+        std::vector<std::pair<std::uint32_t, Tick>> comm;  // native: ready COMM nodes and since when
+        std::vector<std::uint32_t> issued_on;              // per kind of group: collectives issued
+        Tick out_until = 0, in_until = 0;                  // the NPU's ports are free from then on
+        std::vector<std::uint32_t> completing;  // nodes that end at this instant
+    };
+    struct Meeting {  // one collective of one kind of group: who has come, and when
+        std::uint32_t arrived = 0;
+        std::vector<Tick> at;            // per participant class, in order of `participants`
+        std::vector<std::uint32_t> node;
+        std::uint32_t collective = none;
+    };
+    struct Measured {
+        std::vector<Tick> done;  // per participant class
+        Tick quiet = 0;          // when the last port is free again
+        std::uint64_t events = 0;
+    };
+    struct Event {
+        Tick time;
+        std::uint32_t cls, node;
+        bool operator>(const Event& other) const { return time > other.time; }
+    };
+
+    void check_supported() const;
+    void start();
+    void instant();
+    void complete(std::uint32_t c, std::uint32_t node);
+    void finish_node(Class& k, std::uint32_t node, std::vector<std::int32_t>& left) const;
+    void push_ready(Class& k, std::uint32_t node) const;
+    void issue_ready(std::uint32_t c);
+    bool next_ready(Class& k, std::uint32_t& node) const;
+    std::uint32_t take_comm(Class& k) const;
+    void issue(std::uint32_t c, std::uint32_t node);
+    void issue_collective(std::uint32_t c, std::uint32_t node);
+    void send(std::uint32_t c, std::uint32_t node);
+    void receive(std::uint32_t c, std::uint32_t node);
+    bool order_matters(std::uint32_t c);
+    std::vector<std::uint32_t> dry_run(std::uint32_t c, const std::vector<std::uint32_t>& order) const;
+    static void occupy(Tick& until_now, Tick from, Tick until);
+    const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets);
+    bool symmetric(const Collective& c, std::int32_t kind) const;
+    Measured loop_back(const Plan& small, std::size_t participants) const;
+    Measured run_members(const Plan& small, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
+    Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size);
+    Outcome outcome();
+
+    const Plan& plan_;
+    bool record_, astra_;
+    RankClasses classes_;
+    std::vector<Class> class_;
+    std::vector<std::int32_t> left_;
+    std::vector<Tick> start_, end_, finish_, busy_;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> pending_;
+    Tick now_ = 0, links_until_ = 0;
+    Wires idle_;
+    std::uint64_t events_ = 0;
+    std::vector<std::vector<std::uint32_t>> participants_;  // per kind: classes, ascending
+    std::vector<std::uint32_t> kind_size_;
+    std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
+    std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<Tick, bool>> mail_;  // (class, slot): delivered or posted at
+};
+
+}  // namespace astrarium
