@@ -1,4 +1,4 @@
-"""Small Plans for the tests of the engine: nodes by hand, collectives from the algorithms room, seeded random programs."""
+"""Small Plans for tests of the engine: nodes by hand, collectives by algorithm, seeded random programs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ def plan_of(ranks: Sequence[Sequence[Node]], network: NetworkPlan, *, policy: Po
 def schedule_phase(algorithm: str, op: CommOp, n: int, size: int, dim: int = 0, stride: int = 1) -> Phase:
     """One native phase: `size` is the whole payload (all_gather: the gathered one)."""
     schedule = build(algorithm, op, n, Options())
-    return Phase(dim, op, Algorithm.SCHEDULE, size, n, stride, schedule=schedule, block_size=-(-size // schedule.blocks))
+    block = -(-size // schedule.blocks)
+    return Phase(dim, op, Algorithm.SCHEDULE, size, n, stride, schedule=schedule, block_size=block)
 
 
 def native_collective(algorithm: str, op: CommOp, n: int, size: int, *, chunks: int = 1, active: int = 1,
@@ -110,7 +111,8 @@ def native_collective(algorithm: str, op: CommOp, n: int, size: int, *, chunks: 
     return CollectivePlan(op, size, (Chunk(chunks, (phase,)),), active)
 
 
-def two_level(op: CommOp, sizes: tuple[int, int], size: int, algorithms: tuple[str, str], chunks: int, active: int) -> CollectivePlan:
+def two_level(op: CommOp, sizes: tuple[int, int], size: int, algorithms: tuple[str, str], chunks: int,
+              active: int) -> CollectivePlan:
     """all_reduce over two dims: reduce_scatter inside, all_reduce outside, all_gather inside."""
     inner, outer = sizes
     each = size // chunks
@@ -130,44 +132,97 @@ SHAPES = {2: list(Shape), 3: [s for s in Shape if s != Shape.HYPERCUBE], 4: list
 
 
 def random_native_plan(seed: int) -> Plan:
-    """A small random SPMD-like program on a random native system that cannot stall: every rank issues the collectives of
-    a group in one order, and sends and receives come in pairs."""
+    """A small random SPMD-like program on a random native system.
+
+    It cannot stall: every rank issues the collectives of a group in one order, and sends and receives come in pairs.
+    """
     rng = random.Random(seed)
     sizes = rng.choice([(2,), (3,), (4,), (2, 2), (2, 3), (4, 2), (2, 2, 2)])
     dims = tuple(Dim(rng.choice(SHAPES[n]), n, rng.choice([1.0, 12.5, 50.0, 62.5]), rng.choice([0.0, 0.5, 20.0, 500.0]))
                  for n in sizes)
     count = int(np.prod(sizes))
-    half = sorted(rng.sample(range(count), max(2, count // 2)))
-    groups = [half, list(range(count))[::-1]]
-    collectives, where = _random_collectives(rng, sizes, count, len(half))
-    steps = [rng.choice(["delay", "collective", "shift", "remote", "skip", "pair"]) for _ in range(rng.randint(2, 9))]
-    ranks: list[list[Node]] = [[] for _ in range(count)]
-    for tag, step in enumerate(steps):
-        _random_step(rng, step, tag, ranks, groups, where)
+    groups = [sorted(rng.sample(range(count), max(2, count // 2))), list(range(count))[::-1]]
+    collectives, where = _native_collectives(rng, sizes, count, len(groups[0]))
     policy = Policy(order=Order.CANONICAL, lifo=rng.choice([-1, 0, 1]), endpoint_delay=rng.choice([0, 10_000, 333]),
                     reduce_bandwidth=rng.choice([0.0, 1.6e12, 3e9]))
-    remote = Remote(rng.choice([RemoteKind.PER_NPU, RemoteKind.PER_NODE, RemoteKind.POOL]), rng.choice([0, 100]), 3.7,
-                    rng.choice([1, 2]))
     lanes = (rng.choice([1, 2]), rng.choice([1, 2, 3]), 1, 1, 1)
     network = NetworkPlan(rng.choice([Backend.PORTS, Backend.ROUTED]), dims)
-    return plan_of(ranks, network, policy=policy, collectives=collectives, groups=groups, remote=remote, lanes=lanes)
+    return plan_of(_random_ranks(rng, count, groups, where), network, policy=policy, collectives=collectives,
+                   groups=groups, remote=_random_remote(rng), lanes=lanes)
 
 
-def _random_collectives(rng: random.Random, sizes: tuple[int, ...], count: int,
+def random_astra_plan(seed: int) -> Plan:
+    """The same kind of program under ASTRA-sim's rule book; it cannot stall either.
+
+    A small group's two chunks take each of at most two queues once: with three queues its members would afterwards pick
+    other queues, and other directions, than the rest, and ASTRA-sim would hang.
+    """
+    rng = random.Random(seed)
+    sizes = rng.choice([(2,), (4,), (8,), (2, 2), (4, 2), (2, 2, 2)])
+    shapes = [Shape.RING, Shape.SWITCH, Shape.FULLY_CONNECTED]
+    dims = tuple(Dim(rng.choice(shapes), n, rng.choice([1.07, 12.5, 53.687]), rng.choice([0.0, 20.0, 500.5]))
+                 for n in sizes)
+    count = int(np.prod(sizes))
+    groups = [rng.sample(range(count), max(2, count // 2))]
+    collectives, where = _astra_collectives(rng, sizes, len(groups[0]))
+    bus = (rng.choice([0.0, 10.0]), 5.0, rng.choice([0.0, 30.0]), 0.25, rng.choice([1, 3]))
+    policy = Policy(order=Order.ASTRA_SIM, queues_per_dim=rng.choice([1, 2]), active_chunks=rng.choice([1, 2, 5]),
+                    lifo=rng.choice([-1, 0, 1]), endpoint_delay=rng.choice([0, 10_000]),
+                    reduce_bandwidth=rng.choice([0.0, 1.6e12, 3e9]), rendezvous=rng.random() < 0.3,
+                    shared_bus=bus if rng.random() < 0.2 else None)
+    backend = rng.choice([Backend.UNSHARED, Backend.LINKS]) if len(sizes) == 1 else Backend.UNSHARED
+    return plan_of(_random_ranks(rng, count, groups, where), NetworkPlan(backend, dims, whole_ns=True), policy=policy,
+                   collectives=collectives, groups=groups, remote=_random_remote(rng))
+
+
+def _random_remote(rng: random.Random) -> Remote:
+    kind = rng.choice([RemoteKind.PER_NPU, RemoteKind.PER_NODE, RemoteKind.POOL])
+    return Remote(kind, rng.choice([0, 100]), 3.7, rng.choice([1, 2]))
+
+
+def _random_ranks(rng: random.Random, count: int, groups: list[list[int]], where: list[int]) -> list[list[Node]]:
+    ranks: list[list[Node]] = [[] for _ in range(count)]
+    for tag in range(rng.randint(2, 9)):
+        step = rng.choice(["delay", "collective", "shift", "remote", "skip", "pair"])
+        _random_step(rng, step, tag, ranks, groups, where)
+    return ranks
+
+
+def _astra_collectives(rng: random.Random, sizes: tuple[int, ...], half: int) -> tuple[list[CollectivePlan], list[int]]:
+    """(plans, group of each): one walk over all dims per operation, and one flat group."""
+    machines = [Algorithm.RING, Algorithm.DIRECT, Algorithm.HALVING_DOUBLING, Algorithm.DOUBLE_BINARY_TREE]
+    plans, where = [], []
+    for op in (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL):
+        usable = machines[:2] if op == CommOp.ALL_TO_ALL else machines
+        size, chunks, stride, phases = rng.choice([1000, 65_536, 1_000_003]), rng.choice([1, 4]), 1, []
+        for dim, n in enumerate(sizes):
+            phases.append(Phase(dim, op, rng.choice(usable), size // chunks, n, stride, Pick.ANY,
+                                rng.choice([-1, 1, 2])))
+            stride *= n
+        plans.append(CollectivePlan(op, size, (Chunk(chunks, tuple(phases)),)))
+        where.append(-1)
+    flat = Phase(-1, CommOp.ALL_REDUCE, rng.choice(machines[:2]), 5000, half, 1, local=True)
+    return [*plans, CollectivePlan(CommOp.ALL_REDUCE, 10_000, (Chunk(2, (flat,)),))], [*where, 0]
+
+
+def _native_collectives(rng: random.Random, sizes: tuple[int, ...], count: int,
                         half: int) -> tuple[list[CollectivePlan], list[int]]:
     """(plans, group of each)."""
-    ops = {"ring": [CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL, CommOp.BROADCAST], "direct": [CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER],
+    ops = {"ring": [CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL, CommOp.BROADCAST],
+           "direct": [CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER],
            "halving_doubling": [CommOp.ALL_REDUCE, CommOp.BARRIER], "double_binary_tree": [CommOp.ALL_REDUCE]}
     plans, where = [], []
     for group, n in ((-1, count), (0, half), (1, count), (0, half)):
         algorithm = rng.choice(list(ops))
         op = rng.choice(ops[algorithm])
         size = 0 if op == CommOp.BARRIER else rng.choice([1, 1000, 65_536, 1_000_003])
-        plans.append(native_collective(algorithm, op, n, size, chunks=rng.choice([1, 3]), active=rng.choice([0, 1, 2]), dim=-1))
+        plans.append(native_collective(algorithm, op, n, size, chunks=rng.choice([1, 3]), active=rng.choice([0, 1, 2]),
+                                       dim=-1))
         where.append(group)
     if len(sizes) == 2:
         algorithms = (rng.choice(["ring", "direct"]), rng.choice(["ring", "halving_doubling"]))
-        plans.append(two_level(CommOp.ALL_REDUCE, (sizes[0], sizes[1]), 40_000, algorithms, rng.choice([1, 4]), rng.choice([1, 2])))
+        plans.append(two_level(CommOp.ALL_REDUCE, (sizes[0], sizes[1]), 40_000, algorithms, rng.choice([1, 4]),
+                               rng.choice([1, 2])))
         where.append(-1)
     return plans, where
 
@@ -178,9 +233,8 @@ def _random_step(rng: random.Random, step: str, tag: int, ranks: list[list[Node]
     count, linked, same = len(ranks), rng.random() < 0.5, rng.random() < 0.5
     number, shift, size = rng.randrange(len(where)), rng.randrange(1, count), rng.choice([1, 5000, 70_000])
     duration = rng.choice([0, 1000, 12_345, 7_000_000])
-    chained: list[tuple[int, ...]] = [(len(nodes) - 1,) if nodes and (linked or step == "shift") else () for nodes in ranks]
     for rank, nodes in enumerate(ranks):
-        after = chained[rank]
+        after = (len(nodes) - 1,) if nodes and (linked or step == "shift") else ()
         if step == "delay":
             nodes.append(Node(Kind.DELAY, duration if same else duration * (rank + 1), after=after))
         elif step == "collective":
@@ -189,7 +243,8 @@ def _random_step(rng: random.Random, step: str, tag: int, ranks: list[list[Node]
                 before = tuple(i for i, node in enumerate(nodes) if node.kind == Kind.COLLECTIVE)[-1:]
                 nodes.append(Node(Kind.COLLECTIVE, after=after + before, args=(number, group, tag)))
         elif step == "shift":
-            nodes.append(Node(Kind.SEND, size=size, after=after, args=((rank + shift) % count, tag, 0), lane=int(Lane.P2P)))
+            nodes.append(Node(Kind.SEND, size=size, after=after, args=((rank + shift) % count, tag, 0),
+                              lane=int(Lane.P2P)))
             nodes.append(Node(Kind.RECV, size=size, after=after, args=((rank - shift) % count, tag, 0)))
         elif step == "pair" and rank < 2:
             make = Node(Kind.SEND if rank == 0 else Kind.RECV, size=size, args=(1 - rank, tag, 0), lane=-1)
