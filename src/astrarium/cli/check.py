@@ -1,0 +1,85 @@
+"""`astrarium check PATHS…`: the doctor. Every finding at once, each with its place and the fix."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from astrarium.cli.arguments import Parser, json_flag, whole
+from astrarium.cli.paths import is_design
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.trace import Dependencies
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """Paths and how to read them."""
+    parser.add_argument("paths", nargs="+", metavar="PATH",
+                        help="a design file (.yaml), or traces: the prefix of prefix.RANK.et, or prefix.*.et")
+    parser.add_argument("--groups", metavar="FILE", help="JSON of communicator groups (left out: the traces' own)")
+    parser.add_argument("--dependencies", choices=("data+ctrl", "data"), default="data+ctrl",
+                        help="which dependencies a node waits for (data+ctrl); a design file says it itself")
+    parser.add_argument("--limit", metavar="N", type=whole, default=1000, help="findings of one code (1000)")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print findings; 1 when one of them is an error."""
+    found: list[dict[str, Any]] = []
+    for path in options.paths:
+        try:
+            found += _design(path, options) if is_design(path) else _traces(path, path, options)
+        except InputError as error:
+            found.append(_fault(path, error))
+    errors = sum(finding["severity"] == "error" for finding in found)
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        for finding in found:
+            print(finding["text"])
+        print(f"{errors} errors, {len(found) - errors} warnings", file=sys.stderr)
+    return 1 if errors else 0
+
+
+def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Findings of the traces that a design names; ConfigError with every problem of the design itself."""
+    from astrarium.design import load_design
+    from astrarium.trace import read_groups
+    from astrarium.workload.config import Trace
+
+    design = load_design(path)
+    if not isinstance(design.workload, Trace):
+        return []
+    groups = read_groups(design.workload.groups) if design.workload.groups else None
+    return _findings(path, design.workload.path, groups, design.workload.dependencies, options.limit)
+
+
+def _traces(path: str, workload: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    from astrarium.trace import read_groups
+
+    groups = read_groups(options.groups) if options.groups else None
+    return _findings(path, workload, groups, options.dependencies, options.limit)
+
+
+def _findings(path: str, workload: str, groups: Mapping[str, Sequence[int]] | None, dependencies: Dependencies,
+              limit: int) -> list[dict[str, Any]]:
+    from astrarium.trace import check, read_traces
+
+    files: str | list[str] = [workload] if os.path.isfile(workload) else workload
+    traces = read_traces(files)
+    return [{"path": path, "severity": f.severity, "code": f.code, "ranks": list(f.ranks), "node": f.node,
+             "name": f.name, "message": f.message, "fix": f.fix, "text": f"{path}: {f}"}
+            for f in check(traces, groups, deps=dependencies, limit=limit)]
+
+
+def _fault(path: str, error: InputError) -> dict[str, Any]:
+    """A path that cannot be read at all, as a finding."""
+    return {"path": path, "severity": "error", "code": "unreadable", "ranks": [], "node": None, "name": None,
+            "message": str(error), "fix": error.expected or "", "text": str(error)}

@@ -1,0 +1,97 @@
+"""`astrarium list [KIND]`: what there is to choose from, one sentence each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+from astrarium.cli.arguments import Parser, json_flag
+from astrarium.errors import InputError, nearest
+
+__all__ = ["Row", "arguments", "run"]
+
+OPERATIONS = {
+    "all_reduce": "Every rank ends with the sum of all payloads.",
+    "all_gather": "Every rank ends with every rank's payload.",
+    "reduce_scatter": "The sum of all payloads, cut up: rank i ends with piece i.",
+    "all_to_all": "Rank i's piece j goes to rank j.",
+    "broadcast": "Every rank ends with the root's payload.",
+    "reduce": "The root ends with the sum of all payloads.",
+    "gather": "The root ends with every rank's payload.",
+    "scatter": "The root's payload, cut up: rank i ends with piece i.",
+    "barrier": "Nobody goes on before everybody has come.",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing to choose. `package` is who brought a plug-in, empty for what is built in."""
+
+    kind: str
+    name: str
+    sentence: str
+    package: str = ""
+
+
+def arguments(parser: Parser) -> None:
+    """`[KIND] [--json]`."""
+    parser.add_argument("kind", nargs="?", metavar="KIND", help="only this kind, such as algorithm, shape or device")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print everything, or one kind."""
+    from astrarium.registry import kinds
+
+    known = [*kinds(), *_OURS]
+    if options.kind is not None and options.kind not in known:
+        raise InputError("list", f"unknown kind {options.kind[:60]!r}", expected="one of " + ", ".join(known),
+                         did_you_mean=nearest(options.kind, known))
+    # Without a kind: everything but the fields of a design, of which there are a hundred.
+    chosen = [kind for kind in known if kind != "field"] if options.kind is None else [options.kind]
+    found = {kind: _rows(kind) for kind in chosen}
+    if options.json:
+        print(json.dumps([asdict(row) for rows in found.values() for row in rows], indent=1))
+        return 0
+    _print(found, titles=options.kind is None)
+    return 0
+
+
+def _rows(kind: str) -> list[Row]:
+    if kind in _OURS:
+        return _OURS[kind]()
+    from astrarium.registry import entries
+
+    return [Row(kind, entry.name, entry.sentence, entry.package) for entry in entries(kind).values()]
+
+
+def _catalog(kind: str, rows: str) -> list[Row]:
+    from astrarium.catalog import load
+
+    return [Row(kind, name, f"{row['title']}. Source: {row['source']}") for name, row in load(rows).items()]
+
+
+def _fields() -> list[Row]:
+    from astrarium.config import fields
+    from astrarium.design import Design
+
+    return [Row("field", each.path, f"{each.help} Takes {each.takes}." + (f" Where {each.when}." if each.when else ""))
+            for each in fields(Design)]
+
+
+_OURS: Mapping[str, Callable[[], list[Row]]] = {
+    "operation": lambda: [Row("operation", name, sentence) for name, sentence in OPERATIONS.items()],
+    "device": lambda: _catalog("device", "devices"),
+    "link": lambda: _catalog("link", "networks"),
+    "field": _fields,
+}
+
+
+def _print(found: Mapping[str, list[Row]], *, titles: bool) -> None:
+    from astrarium.report.tables import Table, print_tables
+
+    print_tables((Table(kind if titles else "", "<<", [(row.name, row.sentence) for row in rows])
+                  for kind, rows in found.items()), sys.stdout)
