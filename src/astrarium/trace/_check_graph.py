@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.trace.columns import Columns
-from astrarium.trace.finding import Findings
+from astrarium.trace.finding import Findings, shortened
 from astrarium.trace.graph import Graph
 
 __all__ = ["check", "find_cycles"]
@@ -61,7 +61,7 @@ def _dangling(columns: Columns, graph: Graph, members: list[int], found: Finding
 
 
 def _label(columns: Columns, index: int) -> str:
-    name = columns.name(index)
+    name = shortened(columns.name(index))
     return f"{int(columns.node_id[index])} ({name})" if name else str(int(columns.node_id[index]))
 
 

@@ -8,9 +8,10 @@ from typing import Literal
 
 from astrarium.trace.read import spans
 
-__all__ = ["Finding", "Findings", "Severity"]
+__all__ = ["Finding", "Findings", "Severity", "shortened"]
 
 Severity = Literal["error", "warning"]
+_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,14 @@ class Finding:
         if self.ranks:
             where.append(f"rank{'s' if len(self.ranks) > 1 else ''} {spans(self.ranks)}")
         if self.node is not None:
-            where.append(f"node {self.node}" + (f" ({self.name})" if self.name else ""))
+            where.append(f"node {self.node}" + (f" ({shortened(self.name)})" if self.name else ""))
         place = f"{', '.join(where)}: " if where else ""
         return f"{self.severity}: {place}{self.message}; {self.fix}"
+
+
+def shortened(name: str) -> str:
+    """A name cut to what a line can bear (kernels are named by whole C++ types)."""
+    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME - 1] + "…"
 
 
 class Findings:
