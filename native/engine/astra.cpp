@@ -33,7 +33,7 @@ Astra::Astra(const Plan& plan, bool record, bool alone)
     threshold_ = static_cast<std::uint32_t>((policy_.active_chunks + policy_.queues_per_dim - 1) / policy_.queues_per_dim);
     queues_.resize(ranks * queue_count_);
     running_.assign(ranks * queue_count_, 0);
-    last_insert_.assign(ranks * queue_count_, -1);
+    last_insert_.assign(ranks * queue_count_, {-1, none});
     Allocator allocator;
     allocator.last = static_cast<std::uint32_t>(policy_.queues_per_dim) / 2;
     allocators_.assign(ranks * dims, allocator);
@@ -210,6 +210,7 @@ Outcome Astra::outcome() {
 }
 
 Alone Astra::run_alone() {
+    watch_ = true;
     const Collective& c = plan_.collectives[0];
     const std::uint32_t instance = instance_for(membership_.all(), 0, c, 0, 0, 0);
     start_chunks(instance, 0, 0, 0);
@@ -219,6 +220,7 @@ Alone Astra::run_alone() {
 }
 
 Alone Astra::run_members() {
+    watch_ = true;
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) fire(r);
     clock_.run([this](const Event& event) { handle(event); });
     for (const Rank& rank : ranks_) tie_ |= !rank.finished;

@@ -101,6 +101,8 @@ private:
     void member_chunk_done(std::uint32_t s);
     void insert_stream(std::uint32_t rank, std::uint32_t queue, std::uint32_t s);
     void start_waiting(std::uint32_t rank, std::uint32_t queue);
+    void note_insert(std::size_t queue, std::uint32_t s);
+    void settle_ties();
     const std::vector<Phase>& phases_of(const Stream& s) const;
     std::uint32_t take_streams(std::uint32_t count);
 
@@ -200,9 +202,16 @@ private:
     const Plan& plan_;
     const Policy& policy_;
     bool record_, alone_;
-    bool issuing_ = false, tie_ = false;  // see Alone::tie
+    bool watch_ = false, issuing_ = false, tie_ = false;  // watch_: notice ties, see Alone::tie
     Tick alone_done_ = 0;
-    std::vector<Tick> last_insert_;  // per rank and queue
+    struct Tied {  // streams that entered a queue at one instant: their order is a choice unless they start together
+        std::size_t queue;
+        Tick instant;
+        std::vector<std::uint32_t> streams;
+    };
+    std::vector<Tied> tied_;
+    std::vector<std::pair<Tick, std::uint32_t>> last_insert_;  // per rank and queue: when, who
+    Tick settled_ = -1;
     Geometry geometry_;
     Clock clock_;
     std::vector<Own> own_pool_;

@@ -219,15 +219,41 @@ inline void Astra::member_chunk_done(std::uint32_t s) {
 inline void Astra::insert_stream(std::uint32_t rank, std::uint32_t queue, std::uint32_t s) {
     const std::size_t at = static_cast<std::size_t>(rank) * queue_count_ + queue;
     auto& list = queues_[at];
-    tie_ |= !issuing_ && last_insert_[at] == clock_.now;
-    last_insert_[at] = clock_.now;
+    if (watch_ && !issuing_) note_insert(at, s);
     auto it = list.begin();
     while (it != list.end() && (streams_[*it].initialized || streams_[*it].priority >= streams_[s].priority)) ++it;
     list.insert(it, s);
 }
 
+inline void Astra::note_insert(std::size_t queue, std::uint32_t s) {
+    if (settled_ != clock_.now) settle_ties();
+    settled_ = clock_.now;
+    if (last_insert_[queue].first == clock_.now) {
+        auto it = std::find_if(tied_.begin(), tied_.end(), [&](const Tied& t) { return t.queue == queue && t.instant == clock_.now; });
+        if (it == tied_.end()) it = tied_.insert(it, Tied{queue, clock_.now, {last_insert_[queue].second}});
+        it->streams.push_back(s);
+    }
+    last_insert_[queue] = {clock_.now, s};
+}
+
+// At the end of an instant: of streams that entered together either all have started, or none.
+inline void Astra::settle_ties() {
+    std::erase_if(tied_, [&](const Tied& t) {
+        const auto& queue = queues_[t.queue];
+        std::size_t waiting = 0;
+        for (const std::uint32_t s : t.streams)
+            waiting += std::find(queue.begin(), queue.end(), s) != queue.end() && !streams_[s].initialized;
+        tie_ |= waiting > 0 && waiting < t.streams.size();
+        return waiting == 0;
+    });
+}
+
 inline void Astra::start_waiting(std::uint32_t rank, std::uint32_t queue) {
     const std::size_t at = static_cast<std::size_t>(rank) * queue_count_ + queue;
+    if (!tied_.empty() && settled_ != clock_.now) {
+        settle_ties();
+        settled_ = clock_.now;
+    }
     while (running_[at] < threshold_ && running_[at] < queues_[at].size()) {
         const std::uint32_t s = queues_[at][running_[at]];
         streams_[s].initialized = true;

@@ -39,8 +39,6 @@ Fold::Fold(const Plan& plan, bool record)
 
 void Fold::check_supported() const {
     const Policy& policy = plan_.policy;
-    if (plan_.remote.kind == RemoteKind::per_node || plan_.remote.kind == RemoteKind::pool)
-        throw Unfoldable{"ranks share remote memory"};
     if (policy.rendezvous) throw Unfoldable{"rendezvous"};
     if (policy.shared_bus) throw Unfoldable{"a shared local bus"};
     if (policy.queues_per_dim > 1) throw Unfoldable{"several queues per dim"};
@@ -215,7 +213,7 @@ void Fold::issue(std::uint32_t c, std::uint32_t node) {
         case Kind::send: send(c, node); break;
         case Kind::recv: receive(c, node); break;
         case Kind::remote: {
-            if (plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"a remote access without remote memory"};
+            if (plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
             const Tick time = ticks(static_cast<double>(program.size[node]) / plan_.remote.bandwidth, plan_.network.whole_ns);
             pending_.push({add(now_, add(plan_.remote.latency * 1000, time)), c, node});
             break;
