@@ -155,8 +155,8 @@ def random_astra_plan(seed: int) -> Plan:
     """The same kind of program under ASTRA-sim's rule book.
 
     It stalls now and then (one in a thousand): what a SKIP node frees waits for the rank's next event, and the rank may
-    be in a collective that needs it. A small group's two chunks take each of at most two queues once: with three queues its members would afterwards pick
-    other queues, and other directions, than the rest, and ASTRA-sim would hang.
+    be in a collective that needs it. A small group's two chunks take each of at most two queues once: with three queues
+    its members would afterwards pick other queues and directions than the rest, and ASTRA-sim would hang.
     """
     rng = random.Random(seed)
     sizes = rng.choice([(2,), (4,), (8,), (2, 2), (4, 2), (2, 2, 2)])
