@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from astrarium.cli.arguments import Parser, json_flag
@@ -28,12 +28,13 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One thing to choose. `package` is who brought a plug-in, empty for what is built in."""
+    """One thing to choose. `package` is who brought a plug-in, empty for what is built in; `source` says who published it."""
 
     kind: str
     name: str
     sentence: str
     package: str = ""
+    source: str = ""
 
 
 def arguments(parser: Parser) -> None:
@@ -68,10 +69,11 @@ def _rows(kind: str) -> list[Row]:
     return [Row(kind, entry.name, entry.sentence, entry.package) for entry in entries(kind).values()]
 
 
-def _catalog(kind: str, rows: str) -> list[Row]:
+def _catalog(kind: str, rows: str, shown: Sequence[str]) -> list[Row]:
     from astrarium.catalog import load
 
-    return [Row(kind, name, f"{row['title']}. Source: {row['source']}") for name, row in load(rows).items()]
+    return [Row(kind, name, f"{row['title']}: {', '.join(str(row[key]) for key in shown if key in row)}.",
+                source=row["source"]) for name, row in load(rows).items()]
 
 
 def _fields() -> list[Row]:
@@ -84,8 +86,8 @@ def _fields() -> list[Row]:
 
 _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "operation": lambda: [Row("operation", name, sentence) for name, sentence in OPERATIONS.items()],
-    "device": lambda: _catalog("device", "devices"),
-    "link": lambda: _catalog("link", "networks"),
+    "device": lambda: _catalog("device", "devices", ("peak", "capacity", "bandwidth")),
+    "link": lambda: _catalog("link", "networks", ("shape", "bandwidth", "bandwidth_per_npu")),
     "field": _fields,
 }
 

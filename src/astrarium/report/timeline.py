@@ -18,6 +18,7 @@ from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import InputError, InternalError
 from astrarium.report.files import write_whole
 from astrarium.report.trace_events import TraceEvents, quoted
+from astrarium.report.trace_names import node_names
 from astrarium.report.tracks import assign
 from astrarium.trace import Traces
 from astrarium.vocab import CommOp
@@ -175,7 +176,7 @@ def _names(run: Recorded, rank: int, program: Program) -> Sequence[str]:
         return [""] * len(program.node_id)
     columns, _ = run.traces.of(rank)
     order = np.argsort(columns.node_id, kind="stable")
-    known, names = columns.node_id[order], columns.names()
+    known, names = columns.node_id[order], node_names(run.traces, rank)
     at = np.minimum(np.searchsorted(known, program.node_id), max(len(known) - 1, 0))
     found = known[at] == program.node_id if len(known) else np.zeros(len(program.node_id), np.bool_)
     return [names[order[i]] if there else "" for i, there in zip(at.tolist(), found.tolist(), strict=True)]

@@ -1,0 +1,87 @@
+"""`astrarium show PATH`: a trace as tables, a design with everything that it leaves out, its network with its links."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.paths import is_design
+
+if TYPE_CHECKING:
+    from astrarium.trace import Traces
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """`PATH [--nodes] [--rank R] [--json]`."""
+    parser.add_argument("path", metavar="PATH", help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
+    parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
+    parser.add_argument("--rank", metavar="R", type=_rank, default=0, help="whose nodes (0)")
+    parser.add_argument("--set", metavar="path=value", action="append", default=[], help="change a field of the design first")
+    json_flag(parser)
+
+
+def _rank(text: str) -> int:
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text[:40]!r}; expected a rank, 0 or more")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what the path holds."""
+    if is_design(options.path):
+        return _design(options)
+    if options.nodes:
+        return _nodes(options)
+    from astrarium.report.show_trace import class_rows, class_table
+    from astrarium.report.tables import print_tables
+
+    traces = _read(options.path)
+    if options.json:
+        print(json.dumps(class_rows(traces), indent=1))
+    else:
+        print_tables([class_table(traces)], sys.stdout)
+    return 0
+
+
+def _nodes(options: argparse.Namespace) -> int:
+    from astrarium.report.show_trace import node_lines, node_table
+    from astrarium.report.tables import print_tables
+
+    traces = _read(options.path)
+    if options.json:
+        for line in node_lines(traces, options.rank):
+            print(line)
+    else:
+        print_tables([node_table(traces, options.rank)], sys.stdout)
+    return 0
+
+
+def _read(path: str) -> Traces:
+    """One file as rank 0, or the ranks of a prefix."""
+    from astrarium.trace import read_traces
+
+    return read_traces([path] if os.path.isfile(path) else path)
+
+
+def _design(options: argparse.Namespace) -> int:
+    from astrarium.config import assignment, dumps, replace_all, to_plain
+    from astrarium.design import load_design
+    from astrarium.report.show_design import network_rows, network_table
+    from astrarium.report.tables import print_tables
+
+    design = load_design(options.path)
+    design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
+    if options.json:
+        found = {"design": to_plain(design, defaults=True), "npus": design.network.npus,
+                 "network": network_rows(design.network)}
+        print(json.dumps(found, indent=1, default=str))
+        return 0
+    print(dumps(design, defaults=True))
+    print_tables([network_table(design)], sys.stdout)
+    return 0
