@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from astrarium.errors import nearest
 
-__all__ = ["Parser", "fold", "json_flag", "timeline", "truth", "whole"]
+__all__ = ["Parser", "fold", "json_flag", "note", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -34,6 +35,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Usage and message to stderr; SystemExit(2)."""
         super().error(message)
+
+
+def note(text: str) -> None:
+    """A remark to stderr."""
+    print(f"astrarium: note: {text}", file=sys.stderr)
 
 
 def truth(text: str) -> bool:

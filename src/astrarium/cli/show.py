@@ -72,15 +72,15 @@ def _read(path: str) -> Traces:
 def _design(options: argparse.Namespace) -> int:
     from astrarium.config import assignment, dumps, replace_all, to_plain
     from astrarium.design import load_design
-    from astrarium.report.show_design import network_rows, network_table
+    from astrarium.report.show_design import network_rows, network_table, with_units
     from astrarium.report.tables import print_tables
 
     design = load_design(options.path)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
     if options.json:
-        found = {"design": to_plain(design, defaults=True), "npus": design.network.npus,
+        found = {"design": with_units(to_plain(design, defaults=True)), "npus": design.network.npus,
                  "network": network_rows(design.network)}
-        print(json.dumps(found, indent=1, default=str))
+        print(json.dumps(found, indent=1))
         return 0
     print(dumps(design, defaults=True))
     print_tables([network_table(design)], sys.stdout)

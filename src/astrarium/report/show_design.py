@@ -9,9 +9,9 @@ from typing import Any
 from astrarium.design import Design
 from astrarium.network.config import LinkDim, Network, Ring
 from astrarium.report.tables import Table
-from astrarium.units import format_rate, format_time
+from astrarium.units import Quantity, format_rate, format_time
 
-__all__ = ["network_rows", "network_table"]
+__all__ = ["network_rows", "network_table", "with_units"]
 
 
 def _ring(dim: LinkDim) -> int:
@@ -49,3 +49,12 @@ def network_table(design: Design) -> Table:
              format_time(row["latency_ns"])) for row in network_rows(design.network)]
     return Table(f"network: {design.network.npus:,} NPUs, {design.network.backend}", "><>>>>>>", rows,
                  ("dim", "shape", "NPUs", "times", "one-way links", "per link", "per NPU", "latency"))
+
+
+def with_units(plain: Any) -> Any:
+    """Plain data with every quantity as text with its unit."""
+    if isinstance(plain, Quantity):
+        return str(plain)
+    if isinstance(plain, Mapping):
+        return {key: with_units(value) for key, value in plain.items()}
+    return [with_units(value) for value in plain] if isinstance(plain, (list, tuple)) else plain
