@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.lower.astra_files import AstraInputs, lower_inputs, read_inputs
+from astrarium.lower.astra_files import AstraInputs, lower_inputs, read_inputs, workload_of
 from astrarium.trace import traces_of_bytes
 
 HERE = Path(__file__).resolve().parent
@@ -143,7 +143,8 @@ def read(case: Case, backend: str, folder: Path) -> AstraInputs:
 
 def lower(case: Case, backend: str, folder: Path) -> Plan:
     """The Plan of a case."""
-    return lower_inputs(read(case, backend, folder), traces_of_bytes(case.traces[case.workload]))
+    inputs = read(case, backend, folder)
+    return lower_inputs(inputs, workload_of(inputs, traces_of_bytes(case.traces[case.workload])))
 
 
 def seen(outcome: Outcome) -> tuple[tuple[int, ...], tuple[int, ...]]:

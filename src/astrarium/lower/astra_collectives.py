@@ -1,7 +1,7 @@
 """ASTRA-sim's collectives: how a payload is cut into chunks, which phases a chunk walks, which queues they take.
 
 Nodes that run the same way share one CollectivePlan: (operation, bytes, involved dims, custom program, kind of group)
-are interned with numpy.unique per class of ranks, never node by node.
+are interned per class of ranks, never node by node.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, CustomProgram, Kind, Phase, Pick, Program
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.distinct import distinct, distinct_rows
 from astrarium.vocab import CommOp
 
 __all__ = ["CollectiveTable", "CustomCollective"]
@@ -65,18 +66,19 @@ def implementation(path: str, name: str) -> Implementation:
 class CollectiveTable:
     """The CollectivePlans of a run, made once each; `slots` gives the argument columns of a class."""
 
-    def __init__(self, npus: int, sizes: tuple[int, ...], groups: Sequence[I32], splits: int, optimization: str,
+    def __init__(self, npus: int, sizes: tuple[int, ...], groups: Sequence[I32], splits: int, optimization: str | None,
                  implementations: Mapping[CommOp, tuple[str, ...]], custom: Mapping[CommOp, CustomCollective],
-                 custom_nodes: Mapping[int, CustomCollective]) -> None:
-        if optimization not in ("baseline", "localBWAware"):
-            raise InputError("system.collective-optimization", repr(optimization), expected="baseline or localBWAware")
+                 custom_nodes: Mapping[int, CustomCollective], where: str = "system.") -> None:
+        if optimization not in (None, "baseline", "localBWAware"):
+            raise InputError(f"{where}collective-optimization", repr(optimization), expected="baseline or localBWAware")
+        self._where, self._known = where, optimization is not None
         self._npus, self._sizes, self._splits, self._lists = npus, sizes, splits, groups
         self._local_aware = optimization == "localBWAware"
-        self._by_op = {op: tuple(implementation(f"system.{KEYS[op]}-implementation[{i}]", name)
+        self._by_op = {op: tuple(implementation(f"{where}{KEYS[op]}-implementation[{i}]", name)
                                  for i, name in enumerate(names)) for op, names in implementations.items()}
         for op, entries in self._by_op.items():
             if len(entries) > len(sizes):
-                raise InputError(f"system.{KEYS[op]}-implementation", f"{len(entries)} entries for {len(sizes)} dims",
+                raise InputError(f"{where}{KEYS[op]}-implementation", f"{len(entries)} entries for {len(sizes)} dims",
                                  expected="at most one per dim")
         self._customs = [*custom.values(), *custom_nodes.values()]
         self._custom_of_op = {op: i for i, op in enumerate(custom)}
@@ -96,12 +98,12 @@ class CollectiveTable:
         places = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
         if places.size:
             chosen, group = nodes[places], trace.slot_b[:, places]
-            keys, key_of = np.unique(self._node_keys(trace, chosen), axis=0, return_inverse=True)
+            keys, key_of = distinct_rows(self._node_keys(trace, chosen))
             kinds = self._kinds[group + 1]
-            both = key_of.reshape(-1)[None, :] * (int(self._kinds.max()) + 1) + kinds
-            _, first, pair_of = np.unique(both, return_index=True, return_inverse=True)
+            both = key_of[None, :] * (int(self._kinds.max()) + 1) + kinds
+            _, first, pair_of = distinct(both)
             where = np.unravel_index(first, both.shape)
-            plan = [self._intern(keys[key_of.reshape(-1)[c]], int(group[r, c]), int(kinds[r, c]))
+            plan = [self._intern_for(trace, chosen[c], r, keys[key_of[c]], int(group[r, c]), int(kinds[r, c]))
                     for r, c in zip(*where, strict=True)]
             slot_a = slot_a.copy()
             slot_a[:, places] = np.array(plan, dtype=np.int32)[pair_of.reshape(both.shape)]
@@ -129,6 +131,14 @@ class CollectiveTable:
                 kinds.append(seen.setdefault(key, 2 + len(seen)))
         return np.array(kinds, dtype=np.int64)
 
+    def _intern_for(self, trace: TraceClass, node: int, row: int, key: I64, group: int, kind: int) -> int:
+        """The plan's number; what cannot run names the node that wants it, too."""
+        try:
+            return self._intern(key, group, kind)
+        except InputError as error:
+            user = trace.fault(node, f"{CommOp(int(key[0])).name} of {int(key[1])} bytes", row=row)
+            raise type(error)(error.path, f"{error.message} ({user} wants it)", expected=error.expected) from error
+
     def _intern(self, key: I64, group: int, kind: int) -> int:
         op, size, involved, custom = (int(value) for value in key)
         full = (op, size, involved, custom, kind)
@@ -146,7 +156,7 @@ class CollectiveTable:
             phase = Phase(0, op, Algorithm.CUSTOM, size, members, 1)
             return (Chunk(1, (phase,)),), self._custom_program(self._customs[custom], group)
         if op not in self._by_op:
-            raise InputError(f"system.{KEYS[op]}-implementation", "missing", expected="one algorithm per dim")
+            raise InputError(f"{self._where}{KEYS[op]}-implementation", "missing", expected="one algorithm per dim")
         count, chunk = self._cut(op, size)
         if members < self._npus:
             phases = self._walk(op, chunk, [self._flat_group(op, members)], 1)
@@ -158,7 +168,7 @@ class CollectiveTable:
     def _cut(self, op: CommOp, size: int) -> tuple[int, int]:
         """(chunks, bytes of each): bytes / splits, at least one per NPU (all_gather: one byte); a rest is one more."""
         if self._splits <= 0:
-            raise InputError("system.preferred-dataset-splits", str(self._splits), expected="a number above 0")
+            raise InputError(f"{self._where}preferred-dataset-splits", str(self._splits), expected="a number above 0")
         chunk = size // self._splits
         if op != CommOp.ALL_GATHER and self._npus > chunk:
             return self._splits, self._npus
@@ -170,9 +180,9 @@ class CollectiveTable:
         entries = self._by_op[op]
         entry = entries[0] if len(entries) == 1 else Implementation(Algorithm.RING, -1, False)
         if entry.algorithm == Algorithm.DOUBLE_BINARY_TREE:
-            raise UnsupportedError(f"system.{KEYS[op]}-implementation[0]",
-                                   "ASTRA-sim has no doubleBinaryTree in a group smaller than the system",
-                                   expected="ring, direct or halvingDoubling")
+            raise UnsupportedError(f"{self._where}{KEYS[op]}-implementation[0]",
+                                   f"ASTRA-sim's doubleBinaryTree crashes in a group ({members} of {self._npus} ranks)",
+                                   expected="ring, direct or halvingDoubling, or a native design")
         return Phase(-1, op, entry.algorithm, 0, members, 1, window=entry.window, local=True)
 
     def _levels(self, op: CommOp) -> list[Phase]:
@@ -191,6 +201,9 @@ class CollectiveTable:
     def _walk(self, op: CommOp, size: int, levels: Sequence[Phase], involved: int) -> tuple[Phase, ...]:
         """A chunk's phases: each used dim once; a localBWAware all_reduce reduces up the dims and gathers down."""
         used = [level for dim, level in enumerate(levels) if level.n > 1 and involved >> dim & 1]
+        if op == CommOp.ALL_REDUCE and len(used) > 1 and not self._known:
+            raise InputError(f"{self._where}collective-optimization", f"missing, and all_reduce over {len(used)} dims "
+                             "depends on it (ASTRA-sim reads uninitialised memory)", expected="baseline or localBWAware")
         if op != CommOp.ALL_REDUCE or not self._local_aware:
             plan = [(op, level, Pick.ANY) for level in (reversed(used) if op == CommOp.ALL_GATHER else used)]
         else:
@@ -199,7 +212,7 @@ class CollectiveTable:
             plan += [(CommOp.ALL_GATHER, level, Pick.LAST_HALF) for level in reversed(used[:-1])]
         phases = []
         for phase_op, level, pick in plan:
-            _refuse(f"system.{KEYS[op]}-implementation", phase_op, level)
+            _refuse(f"{self._where}{KEYS[op]}-implementation", phase_op, level)
             phases.append(Phase(level.dim, phase_op, level.algorithm, size, level.n, level.stride, pick, level.window,
                                 level.local, level.last))
             size = _after(phase_op, level, size)
@@ -224,7 +237,7 @@ def _refuse(path: str, op: CommOp, level: Phase) -> None:
               "doubleBinaryTree crashes"}
     if level.algorithm in faults and level.n & (level.n - 1):
         raise UnsupportedError(path, f"ASTRA-sim's {faults[level.algorithm]} on {level.n} participants",
-                               expected="a power of two, or ring or direct")
+                               expected="a power of two; ring or direct; or a native design, where it takes any number")
 
 
 def _after(op: CommOp, level: Phase, size: int) -> int:

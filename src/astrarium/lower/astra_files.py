@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ import yaml
 from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
 from astrarium.errors import InputError, nearest
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
+from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.classes import trace_classes
-from astrarium.trace import Traces, read_traces
+from astrarium.trace import Traces, groups_of, read_traces
 
-__all__ = ["AstraInputs", "lower_inputs", "read_inputs"]
+__all__ = ["AstraInputs", "AstraWorkload", "lower_inputs", "read_inputs", "read_workload", "workload_of"]
 
 MAX_FILE = 64 << 20
 SYSTEM_KEYS = {
@@ -53,7 +54,7 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
                 queues_per_dim: int = 1, injection_scale: float = 1.0, rendezvous: bool = False) -> AstraInputs:
     """Parse the files. `backend` is congestion_unaware or congestion_aware. InputError names file and key."""
     notes: list[str] = []
-    parsed = _system(system, notes, queues_per_dim, injection_scale, rendezvous)
+    parsed = replace(_system(system, notes, queues_per_dim, injection_scale, rendezvous), network=f"{network}: ")
     dims = _network(network)
     kinds = {"congestion_unaware": Backend.UNSHARED, "congestion_aware": Backend.LINKS}
     if backend not in kinds:
@@ -63,16 +64,35 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
     return AstraInputs(workload, parsed, dims, remote, chosen, kinds[backend], tuple(notes))
 
 
-def lower_inputs(inputs: AstraInputs, traces: Traces) -> Plan:
-    """The Plan of parsed inputs and their traces."""
-    classes = trace_classes(traces, list(inputs.groups))
-    groups = [np.array(members, dtype=np.int32) for members in inputs.groups.values()]
-    for name, members in inputs.groups.items():
+@dataclass(frozen=True, eq=False)
+class AstraWorkload:
+    """What was read of a workload: its traces, the same by index, and all communicator groups."""
+
+    traces: Traces
+    classes: Sequence[TraceClass]
+    groups: Mapping[str, tuple[int, ...]]
+
+
+def read_workload(inputs: AstraInputs, *, pure: bool = False) -> AstraWorkload:
+    """Read the traces of every rank; process groups that they define replace those of the comm-group file."""
+    return workload_of(inputs, read_traces(inputs.workload, inputs.npus, pure=pure))
+
+
+def workload_of(inputs: AstraInputs, traces: Traces) -> AstraWorkload:
+    """The same for traces that are at hand."""
+    groups = {**inputs.groups, **groups_of(traces)}
+    for name, members in groups.items():
         outside = [m for m in members if m >= inputs.npus]
         if outside:
             raise InputError(f"comm group {name}", f"rank {outside[0]} is outside the network",
                              expected=f"ranks 0 to {inputs.npus - 1}")
-    return lower_astra_sim(classes, groups, inputs.system, inputs.dims, inputs.backend, inputs.remote)
+    return AstraWorkload(traces, trace_classes(traces, list(groups)), groups)
+
+
+def lower_inputs(inputs: AstraInputs, workload: AstraWorkload) -> Plan:
+    """The Plan of parsed inputs and their workload."""
+    groups = [np.array(members, dtype=np.int32) for members in workload.groups.values()]
+    return lower_astra_sim(workload.classes, groups, inputs.system, inputs.dims, inputs.backend, inputs.remote)
 
 
 def _load_json(path: str) -> dict[str, Any]:
@@ -146,12 +166,14 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
                 if f"{key}-implementation-custom" in values},
         custom_nodes=_custom_nodes(path, values.get("per-node-custom-implementation")),
         scheduling=keys.word("scheduling-policy", "LIFO", ("LIFO", "FIFO", "EXPLICIT")),
-        optimization=keys.word("collective-optimization", "baseline", ("baseline", "localBWAware")),
+        optimization=keys.word("collective-optimization", "", ("baseline", "localBWAware"))
+        if "collective-optimization" in values else None,
         endpoint_delay=keys.number("endpoint-delay", 0, whole=True) if "endpoint-delay" in values else None,
         active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, whole=True), queues_per_dim=queues,
         local_mem_bw=keys.number("local-mem-bw", 0.0), peak_perf=keys.number("peak-perf", 0.0),
         roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
-        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, whole=True), shared_bus=bus)
+        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, whole=True), shared_bus=bus,
+        where=f"{path}: ")
 
 
 def _custom(path: str, key: str, keys: _Keys) -> CustomCollective:

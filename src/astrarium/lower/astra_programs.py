@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,18 @@ F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 COLLECTIVE_OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.REDUCE_SCATTER)
+
+
+def _table(size: int, *members: int) -> Bool:
+    """[size] whether a number is one of `members`: on short traces far faster than numpy.isin."""
+    table = np.zeros(size, dtype=np.bool_)
+    table[list(members)] = True
+    return table
+
+
+_COMM_KIND = _table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+_COMM_TYPE = _table(256, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+_SIMULATED = _table(16, *COLLECTIVE_OPS, CommOp.BROADCAST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +62,19 @@ class TraceClass:
     parent: I32
     slot_a: I32
     slot_b: I32
+    sources: Sequence[str] = ()                 # the file of every rank of the run, for messages
+    names: Callable[[int], str] | None = None   # node index -> the node's name, for messages
+
+    def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
+        """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""
+        rank = int(self.ranks[row])
+        return TraceError(self.sources[rank] if self.sources else "workload", message, rank=rank,
+                          node=int(self.node_id[node]), name=self.names(node) if self.names else None, expected=expected)
+
+    def refusal(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> UnsupportedError:
+        """The same for what is legal, but not simulated."""
+        error = self.fault(node, message, row=row, expected=expected)
+        return UnsupportedError(error.path, error.message, expected=expected)
 
 
 def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, local_mem_bw: float,
@@ -65,7 +91,7 @@ def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, lo
         if roofline:
             _roofline(trace, kind, duration, local_mem_bw * 1_000_000_000, peak_perf * 1_000_000_000_000)
         busy = np.where((trace.type == NodeKind.COMP) & ~trace.is_cpu, duration, 0)
-    comm = np.isin(kind, (Kind.COLLECTIVE, Kind.SEND, Kind.RECV))
+    comm = _COMM_KIND[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
     return Program(node_id=trace.node_id, kind=kind, lane=_lanes(trace), duration=duration, busy=busy, size=size,
@@ -75,18 +101,15 @@ def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, lo
 
 def _check(trace: TraceClass) -> None:
     """Refuse what ASTRA-sim throws on: comm nodes on the CPU, operations that it does not simulate."""
-    comm = np.isin(trace.type, (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV))
-    rank = int(trace.ranks[0]) if trace.ranks.size else None
+    comm = _COMM_TYPE[trace.type]
     for i in np.flatnonzero(comm & trace.is_cpu)[:1]:
-        raise TraceError("workload", "a communication node on the CPU", rank=rank, node=int(trace.node_id[i]),
-                         expected="is_cpu_op false")
-    known = np.isin(trace.comm_type, [*COLLECTIVE_OPS, CommOp.BROADCAST])
+        raise trace.fault(i, "a communication node on the CPU", expected="is_cpu_op false")
+    known = (trace.comm_type >= 0) & (trace.comm_type < len(_SIMULATED)) & _SIMULATED[trace.comm_type % len(_SIMULATED)]
     for i in np.flatnonzero((trace.type == NodeKind.COMM_COLL) & ~known)[:1]:
         op = int(trace.comm_type[i])
         name = CommOp(op).name if op in CommOp._value2member_map_ else "missing" if op < 0 else str(op)
-        raise UnsupportedError(f"workload.rank {rank}.node {int(trace.node_id[i])}.comm_type",
-                               f"{name} is not simulated under compat: astra_sim",
-                               expected="ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL or BROADCAST")
+        raise trace.refusal(i, f"comm_type {name} is not simulated under compat: astra_sim",
+                            expected="ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL or BROADCAST")
 
 
 def _kinds(trace: TraceClass) -> U8:
@@ -112,8 +135,7 @@ def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak
     they are skipped. Operations 0 take no time (ASTRA-sim divides 0 by 0)."""
     gpu = (trace.type == NodeKind.COMP) & ~trace.is_cpu
     for i in np.flatnonzero(gpu & np.isnan(trace.num_ops))[:1]:
-        raise TraceError("workload", "no num_ops, which the roofline needs", rank=int(trace.ranks[0]),
-                         node=int(trace.node_id[i]), expected="num_ops, or roofline-enabled 0")
+        raise trace.fault(i, "no num_ops, which the roofline needs", expected="num_ops, or roofline-enabled 0")
     kind[gpu & (trace.tensor_size == 0)] = Kind.SKIP
     duration[gpu] = 0
     timed = gpu & (trace.tensor_size > 0) & (trace.num_ops > 0)

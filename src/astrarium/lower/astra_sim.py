@@ -11,8 +11,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program, Remote, Shape
-from astrarium.errors import InputError
+from astrarium.engine.plan import (
+    Backend,
+    Dim,
+    Kind,
+    NetworkPlan,
+    Order,
+    Plan,
+    Policy,
+    Program,
+    Remote,
+    RemoteKind,
+    Shape,
+)
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
 from astrarium.lower.astra_programs import TraceClass, program_of_class
 from astrarium.vocab import CommOp
@@ -41,6 +53,8 @@ class AstraSystem:
 
     `implementations[op]` is the list per dim ("ring", "direct4"...); `custom[op]` and `custom_nodes[node id]` replace
     it. `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, not scaled.
+    `optimization` None: no such key, which ASTRA-sim answers with whatever its memory holds. `where` and `network` stand
+    before keys in messages.
     """
 
     splits: int
@@ -48,7 +62,7 @@ class AstraSystem:
     custom: Mapping[CommOp, CustomCollective] = field(default_factory=dict)
     custom_nodes: Mapping[int, CustomCollective] = field(default_factory=dict)
     scheduling: str = "LIFO"
-    optimization: str = "baseline"
+    optimization: str | None = None
     endpoint_delay: int | None = None
     active_chunks: int = 1
     queues_per_dim: int = 1
@@ -60,6 +74,8 @@ class AstraSystem:
     rendezvous: bool = False
     local_reduction_delay: int = 1
     shared_bus: tuple[float, float, float, float] | None = None
+    where: str = "system."
+    network: str = "network."
 
 
 def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system: AstraSystem, dims: Sequence[AstraDim],
@@ -70,13 +86,18 @@ def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system
     InputError and its kin with paths such as `system.preferred-dataset-splits`.
     """
     npus = int(np.prod([dim.npus for dim in dims], dtype=np.int64))
+    if backend == Backend.LINKS and len(dims) > 1:
+        raise UnsupportedError(f"{system.network}topology", f"{len(dims)} dims, but ASTRA-sim's congestion-aware back end "
+                               "has one", expected="one dim; congestion_unaware; or a native design with "
+                               "network.backend contention, which takes any number of dims (astrarium convert)")
     table = CollectiveTable(npus, tuple(dim.npus for dim in dims), groups, system.splits, system.optimization,
-                            system.implementations, system.custom, system.custom_nodes)
+                            system.implementations, system.custom, system.custom_nodes, system.where)
     programs, program_of = _programs(classes, npus, system)
+    _check_nodes(classes, programs, remote or Remote())
     slot_ptr, slot_a, slot_b, slot_c = _slots(classes, programs, npus, table)
     return Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
                 slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=table.groups,
-                collectives=table.plans(), network=_network(dims, backend), policy=_policy(system),
+                collectives=table.plans(), network=_network(dims, backend, system.network), policy=_policy(system),
                 remote=remote or Remote())
 
 
@@ -94,6 +115,17 @@ def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem) -> 
         program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only,
                          local_mem_bw=system.local_mem_bw, peak_perf=system.peak_perf) for trace in classes)
     return programs, program_of
+
+
+def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], remote: Remote) -> None:
+    """Refuse what ASTRA-sim aborts on: remote memory that is not there, messages to oneself."""
+    for trace, program in zip(classes, programs, strict=True):
+        for i in np.flatnonzero(program.kind == Kind.REMOTE)[:1] if remote.kind == RemoteKind.NONE else ():
+            raise trace.refusal(i, f"an access of {int(program.size[i])} bytes to remote memory, but the system has none",
+                                expected="memory-type PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL")
+        nodes = np.flatnonzero(program.slot >= 0)
+        for row, slot in np.argwhere((trace.slot_a == trace.ranks[:, None]) if nodes.size else nodes)[:1]:
+            raise trace.refusal(nodes[slot], "its peer is the rank itself", row=row, expected="another rank")
 
 
 def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int,
@@ -114,18 +146,18 @@ def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int
     return pointer, columns[0], columns[1], columns[2]
 
 
-def _network(dims: Sequence[AstraDim], backend: Backend) -> NetworkPlan:
+def _network(dims: Sequence[AstraDim], backend: Backend, where: str) -> NetworkPlan:
     result = []
     for number, dim in enumerate(dims):
         if dim.topology not in SHAPES:
-            raise InputError(f"network.topology[{number}]", repr(dim.topology), expected=", ".join(SHAPES))
+            raise InputError(f"{where}topology[{number}]", repr(dim.topology), expected=", ".join(SHAPES))
         result.append(Dim(SHAPES[dim.topology], dim.npus, dim.bandwidth * (1 << 30) / 1_000_000_000, dim.latency))
     return NetworkPlan(backend, tuple(result), whole_ns=True)
 
 
 def _policy(system: AstraSystem) -> Policy:
     if system.scheduling not in LIFO:
-        raise InputError("system.scheduling-policy", repr(system.scheduling), expected=", ".join(LIFO))
+        raise InputError(f"{system.where}scheduling-policy", repr(system.scheduling), expected=", ".join(LIFO))
     delay = 10 if system.endpoint_delay is None else int(system.endpoint_delay * system.injection_scale)
     bus = None
     if system.shared_bus is not None:

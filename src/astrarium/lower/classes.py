@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from astrarium.errors import TraceError, nearest
 from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.distinct import distinct
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.vocab import NodeKind
 
@@ -65,7 +66,8 @@ def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: 
         comm_size=columns.comm_size[order],
         involved=np.where(has(Attr.INVOLVED_DIM), columns.dims.astype(np.int64), -1)[order].astype(np.int32),
         priority=columns.comm_priority[order].astype(np.int32),
-        parent_ptr=parent_ptr, parent=parent, slot_a=slot_a, slot_b=slot_b)
+        parent_ptr=parent_ptr, parent=parent, slot_a=slot_a, slot_b=slot_b,
+        sources=traces.sources, names=lambda i: columns.name(int(order[i])))
 
 
 class _Fault:
@@ -119,7 +121,7 @@ def _parents(columns: Columns, order: I64, ids: U64, dependencies: str, fault: _
             bad = int(np.flatnonzero(~known)[0])
             fault.at(int(order[child[bad]]), f"depends on node {int(dep[bad])}, which the trace does not have")
         pairs.append(child[known] * nodes + at[known])
-    edges = np.unique(np.concatenate(pairs)) if pairs else np.zeros(0, dtype=np.int64)
+    edges = distinct(np.concatenate(pairs))[0]
     child, parent = np.divmod(edges, max(nodes, 1))
     pointer = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(child, minlength=nodes), out=pointer[1:])
