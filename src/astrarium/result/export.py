@@ -1,0 +1,139 @@
+"""A Result as tables with units in their column names, as JSON and as Parquet."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import InputError
+from astrarium.result.nodes import Work
+from astrarium.result.result import Result
+from astrarium.vocab import CommOp
+
+__all__ = ["json_pieces", "tables", "write_json", "write_parquet"]
+
+Column = npt.NDArray[Any]
+Table = Mapping[str, Column]
+BLOCK = 1 << 14     # rows per piece of text
+WORKS = np.array([work.name.lower() for work in Work])
+OPS = np.array([op.name.lower() for op in CommOp])
+
+
+def _ns(ps: npt.ArrayLike) -> Column:
+    return np.asarray(ps, np.int64) / 1000
+
+
+def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
+    """Name -> column -> array: `ranks` (every rank), `collectives`, `links`, `dims`, `critical_path`, and `nodes` if asked
+    for (of the rows' own ranks). Without recorded node times, `ranks` alone, with their finish."""
+    outcome, row = result.outcome, result.outcome.row
+    ranks: dict[str, Column] = {"rank": np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
+    if not result.recorded:
+        return {"ranks": ranks}
+    for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble", "idle"):
+        ranks[f"{name}_ns"] = _ns(getattr(result.ranks, name))[row]
+    ranks["peak_memory_bytes"] = result.memory.peak[row]
+    found: dict[str, Table] = {"ranks": ranks, "collectives": _collectives(result), "links": _links(result),
+                               "dims": _dims(result), "critical_path": _path(result)}
+    if nodes:
+        found["nodes"] = _nodes(result)
+    return found
+
+
+def _collectives(result: Result) -> Table:
+    c = result.collectives
+    return {"op": OPS[c.op], "group": c.group, "number": c.number, "ranks": c.ranks, "payload_bytes": c.payload,
+            "start_ns": _ns(c.start), "ready_ns": _ns(c.ready), "end_ns": _ns(c.end), "time_ns": _ns(c.end - c.ready),
+            "algbw_gb_per_s": c.algbw, "busbw_gb_per_s": c.busbw, "instances": c.instances}
+
+
+def _links(result: Result) -> Table:
+    links = result.links
+    return {"dim": links.dim, "source_npu": links.source, "target_npu": links.target, "size_bytes": links.size,
+            "busy_ns": _ns(links.busy), "utilisation": links.utilisation}
+
+
+def _dims(result: Result) -> Table:
+    dims = result.dims
+    return {"dim": np.arange(len(dims.size)), "size_bytes": dims.size, "mean_utilisation": dims.mean_utilisation,
+            "max_utilisation": dims.max_utilisation}
+
+
+def _path(result: Result) -> Table:
+    path = result.path
+    programs = result.plan.program_of[path.rank]
+    ids = np.array([int(result.plan.programs[p].node_id[n]) if n >= 0 else -1
+                    for p, n in zip(programs.tolist(), path.node.tolist(), strict=True)], np.int64)
+    return {"rank": path.rank, "node_id": ids, "work": WORKS[path.work], "start_ns": _ns(path.start),
+            "end_ns": _ns(path.end)}
+
+
+def _nodes(result: Result) -> Table:
+    nodes = result.nodes
+    ids = [result.plan.programs[p].node_id for p in result.plan.program_of[result.first_ranks].tolist()]
+    return {"rank": result.first_ranks[nodes.row], "node_id": np.concatenate(ids), "work": WORKS[nodes.work],
+            "start_ns": _ns(nodes.start), "end_ns": _ns(nodes.end)}
+
+
+def json_pieces(result: Result, *, nodes: bool = False) -> Iterator[str]:
+    """One JSON object in pieces: `summary`, then each table as a list of records; NaN becomes null."""
+    yield '{"summary":' + json.dumps(result.summary(), separators=(",", ":"))
+    for name, table in tables(result, nodes=nodes).items():
+        yield f',"{name}":['
+        for number, piece in enumerate(_records(table)):
+            yield ("," if number else "") + piece
+        yield "]"
+    yield "}\n"
+
+
+def _records(table: Table) -> Iterator[str]:
+    names = list(table)
+    length = len(table[names[0]]) if names else 0
+    for start in range(0, length, BLOCK):
+        columns = [_plain(column[start:start + BLOCK]) for column in table.values()]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        yield json.dumps(rows, separators=(",", ":"))[1:-1]
+
+
+def _plain(column: Column) -> list[Any]:
+    if column.dtype.kind != "f":
+        return list(column.tolist())
+    return [None if value != value else int(value) if value.is_integer() else value for value in column.tolist()]
+
+
+def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False) -> None:
+    """Write everything as one JSON file, whole or not at all."""
+    target = FilePath(path)
+    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False,
+                                     encoding="utf-8") as file:
+        try:
+            file.writelines(json_pieces(result, nodes=nodes))
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    os.replace(file.name, target)
+
+
+def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool = False) -> tuple[str, ...]:
+    """Write one Parquet file per table into `folder` (made if need be); the paths. Needs the extra `parquet`."""
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise InputError("parquet", "pyarrow is not installed", expected="pip install 'astrarium[parquet]'") from error
+    into = FilePath(folder)
+    into.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, table in tables(result, nodes=nodes).items():
+        target, part = into / f"{name}.parquet", into / f".{name}.parquet.part"
+        parquet.write_table(arrow.table({key: arrow.array(column) for key, column in table.items()}), part)
+        os.replace(part, target)
+        written.append(str(target))
+    return tuple(written)

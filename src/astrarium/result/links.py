@@ -1,0 +1,69 @@
+"""Traffic per link or port, and per dim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Backend, Plan
+
+__all__ = ["Dims", "Links", "dims_of", "links_of"]
+
+I32, I64, F64 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Links or ports that carried something [links].
+
+    `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target -1 is a port out,
+    one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
+    """
+
+    dim: I32
+    source: I32
+    target: I32
+    size: I64
+    busy: I64
+    utilisation: F64
+
+    def name(self, link: int) -> str:
+        """`dim 0: NPU 3 -> NPU 4`; a switch, or the network side of a port, is left out."""
+        source, target = int(self.source[link]), int(self.target[link])
+        ends = ["NPU", str(source), "-> NPU", str(target)]
+        if target < 0:
+            ends = ["out of NPU", str(source)]
+        elif source < 0:
+            ends = ["into NPU", str(target)]
+        return f"dim {int(self.dim[link])}: " + " ".join(ends)
+
+
+@dataclass(frozen=True, eq=False)
+class Dims:
+    """Per network dim [dims]: bytes sent (each counted once where it leaves), mean and highest utilisation of its links."""
+
+    size: I64
+    mean_utilisation: F64
+    max_utilisation: F64
+
+
+def links_of(outcome: Outcome) -> Links:
+    """The traffic that the run recorded."""
+    share = outcome.link_busy / max(outcome.makespan, 1)
+    return Links(outcome.link_dim, outcome.link_from, outcome.link_to, outcome.link_bytes, outcome.link_busy, share)
+
+
+def dims_of(plan: Plan, links: Links) -> Dims:
+    """The traffic of each dim. Means are over the links that carried something."""
+    count = len(plan.network.dims)
+    leaves = links.source >= 0 if plan.network.backend == Backend.PORTS else np.ones(links.dim.size, np.bool_)
+    size = np.zeros(count, np.int64)
+    np.add.at(size, links.dim[leaves], links.size[leaves])
+    total, most = np.zeros(count), np.zeros(count)
+    np.add.at(total, links.dim, links.utilisation)
+    np.maximum.at(most, links.dim, links.utilisation)
+    used = np.bincount(links.dim, minlength=count)
+    return Dims(size, total / np.maximum(used, 1), most)

@@ -1,0 +1,63 @@
+"""Local memory of every row: the highest use, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.outcome import Outcome
+from astrarium.memory.usage import Tensors, tensors_of, usage
+from astrarium.result.nodes import first_ranks
+from astrarium.trace.columns import Traces
+
+__all__ = ["MemoryUse", "memory_use"]
+
+I64, F64 = npt.NDArray[np.int64], npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryUse:
+    """`peak` bytes and `capacity` bytes [rows], NaN where the trace names no tensors, or the design no capacity."""
+
+    peak: F64
+    capacity: F64
+    tensors: tuple[Tensors | None, ...]     # [rows]; rows of one class share one
+    outcome: Outcome
+
+    @property
+    def out_of_memory(self) -> bool | None:
+        """Whether some rank needs more than its NPU has; None where nothing can be said."""
+        known = ~np.isnan(self.peak) & ~np.isnan(self.capacity)
+        return bool((self.peak[known] > self.capacity[known]).any()) if known.any() else None
+
+    def over_time(self, row: int) -> tuple[I64, I64]:
+        """(times in ps, bytes held from each on) of a row; empty where its trace names no tensors."""
+        tensors = self.tensors[row]
+        if tensors is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        part = slice(int(self.outcome.node_ptr[row]), int(self.outcome.node_ptr[row + 1]))
+        return usage(tensors, self.outcome.start[part], self.outcome.end[part])
+
+
+def memory_use(outcome: Outcome, traces: Traces | None, capacity: Sequence[float | None]) -> MemoryUse:
+    """The memory of every row; `capacity` [rows] bytes."""
+    known: dict[int, Tensors | None] = {}
+    found: list[Tensors | None] = []
+    for rank in first_ranks(outcome).tolist():
+        if traces is None:
+            found.append(None)
+            continue
+        number = int(traces.rank_class[rank])
+        if number not in known:
+            known[number] = tensors_of(traces, rank)
+        found.append(known[number])
+    limits = np.array([np.nan if limit is None else limit for limit in capacity], np.float64)
+    use = MemoryUse(np.full(len(found), np.nan), limits, tuple(found), outcome)
+    if len(outcome.node_ptr) == len(found) + 1:
+        for row in range(len(found)):
+            if found[row] is not None:
+                use.peak[row] = use.over_time(row)[1].max(initial=0)
+    return use

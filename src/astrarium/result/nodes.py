@@ -1,0 +1,82 @@
+"""Every simulated node as columns: which row, what it is, when it ran."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Kind, Lane, Plan
+from astrarium.errors import InputError
+
+__all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of"]
+
+I32, I64, U8 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]
+
+
+class Work(enum.IntEnum):
+    """What a node's time counts as."""
+
+    COMPUTE = 0
+    COLLECTIVE = 1
+    MESSAGE = 2
+    MEMORY = 3
+    HOST = 4
+    NONE = 5        # metadata: takes no time
+    WAIT = 6        # on a critical path: nothing that the trace names
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of every row of an Outcome, row after row; arrays [nodes of all rows], times in ps."""
+
+    row: I32
+    node: I32       # index in the row's program
+    work: U8        # Work
+    lane: npt.NDArray[np.int16]
+    start: I64
+    end: I64
+
+
+def first_ranks(outcome: Outcome) -> I64:
+    """The lowest rank of every row [rows]."""
+    first = np.full(len(outcome.finish), len(outcome.row), np.int64)
+    np.minimum.at(first, outcome.row, np.arange(len(outcome.row), dtype=np.int64))
+    return first
+
+
+def gather(counts: npt.ArrayLike) -> tuple[I64, I64]:
+    """(which of the things each entry belongs to, its number within) when thing i has `counts[i]` entries."""
+    many = np.asarray(counts, np.int64)
+    owner = np.repeat(np.arange(many.size, dtype=np.int64), many)
+    base = np.cumsum(many) - many
+    return owner, np.arange(owner.size, dtype=np.int64) - base[owner]
+
+
+def nodes_of(plan: Plan, outcome: Outcome) -> Nodes:
+    """All nodes of an Outcome that recorded them. Raises InputError where it did not."""
+    if len(outcome.node_ptr) != len(outcome.finish) + 1:
+        raise InputError("simulate", "node times were not recorded", expected="simulate(design, record=True)")
+    program = plan.program_of[first_ranks(outcome)].astype(np.int64)
+    sizes = np.array([len(p.node_id) for p in plan.programs], np.int64)
+    row, node = gather(sizes[program])
+    base = np.cumsum(sizes) - sizes
+    place = base[program[row]] + node
+    works = np.concatenate([_work(p.kind, p.lane) for p in plan.programs])
+    lanes = np.concatenate([p.lane for p in plan.programs])
+    return Nodes(row.astype(np.int32), node.astype(np.int32), works[place], lanes[place], outcome.start, outcome.end)
+
+
+def _work(kind: U8, lane: npt.NDArray[np.int16]) -> U8:
+    by_kind = np.full(len(Kind), Work.NONE, np.uint8)
+    by_kind[[Kind.COLLECTIVE, Kind.SEND, Kind.RECV, Kind.REMOTE]] = [Work.COLLECTIVE, Work.MESSAGE, Work.MESSAGE, Work.MEMORY]
+    by_lane = {Lane.COMPUTE: Work.COMPUTE, Lane.COMM: Work.COLLECTIVE, Lane.CPU: Work.HOST, Lane.P2P: Work.MESSAGE,
+               Lane.COPY: Work.MEMORY}
+    work = by_kind[kind]
+    for place, meaning in by_lane.items():        # replayed nodes count as what their lane is for
+        work[(kind == Kind.DELAY) & (lane == place)] = meaning
+    work[(kind == Kind.DELAY) & (lane == -1)] = Work.MESSAGE
+    return work

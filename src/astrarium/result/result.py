@@ -1,0 +1,184 @@
+"""What a simulation says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Plan
+from astrarium.result.collectives import Collectives, collectives_of
+from astrarium.result.links import Dims, Links, dims_of, links_of
+from astrarium.result.memory import MemoryUse, memory_use
+from astrarium.result.messages import Comm, Messages, comm_of, messages_of
+from astrarium.result.nodes import Nodes, first_ranks, nodes_of
+from astrarium.result.path import Path, critical_path
+from astrarium.result.ranks import Ranks, ranks_of
+from astrarium.trace.columns import Traces
+from astrarium.units import Bytes, Time, format_bytes, format_time
+
+__all__ = ["Duration", "Result", "Size"]
+
+I64 = npt.NDArray[np.int64]
+
+
+class Duration(Time):
+    """A float of ns that prints rounded, with its unit; exact figures are the integer columns."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return format_time(float(self))
+
+
+class Size(Bytes):
+    """Bytes that print rounded, with their unit."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return format_bytes(float(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank r is
+    row `outcome.row[r]`); everything below is computed when first asked for.
+
+    `capacity` [rows]: bytes of each row's NPU, None where the design does not say.
+    """
+
+    plan: Plan
+    outcome: Outcome
+    traces: Traces | None = None
+    capacity: tuple[float | None, ...] = ()
+
+    @property
+    def recorded(self) -> bool:
+        """Whether node times were kept; without them only finish and compute are known."""
+        return len(self.outcome.node_ptr) == len(self.outcome.finish) + 1
+
+    @property
+    def makespan_ps(self) -> int:
+        """The last rank's finish, ps."""
+        return self.outcome.makespan
+
+    @property
+    def makespan(self) -> Duration:
+        """The last rank's finish (a float of ns that prints with its unit)."""
+        return _time(self.outcome.makespan)
+
+    @property
+    def last_rank(self) -> int:
+        """The rank that finishes last, the lowest of equals."""
+        return int(self.first_ranks[int(np.argmax(self.outcome.finish))]) if self.outcome.finish.size else 0
+
+    @property
+    def compute(self) -> Duration:
+        """Compute time of the rank that finishes last."""
+        return _time(int(self.ranks.compute[self.outcome.row[self.last_rank]]))
+
+    @property
+    def exposed_comm(self) -> Duration:
+        """Exposed communication of the rank that finishes last (see `Ranks`)."""
+        return _time(int(self.ranks.exposed_comm[self.outcome.row[self.last_rank]]))
+
+    @property
+    def peak_memory(self) -> Size | None:
+        """The highest use of local memory on any rank; None where no trace names its tensors."""
+        peak = self.memory.peak[~np.isnan(self.memory.peak)]
+        return Size.of(float(peak.max())) if peak.size else None
+
+    @property
+    def out_of_memory(self) -> bool | None:
+        """Whether some rank needs more memory than its NPU has; None where nothing can be said."""
+        return self.memory.out_of_memory
+
+    @cached_property
+    def first_ranks(self) -> I64:
+        """The lowest rank of every row [rows]."""
+        return first_ranks(self.outcome)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Every node of every row, with its times."""
+        return nodes_of(self.plan, self.outcome)
+
+    @cached_property
+    def comm(self) -> Comm:
+        """Communication nodes with the ranks that they belong to."""
+        return comm_of(self.plan, self.outcome)
+
+    @cached_property
+    def messages(self) -> Messages:
+        """Which receive took which send (entries of `comm`)."""
+        return messages_of(self.comm)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """What each row's time went into."""
+        begin = self.nodes.start.copy()
+        recv, send = self.messages.recv, self.messages.send
+        own = self.comm.rank[recv] == self.first_ranks[self.outcome.row[self.comm.rank[recv]]]
+        place = self.comm.place[recv[own]]
+        begin[place] = np.maximum(begin[place], self.comm.start[send[own]])
+        return ranks_of(self.outcome, self.plan.policy.order, self.nodes, begin)
+
+    @cached_property
+    def collectives(self) -> Collectives:
+        """Every collective that ran."""
+        return collectives_of(self.plan, self.outcome, self.comm, self.first_ranks)
+
+    @cached_property
+    def links(self) -> Links:
+        """Traffic per link or port."""
+        return links_of(self.outcome)
+
+    @cached_property
+    def dims(self) -> Dims:
+        """Traffic per network dim."""
+        return dims_of(self.plan, self.links)
+
+    @cached_property
+    def path(self) -> Path:
+        """The critical path."""
+        return critical_path(self.plan, self.outcome, self.nodes, self.comm, self.messages)
+
+    @cached_property
+    def memory(self) -> MemoryUse:
+        """Local memory of each row."""
+        capacity = self.capacity or (None,) * len(self.outcome.finish)
+        return memory_use(self.outcome, self.traces, capacity)
+
+    def busiest_link(self) -> tuple[str, float] | None:
+        """(name, utilisation) of the busiest link or port, the first of equals; None where no traffic was recorded."""
+        if not self.links.busy.size:
+            return None
+        at = int(np.argmax(self.links.busy))
+        return self.links.name(at), float(self.links.utilisation[at])
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the command line's table: plain values, units in the keys; times are of the rank that
+        finishes last."""
+        found: dict[str, Any] = {"makespan_ns": self.makespan_ps / 1000, "ranks": len(self.outcome.row),
+                                 "last_rank": self.last_rank}
+        if self.recorded:
+            row, ranks = int(self.outcome.row[self.last_rank]), self.ranks
+            for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble"):
+                found[f"{name}_ns"] = int(getattr(ranks, name)[row]) / 1000
+            peak, link = self.peak_memory, self.busiest_link()
+            found["peak_memory_bytes"] = None if peak is None else int(peak)
+            found["out_of_memory"] = self.out_of_memory
+            found["busiest_link"], found["busiest_link_utilisation"] = link or (None, None)
+            found["critical_path"] = self.path.shares()
+        found |= {"events": self.outcome.events, "classes": len(self.outcome.finish), "folded": self.outcome.folded,
+                  "unfolded_because": self.outcome.unfolded_because}
+        return found
+
+
+def _time(ps: int) -> Duration:
+    return Duration.of(ps / 1000)

@@ -1,0 +1,70 @@
+"""The verb: a design in, a Result out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+
+from astrarium.design import Design, npu_types
+from astrarium.engine import Outcome, Plan, execute
+from astrarium.lower import lower
+from astrarium.lower.native_work import rank_count
+from astrarium.result import Result
+from astrarium.result.nodes import first_ranks
+from astrarium.trace.columns import Traces
+from astrarium.trace.read import read_traces
+from astrarium.workload.config import Trace
+
+__all__ = ["TraceCache", "simulate", "simulate_many"]
+
+TraceCache = MutableMapping[tuple[str, int], Traces]
+"""Traces by (path, number of ranks); give one dict to several runs, and files are read once."""
+
+FOLD = {"auto": True, "off": False}
+
+
+def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
+             traces: Traces | None = None, cache: TraceCache | None = None) -> Result:
+    """Run a design.
+
+    `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
+    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files; else they are read,
+    through `cache` where one is given. Raises InputError, TraceError, UnsupportedError and StallError as they say.
+    """
+    found = _traces(design, {} if cache is None else cache) if traces is None else traces
+    plan = lower(design, found)
+    outcome = execute(plan, record=record, fold=FOLD[design.fold if fold is None else fold], pure=pure)
+    return Result(plan, outcome, found, _capacity(design, plan, outcome))
+
+
+def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold: str | None = None, record: bool = False,
+                  cache: TraceCache | None = None) -> list[Result]:
+    """Run many designs on all cores (`workers` threads; the engine releases the GIL). Results in the order given.
+
+    Traces are read once each, before the threads start. The first error, in that order, is raised.
+    """
+    chosen, known = list(designs), {} if cache is None else cache
+    for design in chosen:
+        _traces(design, known)
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known), chosen))
+
+
+def _traces(design: Design, cache: TraceCache) -> Traces | None:
+    """The traces that the workload names; None where it names none."""
+    if not isinstance(design.workload, Trace):
+        return None
+    key = (design.workload.path, rank_count(design))
+    if key not in cache:
+        cache[key] = read_traces(*key)
+    return cache[key]
+
+
+def _capacity(design: Design, plan: Plan, outcome: Outcome) -> tuple[float | None, ...]:
+    """Bytes of each row's NPU."""
+    limits = [None if memory.capacity is None else float(memory.capacity) for _, memory in npu_types(design)[1]]
+    if not any(limits):
+        return ()
+    kinds = npu_types(design)[0][plan.npu_of[first_ranks(outcome)]]
+    return tuple(limits[kind] for kind in kinds.tolist())
