@@ -29,8 +29,8 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
-    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files; else they are read,
-    through `cache` where one is given. Raises InputError, TraceError, UnsupportedError and StallError as they say.
+    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files; else they are
+    read, through `cache` where one is given. Raises InputError and its kin, and StallError.
     """
     found = _traces(design, {} if cache is None else cache) if traces is None else traces
     plan = lower(design, found)
@@ -38,8 +38,8 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     return Result(plan, outcome, found, _capacity(design, plan, outcome))
 
 
-def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold: str | None = None, record: bool = False,
-                  cache: TraceCache | None = None) -> list[Result]:
+def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold: str | None = None,
+                  record: bool = False, cache: TraceCache | None = None) -> list[Result]:
     """Run many designs on all cores (`workers` threads; the engine releases the GIL). Results in the order given.
 
     Traces are read once each, before the threads start. The first error, in that order, is raised.

@@ -23,7 +23,8 @@ from astrarium.trace.columns import Traces
 
 __all__ = ["lower_native"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 BACKENDS = {"closed_form": Backend.PORTS, "contention": Backend.ROUTED}
 LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
@@ -73,10 +74,11 @@ def _same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
     for number, (_, memory) in enumerate(types[1:]):
         path = f"npu_types[{number}].memory"
         if memory.remote != types[0][1].remote:
-            raise UnsupportedError(f"{path}.remote", "differs from memory.remote", expected="one remote memory for all NPUs")
+            raise UnsupportedError(f"{path}.remote", "differs from memory.remote",
+                                   expected="one remote memory for all NPUs")
         if memory.bandwidth != types[0][1].bandwidth:
-            raise UnsupportedError(f"{path}.bandwidth", "differs from memory.bandwidth, and reductions of collectives have "
-                                   "one bandwidth", expected="one local bandwidth for all NPUs")
+            raise UnsupportedError(f"{path}.bandwidth", "differs from memory.bandwidth, and the reductions of "
+                                   "collectives have one bandwidth", expected="one local bandwidth for all NPUs")
 
 
 def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64, I32, I32, I32]:

@@ -1,4 +1,4 @@
-"""Design -> Plan under ASTRA-sim's rule book: a design with `compat: astra_sim` as the values of ASTRA-sim's own files."""
+"""Design -> Plan under ASTRA-sim's rule book: a design as the values of ASTRA-sim's own files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
     if not float(design.collective.endpoint_delay).is_integer():
         yield "collective.endpoint_delay", "is not whole ns, which it must be", "whole ns"
     for name in OPERATIONS:
-        if CommOp[name.upper()] not in KEYS and (getattr(design.collective, name) or getattr(design.collective.custom, name)):
+        chosen = getattr(design.collective, name) or getattr(design.collective.custom, name)
+        if chosen and CommOp[name.upper()] not in KEYS:
             yield f"collective.{name}", f"{name} cannot be chosen", "no algorithm for it"
 
 

@@ -20,13 +20,15 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["CollectiveTable", "shapes_of"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 GroupShape = tuple[SubDim, ...]
 COMM_TYPES = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
 
 
-def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32, sizes: Sequence[int]) -> tuple[I64, list[tuple[int, GroupShape]]]:
+def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32,
+              sizes: Sequence[int]) -> tuple[I64, list[tuple[int, GroupShape]]]:
     """(kind of group g at index g + 1, all ranks at 0; (members, shape) of every kind).
 
     Shapes are those of NPU numbers, not of ranks. Groups whose members lie alike relative to the first are one kind,
@@ -56,7 +58,8 @@ def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
 class CollectiveTable:
     """The CollectivePlans of a design, made once each; `slots` gives the argument columns of a class."""
 
-    def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32], names: Sequence[str]) -> None:
+    def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32],
+                 names: Sequence[str]) -> None:
         self._design = design
         self._kinds, self._shapes = shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
@@ -93,14 +96,18 @@ class CollectiveTable:
         width = int(kinds.max()) + 1
         pairs = key_of.reshape(-1)[None, :] * width + kinds
         if len(keys) * width <= DENSE:
-            table = np.full(len(keys) * width, -1, np.int32)
-            table[pairs.ravel()] = 0
-            found = np.flatnonzero(table == 0)
-            table[found] = [self._intern(*keys[pair // width].tolist(), pair % width) for pair in found.tolist()]
+            table = np.zeros(len(keys) * width, np.int32)
+            table[pairs.ravel()] = 1
+            found = np.flatnonzero(table)
+            table[found] = self._interned(keys, width, found)
             return np.asarray(table[pairs])
         found, place = np.unique(pairs, return_inverse=True)
-        plans = [self._intern(*keys[pair // width].tolist(), pair % width) for pair in found.tolist()]
-        return np.asarray(np.array(plans, np.int32)[place.reshape(pairs.shape)])
+        return np.asarray(np.array(self._interned(keys, width, found), np.int32)[place.reshape(pairs.shape)])
+
+    def _interned(self, keys: I64, width: int, pairs: I64) -> list[int]:
+        """Plan numbers of (operation and bytes, kind of group) pairs."""
+        return [self._intern(int(keys[pair // width, 0]), int(keys[pair // width, 1]), pair % width)
+                for pair in pairs.tolist()]
 
     def _intern(self, code: int, size: int, kind: int) -> int:
         op = canonical_op(CommOp(code))

@@ -19,8 +19,11 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["program_of"]
 
-I16, I32, I64 = npt.NDArray[np.int16], npt.NDArray[np.int32], npt.NDArray[np.int64]
-U8, Bool = npt.NDArray[np.uint8], npt.NDArray[np.bool_]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+Bool = npt.NDArray[np.bool_]
 
 _KIND = {NodeKind.MEM_LOAD: Kind.REMOTE, NodeKind.MEM_STORE: Kind.REMOTE, NodeKind.COMP: Kind.DELAY,
          NodeKind.COMM_SEND: Kind.SEND, NodeKind.COMM_RECV: Kind.RECV, NodeKind.COMM_COLL: Kind.COLLECTIVE}
@@ -86,7 +89,7 @@ def _roofline(work: Work, trace: TraceClass, compute: Compute, memory: Memory, k
     """Device nodes by the roofline, host nodes by their recorded time."""
     assert isinstance(compute, Roofline)
     if memory.bandwidth is None:
-        raise InputError("memory.bandwidth", "is missing", expected="the local memory bandwidth, which the roofline needs")
+        raise InputError("memory.bandwidth", "is missing", expected="what the roofline needs: the local bandwidth")
     timed = kind == Kind.DELAY
     host = np.flatnonzero(timed & trace.is_cpu)
     duration[host] = _replayed(work, trace, host, compute.missing, "compute.missing")

@@ -66,7 +66,8 @@ def _from_traces(design: Design, traces: Traces | None) -> Work:
     where = "the traces' process groups" if workload.groups is None else workload.groups
     for name, members in groups.items():
         if max(members) >= ranks:
-            raise InputError(where, f"group {name}: there is no rank {max(members)}", expected=f"ranks 0 to {ranks - 1}")
+            raise InputError(where, f"group {name}: there is no rank {max(members)}",
+                             expected=f"ranks 0 to {ranks - 1}")
     names = tuple(groups)
     classes = trace_classes(traces, names, dependencies=workload.dependencies)
     return Work(tuple(classes), tuple(np.array(members, np.int32) for members in groups.values()), names, traces)

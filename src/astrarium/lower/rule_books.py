@@ -22,7 +22,7 @@ LOWERINGS: Mapping[str, Callable[[Design, Traces | None], Plan]] = MappingProxyT
 def lower(design: Design, traces: Traces | None = None) -> Plan:
     """The Plan of a design. `traces` are those that its workload names (`simulate` reads them); None where it has none.
 
-    Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for a combination
-    that no rule book has.
+    Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
+    rule book does not have.
     """
     return LOWERINGS[design.compat](design, traces)

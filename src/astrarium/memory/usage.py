@@ -20,7 +20,8 @@ from astrarium.trace.write import read_node
 
 __all__ = ["Tensors", "tensors_of", "usage"]
 
-I32, I64 = npt.NDArray[np.int32], npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 MARKS = (b"\x0a\x06inputs", b"\x0a\x07outputs")     # AttributeProto.name
 
 

@@ -15,7 +15,9 @@ from astrarium.vocab import CommOp
 
 __all__ = ["Collectives", "collective_numbers", "collectives_of"]
 
-I32, I64, F64 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +26,9 @@ class Collectives:
 
     `payload` is S of nccl-tests in bytes. `start` is the first participant's issue, `ready` the last one's, `end` the
     last completion: the time that bandwidths are taken over is end - ready, so that they say what the network did and
-    not how long somebody waited; ready - start is that wait. `algbw` and `busbw` are bytes/ns (GB/s), NaN for a barrier or where no time
-    passed. `group` is a number in Plan.groups or -1 for all ranks, `number` counts the group's collectives from 0.
-    `instances` is how many equal collectives of folded ranks the row stands for.
+    not how long somebody waited; ready - start is that wait. `algbw` and `busbw` are bytes/ns (GB/s), NaN for a
+    barrier or where no time passed. `group` is a number in Plan.groups or -1 for all ranks, `number` counts the group's
+    collectives from 0. `instances` is how many equal collectives of folded ranks the row stands for.
     """
 
     op: I32
@@ -68,7 +70,8 @@ def collectives_of(plan: Plan, outcome: Outcome, comm: Comm, rows: I64) -> Colle
     first = np.flatnonzero(fresh)
     entry = chosen[order]
     if not first.size:
-        return _columns(plan, outcome, *[np.zeros(0, np.int64)] * 6, comm.rank[:0])
+        none = np.zeros(0, np.int64)
+        return _columns(plan, outcome, none, none, none, none, none, none, none)
     start = np.minimum.reduceat(comm.start[entry], first)
     ready = np.maximum.reduceat(comm.start[entry], first)
     end = np.maximum.reduceat(comm.end[entry], first)
@@ -98,7 +101,8 @@ def _instances(plan: Plan, outcome: Outcome, group: I64, rank: I64) -> I64:
     if not outcome.folded:
         return np.ones(group.size, np.int64)
     ranks_of_row = np.bincount(outcome.row, minlength=len(outcome.finish))
-    pairs, pair_of = np.unique(np.stack([group, outcome.row[rank].astype(np.int64)], axis=1), axis=0, return_inverse=True)
+    keys = np.stack([group, outcome.row[rank].astype(np.int64)], axis=1)
+    pairs, pair_of = np.unique(keys, axis=0, return_inverse=True)
     counts = [int(ranks_of_row[row]) // int((outcome.row[plan.groups[g]] == row).sum()) if g >= 0 else 1
               for g, row in pairs.tolist()]
     return np.array(counts, np.int64)[pair_of.reshape(-1)]

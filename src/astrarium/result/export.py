@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -32,8 +33,8 @@ def _ns(ps: npt.ArrayLike) -> Column:
 
 
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
-    """Name -> column -> array: `ranks` (every rank), `collectives`, `links`, `dims`, `critical_path`, and `nodes` if asked
-    for (of the rows' own ranks). Without recorded node times, `ranks` alone, with their finish."""
+    """Name -> column -> array: `ranks` (every rank), `collectives`, `links`, `dims`, `critical_path`, and if asked for
+    `nodes` (of the rows' own ranks). Without recorded node times, `ranks` alone, with their finish."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
     if not result.recorded:
@@ -106,7 +107,7 @@ def _records(table: Table) -> Iterator[str]:
 def _plain(column: Column) -> list[Any]:
     if column.dtype.kind != "f":
         return list(column.tolist())
-    return [None if value != value else int(value) if value.is_integer() else value for value in column.tolist()]
+    return [None if math.isnan(value) else int(value) if value.is_integer() else value for value in column.tolist()]
 
 
 def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False) -> None:

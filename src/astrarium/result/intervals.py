@@ -31,7 +31,7 @@ class Intervals:
         self._dense = rows * span >= 2**62
 
     def union(self, chosen: npt.ArrayLike) -> I64:
-        """Length of the union of the `chosen` intervals (mask in the order given to the constructor) per row, ps [rows]."""
+        """Length of the union of the `chosen` intervals (a mask, in the constructor's order) per row, ps [rows]."""
         keep = np.asarray(chosen, np.bool_)[self.order]
         row, start, end, top = self.row[keep], self.start[keep], self.end[keep], self._top[keep]
         length = np.zeros(self.rows, np.int64)

@@ -12,15 +12,17 @@ from astrarium.engine.plan import Backend, Plan
 
 __all__ = ["Dims", "Links", "dims_of", "links_of"]
 
-I32, I64, F64 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
     """Links or ports that carried something [links].
 
-    `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target -1 is a port out,
-    one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
+    `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target -1 is a port
+    out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
     """
 
     dim: I32
@@ -43,7 +45,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Dims:
-    """Per network dim [dims]: bytes sent (each counted once where it leaves), mean and highest utilisation of its links."""
+    """Per network dim [dims]: bytes sent (counted where they leave), mean and highest utilisation of its links."""
 
     size: I64
     mean_utilisation: F64

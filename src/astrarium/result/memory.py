@@ -15,7 +15,8 @@ from astrarium.trace.columns import Traces
 
 __all__ = ["MemoryUse", "memory_use"]
 
-I64, F64 = npt.NDArray[np.int64], npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

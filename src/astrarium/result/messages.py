@@ -6,6 +6,7 @@ Folded outcomes hold one row per class; only the ranks that the rows' own ranks 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,9 @@ from astrarium.result.nodes import first_ranks, gather
 
 __all__ = ["Comm", "Messages", "comm_of", "messages_of"]
 
-I32, I64, U8 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,7 @@ class Messages:
 
 
 def comm_of(plan: Plan, outcome: Outcome) -> Comm:
-    """Communication nodes of every rank, or, where ranks were folded, of the rows' own ranks and those that they meet."""
+    """Communication nodes of every rank; where ranks were folded, of the rows' own ranks and those that they meet."""
     rows = first_ranks(outcome)
     own = _entries(plan, outcome, rows)
     if not outcome.folded:
@@ -82,21 +85,22 @@ def messages_of(comm: Comm) -> Messages:
     """The k-th delivered send meets the k-th posted receive of equal source, destination, tag and bytes."""
     chosen = np.flatnonzero((comm.kind == Kind.SEND) | (comm.kind == Kind.RECV))
     part = comm.take(chosen)
-    sends = part.kind == Kind.SEND
-    source, target = np.where(sends, part.rank, part.a), np.where(sends, part.a, part.rank)
-    turn = np.where(sends, part.end, part.start)
-    keys = (part.size, part.b.astype(np.int64), target, source)
-    order = np.lexsort((part.node, turn, ~sends, *keys))
-    same = np.ones(order.size, np.bool_)
-    same[:1] = False
-    for key in keys:
-        same[1:] &= key[order][1:] == key[order][:-1]
-    kind = sends[order]
-    run = np.cumsum(~same | np.concatenate([[True], kind[1:] != kind[:-1]])) - 1 if order.size else np.zeros(0, np.int64)
-    first = np.flatnonzero(np.concatenate([[True], run[1:] != run[:-1]])) if order.size else np.zeros(0, np.int64)
-    turn_of = np.arange(order.size, dtype=np.int64) - first[run]
-    key_run = np.cumsum(~same) - 1
-    pair = np.lexsort((~kind, turn_of, key_run))
-    hit = np.flatnonzero((key_run[pair][1:] == key_run[pair][:-1]) & (turn_of[pair][1:] == turn_of[pair][:-1]))
-    ordered = chosen[order[pair]]
-    return Messages(ordered[hit], ordered[hit + 1])
+    recv = part.kind == Kind.RECV
+    key = (part.size, part.b.astype(np.int64), np.where(recv, part.rank, part.a), np.where(recv, part.a, part.rank))
+    order = np.lexsort((part.node, np.where(recv, part.start, part.end), recv, *key))
+    message = _runs(tuple(column[order] for column in key))
+    side = _runs((message, recv[order]))
+    first = np.flatnonzero(np.diff(side, prepend=-1))
+    turn = np.arange(order.size, dtype=np.int64) - first[side]      # k within the sends, or the receives, of a key
+    pairs = np.lexsort((recv[order], turn, message))
+    met = np.flatnonzero((np.diff(message[pairs]) == 0) & (np.diff(turn[pairs]) == 0))
+    entry = chosen[order[pairs]]
+    return Messages(entry[met], entry[met + 1])
+
+
+def _runs(columns: tuple[npt.NDArray[Any], ...]) -> I64:
+    """Number of the run of equal rows that each row is in, from 0; the rows are sorted."""
+    fresh = np.zeros(columns[0].size, np.int64)
+    for column in columns:
+        fresh[1:] |= column[1:] != column[:-1]
+    return np.cumsum(fresh)

@@ -14,7 +14,9 @@ from astrarium.errors import InputError
 
 __all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of"]
 
-I32, I64, U8 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
 
 
 class Work(enum.IntEnum):
@@ -72,7 +74,8 @@ def nodes_of(plan: Plan, outcome: Outcome) -> Nodes:
 
 def _work(kind: U8, lane: npt.NDArray[np.int16]) -> U8:
     by_kind = np.full(len(Kind), Work.NONE, np.uint8)
-    by_kind[[Kind.COLLECTIVE, Kind.SEND, Kind.RECV, Kind.REMOTE]] = [Work.COLLECTIVE, Work.MESSAGE, Work.MESSAGE, Work.MEMORY]
+    by_kind[[Kind.SEND, Kind.RECV]] = Work.MESSAGE
+    by_kind[[Kind.COLLECTIVE, Kind.REMOTE]] = [Work.COLLECTIVE, Work.MEMORY]
     by_lane = {Lane.COMPUTE: Work.COMPUTE, Lane.COMM: Work.COLLECTIVE, Lane.CPU: Work.HOST, Lane.P2P: Work.MESSAGE,
                Lane.COPY: Work.MEMORY}
     work = by_kind[kind]

@@ -8,20 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Kind, Plan
+from astrarium.engine.plan import Plan
 from astrarium.result.collectives import collective_numbers
 from astrarium.result.messages import Comm, Messages
 from astrarium.result.nodes import Nodes, Work, first_ranks
 
 __all__ = ["Path", "critical_path"]
 
-I32, I64, U8 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint8]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
 class Path:
     """The segments of the path in time order [segments]; ps. They follow each other without gaps and add up to the
-    makespan. `rank` is the lowest rank of its row, `node` an index in its program (-1 for a WAIT before the first)."""
+    makespan. `rank` is the lowest rank of its row, `node` an index in its program (of a WAIT: the node that waited)."""
 
     rank: I64
     node: I32
@@ -55,7 +57,7 @@ class _Walk:
         self.keys = comm.rank * self.width + comm.node      # ascending: ranks, and nodes within
         self.cause = _causes(comm, messages)
         self.parents: dict[int, tuple[I64, I32]] = {}
-        self.by_end: dict[int, I64] = {}
+        self.by_end: dict[int, tuple[I64, I64]] = {}
 
     def path(self) -> Path:
         """The segments, first to last."""
@@ -73,8 +75,8 @@ class _Walk:
             at = self._before(cause, seen)
             ended = int(self.nodes.end[at]) if at >= 0 else 0
             if ended < until:
-                found.append((int(self.rows[int(self.nodes.row[cause])]), int(self.nodes.node[cause]) if at >= 0 else -1,
-                              int(Work.WAIT), ended, until))
+                who, node = int(self.nodes.row[cause]), int(self.nodes.node[cause])
+                found.append((int(self.rows[who]), node, int(Work.WAIT), ended, until))
                 until = ended
         columns = np.array(found[::-1], np.int64).reshape(-1, 5)
         return Path(columns[:, 0], columns[:, 1].astype(np.int32), columns[:, 2].astype(np.uint8), columns[:, 3],
@@ -110,9 +112,10 @@ class _Walk:
         if lane < 0:
             return -1
         if row not in self.by_end:
-            self.by_end[row] = np.argsort(self.nodes.end[base:int(self.outcome.node_ptr[row + 1])], kind="stable") + base
-        order = self.by_end[row]
-        ends = self.nodes.end[order]
+            ends = self.nodes.end[base:int(self.outcome.node_ptr[row + 1])]
+            order = np.argsort(ends, kind="stable")
+            self.by_end[row] = (order + base, ends[order])
+        order, ends = self.by_end[row]
         low, high = np.searchsorted(ends, [begin, begin + 1])
         return next((place for place in order[low:high].tolist()
                      if int(self.nodes.lane[place]) == lane and place not in seen), -1)
@@ -129,7 +132,7 @@ class _Walk:
 
 
 def _causes(comm: Comm, messages: Messages) -> I64:
-    """Per entry of `comm` the entry that set it going: a receive's send, a collective's last participant, else itself."""
+    """Per entry of `comm` the one that set it going: a receive's send, a collective's last participant, else itself."""
     cause = np.arange(comm.rank.size, dtype=np.int64)
     cause[messages.recv] = messages.send
     chosen, number = collective_numbers(comm)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -26,8 +27,8 @@ class Ranks:
     Natively compute + exposed_comm + exposed_memory + exposed_host + bubble = finish, and idle = makespan - finish:
     `compute` is the time with a compute node in flight; `exposed_comm` that with communication in flight and no
     compute (a receive is in flight once its message is); `exposed_memory` and `exposed_host` that with a remote access,
-    or a host node, and none of the former; `bubble` that with nothing in flight. Under `compat: astra_sim` `compute` is the
-    sum of device compute nodes and `exposed_comm` = finish - compute, as ASTRA-sim prints it.
+    or a host node, and none of the former; `bubble` that with nothing in flight. Under `compat: astra_sim` `compute` is
+    the sum of device compute nodes and `exposed_comm` = finish - compute, as ASTRA-sim prints it.
     """
 
     finish: I64
@@ -51,7 +52,7 @@ def ranks_of(outcome: Outcome, order: Order, nodes: Nodes, begin: I64) -> Ranks:
         fresh = np.isin(work, kind)
         chosen |= fresh
         covered.append(spans.union(chosen) if fresh.any() else covered[-1])
-    compute, comm, memory, host = (after - before for before, after in zip(covered, covered[1:], strict=False))
+    compute, comm, memory, host = (after - before for before, after in pairwise(covered))
     compute, comm = _RULES[order](outcome, compute, comm)
     return Ranks(outcome.finish, compute, comm, memory, host, outcome.finish - covered[-1],
                  outcome.makespan - outcome.finish)

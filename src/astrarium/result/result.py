@@ -46,8 +46,8 @@ class Size(Bytes):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank r is
-    row `outcome.row[r]`); everything below is computed when first asked for.
+    """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank
+    r is row `outcome.row[r]`); everything below is computed when first asked for.
 
     `capacity` [rows]: bytes of each row's NPU, None where the design does not say.
     """
