@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from astrarium.collective.config import Collective, Custom
 from astrarium.compute.config import Compute, Replay, Roofline
-from astrarium.config import Config
 from astrarium.design import AstraSim, Design, SharedBus
 from astrarium.engine.plan import Backend, RemoteKind
 from astrarium.engine.plan import Remote as RemotePlan
@@ -25,7 +23,7 @@ from astrarium.workload.config import Trace
 __all__ = ["design_of"]
 
 SHAPES: Mapping[str, type[Any]] = MappingProxyType({"Ring": Ring, "Switch": Switch, "FullyConnected": FullyConnected})
-ALGORITHMS = MappingProxyType({"ring": "ring", "direct": "direct", "halvingDoubling": "halving_doubling",
+ALGORITHMS: Mapping[str, str] = MappingProxyType({"ring": "ring", "direct": "direct", "halvingDoubling": "halving_doubling",
                                "doubleBinaryTree": "double_binary_tree"})
 BACKENDS = MappingProxyType({Backend.UNSHARED: "closed_form", Backend.LINKS: "contention"})
 SCHEDULING = MappingProxyType({"LIFO": "lifo", "FIFO": "fifo", "EXPLICIT": "priority"})
@@ -37,10 +35,12 @@ def design_of(inputs: AstraInputs, system_path: str, groups_path: str | None) ->
     """The design that gives the same answer. Raises UnsupportedError for what a design file has no word for."""
     system = inputs.system
     if system.custom_nodes:
-        raise UnsupportedError(f"{system_path}: per-node-custom-implementation", "a design chooses algorithms per operation",
+        raise UnsupportedError(f"{system_path}: per-node-custom-implementation",
+                               "a design chooses algorithms per operation, not per node",
                                expected="<operation>-implementation-custom")
     groups = None if groups_path is None or "empty" in groups_path else groups_path
-    return Design(workload=Trace(f"{inputs.workload}.*.et", groups), compat="astra_sim", collective=_collective(system, system_path),
+    return Design(workload=Trace(f"{inputs.workload}.*.et", groups), compat="astra_sim",
+                  collective=_collective(system, system_path),
                   network=Network(tuple(map(_dim, inputs.dims)), BACKENDS[inputs.backend]), compute=_compute(system),
                   memory=_memory(system, inputs.remote), astra_sim=_astra_sim(system))
 
@@ -51,16 +51,19 @@ def _dim(dim: AstraDim) -> Dim:
 
 
 def _collective(system: AstraSystem, path: str) -> Collective:
-    lists = {op.name.lower(): tuple(_algorithm(f"{path}: {KEYS[op]}-implementation[{i}]", name)
+    lists: dict[str, Any] = {op.name.lower(): tuple(_algorithm(f"{path}: {KEYS[op]}-implementation[{i}]", name)
                                     for i, name in enumerate(names)) for op, names in system.implementations.items()}
-    delay = DEFAULT_ENDPOINT_DELAY if system.endpoint_delay is None else int(system.endpoint_delay * system.injection_scale)
+    delay = DEFAULT_ENDPOINT_DELAY
+    if system.endpoint_delay is not None:
+        delay = int(system.endpoint_delay * system.injection_scale)
     return Collective(**lists, custom=_custom(system, path), composition=COMPOSITION[system.optimization],
                       chunks=system.splits, active_chunks=system.active_chunks,
                       scheduling=SCHEDULING[system.scheduling], endpoint_delay=f"{delay} ns")
 
 
 def _algorithm(path: str, name: str) -> str:
-    word, window = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()     # type: ignore[union-attr]
+    word = name.rstrip("0123456789")
+    window = name[len(word):]
     if word not in ALGORITHMS:
         raise UnsupportedError(path, repr(name), expected=", ".join(ALGORITHMS))
     return ALGORITHMS[word] + (f":{int(window)}" if window else "")
@@ -82,17 +85,19 @@ def _compute(system: AstraSystem) -> Compute:
 
 
 def _memory(system: AstraSystem, remote: RemotePlan) -> Memory:
-    local = {"bandwidth": f"{system.local_mem_bw!r} GB/s"} if system.local_mem_bw else {}
+    local: dict[str, Any] = {"bandwidth": f"{system.local_mem_bw!r} GB/s"} if system.local_mem_bw else {}
     if remote.kind == RemoteKind.NONE:
         return Memory(**local)
     share = remote.npus_per_node if remote.kind == RemoteKind.PER_NODE else None
-    return Memory(**local, remote=Remote(remote.kind.name.lower(), f"{remote.bandwidth!r} GB/s", f"{remote.latency} ns", share))
+    far = Remote(remote.kind.name.lower(), f"{remote.bandwidth!r} GB/s", f"{remote.latency} ns", share)
+    return Memory(**local, remote=far)
 
 
 def _astra_sim(system: AstraSystem) -> AstraSim:
-    bus: Config | None = None
+    bus: SharedBus | None = None
     if system.shared_bus is not None:
         latency, overhead, gap, per_byte = system.shared_bus
-        bus = SharedBus(latency=f"{latency!r} ns", overhead=f"{overhead!r} ns", gap=f"{gap!r} ns", gap_per_byte=per_byte,
+        bus = SharedBus(latency=f"{latency!r} ns", overhead=f"{overhead!r} ns", gap=f"{gap!r} ns",
+                        gap_per_byte=per_byte,
                         local_reduction_delay=f"{system.local_reduction_delay} ns")
     return AstraSim(queues_per_dim=system.queues_per_dim, rendezvous=system.rendezvous, shared_bus=bus)

@@ -43,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.report.timeline import Recorded, write_timeline
 
         write_timeline(options.timeline, Recorded(plan, outcome, workload.traces), ranks=options.timeline_ranks)
-    stages = [clock[0], *(after - before for before, after in zip(clock, clock[1:], strict=False))]
-    cpu = dict(zip(("start", "read", "lower", "execute"), stages, strict=True))
+    before = [0.0, *clock]
+    cpu = {stage: clock[i] - before[i] for i, stage in enumerate(("start", "read", "lower", "execute"))}
     for text in json_text(outcome, cpu) if options.json else lines(outcome):
         sys.stdout.write(text)
     return 0

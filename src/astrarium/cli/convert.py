@@ -16,7 +16,7 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """`--to` says what to make."""
     parser.add_argument("--to", required=True, choices=tuple(_TARGETS),
-                        help="design: from ASTRA-sim's files (its flags below); jsonl: from a .et file; et: from such JSON lines")
+                        help="design: from ASTRA-sim's files (its flags below); jsonl: from a .et file; et: from jsonl")
     parser.add_argument("path", nargs="?", metavar="FILE", help="the trace to convert (jsonl, et)")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write (standard output)")
     parser.add_argument("--gzip", action="store_true", help="compress the trace (et)")
@@ -30,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _design(options: argparse.Namespace) -> int:
     if options.path is not None:
-        raise InputError("convert", f"a design is not made from {options.path!r}", expected="ASTRA-sim's flags and no FILE")
+        raise InputError("convert", f"a design is not made from {options.path!r}",
+                         expected="ASTRA-sim's flags and no FILE")
     for name in ("workload", "system", "network"):
         if getattr(options, f"{name}_configuration") is None:
             raise InputError(f"--{name}-configuration", "is missing", expected="one of ASTRA-sim's input files")

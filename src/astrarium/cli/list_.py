@@ -28,7 +28,7 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class Row:
-    """One thing to choose. `package` is who brought a plug-in, empty for what is built in; `source` says who published it."""
+    """One thing to choose. `package` brought a plug-in (empty: built in); `source` published the figures."""
 
     kind: str
     name: str

@@ -19,10 +19,12 @@ __all__ = ["arguments", "run"]
 
 def arguments(parser: Parser) -> None:
     """`PATH [--nodes] [--rank R] [--json]`."""
-    parser.add_argument("path", metavar="PATH", help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
+    parser.add_argument("path", metavar="PATH",
+                        help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
     parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
     parser.add_argument("--rank", metavar="R", type=_rank, default=0, help="whose nodes (0)")
-    parser.add_argument("--set", metavar="path=value", action="append", default=[], help="change a field of the design first")
+    parser.add_argument("--set", metavar="path=value", action="append", default=[],
+                        help="change a field of the design first")
     json_flag(parser)
 
 

@@ -94,6 +94,7 @@ def _pairs(source: str, rank: int, node: Node, name: str) -> list[tuple[str, int
     if attribute is None or attribute.kind != "string_list":
         return []
     values = list(attribute.value)
+    values[1::2] = [size.removesuffix(".0") for size in values[1::2]]      # STAGE prints bytes as Python floats
     if len(values) % 2 or not all(size.isascii() and size.isdigit() and int(size) < 2**62 for size in values[1::2]):
         raise TraceError(source, f"attribute {name} cannot be read", rank=rank, node=node.id, name=node.name,
                          expected="a list of tensor names, each followed by its bytes")

@@ -14,7 +14,7 @@ BLOCK = 1 << 16     # ranks per piece of text
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
-    """`sys[r] finished, N cycles, exposed communication M cycles.` per rank (a cycle is 1 ns), in pieces of many lines."""
+    """`sys[r] finished, N cycles, exposed communication M cycles.` per rank, many in a piece; a cycle is 1 ns."""
     tails = [f"] finished, {finish} cycles, exposed communication {exposed} cycles.\n"
              for finish, exposed in _per_row(outcome)]
     for ranks in _blocks(outcome):

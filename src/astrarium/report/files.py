@@ -16,7 +16,7 @@ __all__ = ["write_whole"]
 def write_whole(path: str) -> Iterator[IO[bytes]]:
     """A binary file that takes the name `path` when the block ends well; otherwise nothing changes.
 
-    `path` may be a device such as /dev/stdout, which is written to directly. Raises InputError where it cannot be written.
+    `path` may be a device such as /dev/stdout, which is written to directly. Raises InputError where it cannot be.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         if os.path.isdir(path):

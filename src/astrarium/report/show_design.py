@@ -31,7 +31,7 @@ _LINKS: Mapping[str, Callable[[LinkDim], int]] = MappingProxyType({
 
 
 def network_rows(network: Network) -> list[dict[str, Any]]:
-    """Per dim, innermost first: shape, NPUs, how often it is there, one-way links in all, bandwidths (byte/s), latency."""
+    """Per dim, innermost first: shape, NPUs, instances, one-way links of all of them, bandwidths, latency."""
     total, rows = network.npus, []
     for number, dim in enumerate(network.flat):
         instances = total // dim.npus

@@ -73,12 +73,13 @@ def node_table(traces: Traces, rank: int) -> Table:
     ids = columns.node_id.tolist()
     rows = []
     for node in range(columns.nodes):
-        parents = [ids[i] if i >= 0 else "?" for i in dict.fromkeys(graph.parent[graph.ptr[node]:graph.ptr[node + 1]].tolist())]
-        after = ", ".join(map(str, parents[:DEPS_SHOWN])) + (f" and {len(parents) - DEPS_SHOWN} more"
-                                                             if len(parents) > DEPS_SHOWN else "")
+        parents = dict.fromkeys(graph.parent[graph.ptr[node]:graph.ptr[node + 1]].tolist())
+        after = [str(ids[i]) if i >= 0 else "?" for i in parents]
+        more = f" and {len(after) - DEPS_SHOWN} more" if len(after) > DEPS_SHOWN else ""
         micros = int(columns.duration[node])
-        rows.append((str(ids[node]), names[node], _kind(int(columns.type[node])) + (" (host)" if columns.is_cpu_op[node] else ""),
-                     f"{micros:,} us" if micros else "", details[node], after))
+        kind = _kind(int(columns.type[node])) + (" (host)" if columns.is_cpu_op[node] else "")
+        rows.append((str(ids[node]), names[node], kind, f"{micros:,} us" if micros else "", details[node],
+                     ", ".join(after[:DEPS_SHOWN]) + more))
     return Table(f"rank {rank}: {columns.nodes:,} nodes ({traces.sources[rank]})", "><<><<", rows,
                  ("id", "name", "type", "recorded", "what", "after"))
 

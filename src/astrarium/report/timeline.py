@@ -43,7 +43,7 @@ class Counter:
     name: str
     unit: str
     time: I64
-    value: npt.NDArray[np.float64]
+    value: I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class Recorded:
 def write_timeline(path: str, run: Recorded, *, ranks: Sequence[int] | None = None) -> int:
     """Write the timeline of `ranks` to `path`, compressed where it ends in .gz; the number of events.
 
-    None means all ranks; of a folded run one rank of each class. Raises InputError for a rank that does not exist or a file
-    that cannot be written.
+    None means all ranks; of a folded run one rank of each class. Raises InputError for a rank that does not exist or
+    a file that cannot be written.
     """
     shown = _shown(run, ranks)
     with write_whole(path) as raw:
@@ -80,7 +80,8 @@ def write_timeline(path: str, run: Recorded, *, ranks: Sequence[int] | None = No
 def _shown(run: Recorded, ranks: Sequence[int] | None) -> list[int]:
     total = len(run.outcome.row)
     if ranks is None:
-        return np.sort(np.unique(run.outcome.row, return_index=True)[1]).tolist()
+        first: list[int] = np.sort(np.unique(run.outcome.row, return_index=True)[1]).tolist()
+        return first
     for rank in ranks:
         if not 0 <= rank < total:
             raise InputError("timeline ranks", f"there is no rank {rank}", expected=f"0 to {total - 1}")
@@ -98,7 +99,7 @@ def _times(run: Recorded, rank: int) -> tuple[Program, I64, I64]:
 
 
 class _Flows:
-    """Arrows: the k-th send of (source, destination, tag, size) meets the k-th receive, in order of issue on each side."""
+    """Arrows: the k-th send of (source, destination, tag, size) meets the k-th receive, each in order of issue."""
 
     def __init__(self, run: Recorded, shown: Sequence[int]) -> None:
         send, recv = (_ends(run, shown, kind) for kind in (Kind.SEND, Kind.RECV))
@@ -109,7 +110,7 @@ class _Flows:
         left = np.zeros(len(count), np.int64)                  # when each message left
         left[number[:len(send)]] = send[:, 7]
         at = both[:, 7].copy()
-        late = np.maximum(recv[:, 7], recv[:, 8] - PS_PER_NS)  # within the slice: at its end it would belong to no slice
+        late = np.maximum(recv[:, 7], recv[:, 8] - PS_PER_NS)  # inside: at its end it would belong to no slice
         at[len(send):] = np.maximum(late, left[number[len(send):]])
         rows = zip(both[:, 5:7].tolist(), number.tolist(), at.tolist(), strict=True)
         self._of = {(rank, node): (flow, time) for (rank, node), flow, time in rows if flow >= 0}
@@ -197,7 +198,8 @@ class _About:
         if kind in (Kind.COLLECTIVE, Kind.SEND, Kind.RECV):
             slot = self.base + self.slots[node]
             first, second = int(self.plan.slot_a[slot]), int(self.plan.slot_b[slot])
-            parts.append(self._collective(first, second) if kind == Kind.COLLECTIVE else f'"peer":{first},"tag":{second}')
+            collective = kind == Kind.COLLECTIVE
+            parts.append(self._collective(first, second) if collective else f'"peer":{first},"tag":{second}')
         return "{" + ",".join(parts) + "}"
 
     def _collective(self, collective: int, group: int) -> str:

@@ -1,7 +1,7 @@
 """The Chrome trace event format (JSON), which ui.perfetto.dev reads, written as a stream.
 
-Every event carries `ph` (what it is), `ts` (us; fractions keep the ps), `pid` and `tid`. X is a slice with `dur`, s and f are
-the ends of an arrow with the same `id`, `cat` and `name`, C a counter, M a name.
+Every event carries `ph` (what it is), `ts` (us; fractions keep the ps), `pid` and `tid`. X is a slice with `dur`, s and
+f are the ends of an arrow with the same `id`, `cat` and `name`, C a counter, M a name.
 Format: "Trace Event Format", Google, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -27,7 +27,7 @@ def us(ps: int) -> float:
 
 
 class TraceEvents:
-    """Writes events to a binary stream. Holds `BLOCK` of them at most. Use as a context manager: the end closes the list."""
+    """Writes events to a binary stream, holding `BLOCK` of them at most. A context manager: its end closes the list."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._held, self.written = stream, list[str](), 0
@@ -36,7 +36,8 @@ class TraceEvents:
         self._stream.write(b'{"displayTimeUnit":"ns","traceEvents":[\n')
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         if kind is None:
             self._flush()
             self._stream.write(b"\n]}\n")

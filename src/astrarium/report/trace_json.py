@@ -19,7 +19,8 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["lines_of", "trace_of"]
 
-NODE_KEYS = ("id", "name", "type", "ctrl_deps", "data_deps", "start", "duration", "inputs", "outputs", "attrs", "unknown")
+NODE_KEYS = ("id", "name", "type", "ctrl_deps", "data_deps", "start", "duration", "inputs", "outputs", "attrs",
+             "unknown")
 INFO_KEYS = ("values", "shapes", "types", "unknown")
 ATTRIBUTE_KEYS = ("name", "kind", "value", "doc", "unknown")
 METADATA_KEYS = ("version", "attrs", "unknown")

@@ -1,4 +1,4 @@
-"""Names of a rank's nodes. Ranks of one class have the same compute nodes; the names of communication nodes may differ."""
+"""Names of a rank's nodes. Ranks of one class have the same compute nodes; communication nodes may be named apart."""
 
 from __future__ import annotations
 

@@ -1,0 +1,87 @@
+"""`astrarium run DESIGN.yaml`: simulate a design and say where the time goes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from astrarium.cli.arguments import Parser, fold, json_flag, note, timeline
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.design import Design
+    from astrarium.result import Result
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """The design, changes to it, and what to write."""
+    parser.add_argument("design", metavar="DESIGN.yaml", help="the design file")
+    parser.add_argument("--set", metavar="path=value", action="append", default=[],
+                        help='change a field, such as network.dims[1].bandwidth="100 GB/s"; may be repeated')
+    fold(parser, None)
+    json_flag(parser)
+    timeline(parser)
+    parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
+    parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
+    parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Simulate, write the files, print."""
+    from astrarium.engine import HAVE_CORE
+    from astrarium.simulate import simulate
+
+    if not HAVE_CORE and not options.pure:
+        note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
+    result = simulate(_changed(options), fold=options.fold, pure=options.pure)
+    if result.outcome.unfolded_because and options.fold != "off":
+        note(f"every rank was simulated: {result.outcome.unfolded_because}")
+    if options.timeline:
+        _timeline(result, options)
+    if options.parquet:
+        from astrarium.result import write_parquet
+
+        write_parquet(result, options.parquet, nodes=options.nodes)
+    _print(result, options)
+    return 0
+
+
+def _changed(options: argparse.Namespace) -> Design:
+    """The design of the file with every `--set`, checked together."""
+    from astrarium.config import assignment, replace_all
+    from astrarium.design import load_design
+
+    design = load_design(options.design)
+    if not options.set:
+        return design
+    changes: dict[str, object] = {}
+    for text in options.set:
+        path, value = assignment(text)
+        if path in changes:
+            raise InputError(f"--set {path}", "is there twice", expected="one value")
+        changes[path] = value
+    return replace_all(design, changes)
+
+
+def _timeline(result: Result, options: argparse.Namespace) -> None:
+    from astrarium.report.timeline import Recorded, write_timeline
+    from astrarium.report.timeline_memory import memory_counters
+
+    recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result))
+    write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
+
+
+def _print(result: Result, options: argparse.Namespace) -> None:
+    if options.json:
+        from astrarium.result.export import json_pieces
+
+        for piece in json_pieces(result, nodes=options.nodes):
+            sys.stdout.write(piece)
+        return
+    from astrarium.report.summary import summary_tables
+    from astrarium.report.tables import print_tables
+
+    print_tables(summary_tables(result, options.design), sys.stdout)

@@ -1,0 +1,121 @@
+"""A Result as the tables that `astrarium run` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.report.tables import Table
+from astrarium.result import Result
+from astrarium.units import format_bytes, format_rate, format_time
+from astrarium.vocab import CommOp
+
+__all__ = ["collective_table", "network_table", "path_table", "summary_tables", "time_table"]
+
+I64 = npt.NDArray[np.int64]
+PS_PER_NS = 1000
+TOP = 8             # kinds of collectives shown
+PARTS = (("compute", "compute"), ("exposed_comm", "exposed communication"), ("exposed_memory", "exposed remote memory"),
+         ("exposed_host", "exposed host work"), ("bubble", "idle"))
+MOVED = {"compute": "compute", "collective": "collectives", "message": "messages", "memory": "remote memory",
+         "host": "host work", "wait": "waiting"}
+
+
+def summary_tables(result: Result, title: str) -> Iterator[Table]:
+    """Everything that the run says, most wanted first; a table that would be empty is left out."""
+    yield time_table(result, title)
+    if len(result.collectives.op):
+        yield collective_table(result)
+    if len(result.links.busy):
+        yield network_table(result)
+    if len(result.path.work):
+        yield path_table(result)
+
+
+def _time(ps: float) -> str:
+    return format_time(ps / PS_PER_NS)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def time_table(result: Result, title: str) -> Table:
+    """Makespan, what the last rank's time went into, memory and the busiest link."""
+    row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
+    rows = [("makespan", _time(finish), "", f"rank {result.last_rank} finishes last; of its time:")]
+    for name, text in PARTS:
+        part = int(getattr(result.ranks, name)[row])
+        if part or name in ("compute", "exposed_comm", "bubble"):
+            rows.append((f"  {text}", _time(part), _share(part, finish), ""))
+    rows.append(_memory(result))
+    link = result.busiest_link()
+    if link is not None:
+        rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))
+    return Table(title, "<>><", rows)
+
+
+def _memory(result: Result) -> tuple[str, str, str, str]:
+    peak, capacity = result.peak_memory, result.memory.capacity
+    if peak is None:
+        return "peak memory", "unknown", "", "the traces name no tensors"
+    known = capacity[~np.isnan(capacity)]
+    if not known.size:
+        return "peak memory", format_bytes(float(peak)), "", "no capacity given"
+    share = _share(float(peak), float(known.min()))
+    verdict = "does NOT fit" if result.out_of_memory else "fits"
+    return "peak memory", format_bytes(float(peak)), share, f"of {format_bytes(float(known.min()))}: {verdict}"
+
+
+def collective_table(result: Result) -> Table:
+    """Kinds of collectives by the time that they took together. Bandwidths are those of nccl-tests, over all of a kind."""
+    c = result.collectives
+    kinds, kind_of = np.unique(np.stack([c.op.astype(np.int64), c.ranks, c.payload], axis=1), axis=0, return_inverse=True)
+    kind_of = kind_of.reshape(-1)
+    many = _sum(kind_of, c.instances, len(kinds))
+    spent = _sum(kind_of, (c.end - c.ready) * c.instances, len(kinds))
+    waited = _sum(kind_of, (c.ready - c.start) * c.instances, len(kinds))
+    order = sorted(range(len(kinds)), key=lambda kind: -spent[kind])
+    factor = np.full(len(kinds), np.nan)           # busbw / algbw, the same for all of a kind
+    known = np.flatnonzero(~np.isnan(c.algbw) & (c.algbw > 0))
+    factor[kind_of[known]] = c.busbw[known] / c.algbw[known]
+    rows = []
+    for kind in order[:TOP]:
+        op, ranks, payload = kinds[kind].tolist()
+        algbw = payload * many[kind] / (spent[kind] / PS_PER_NS) if spent[kind] else np.nan
+        rows.append((CommOp(op).name.lower(), f"{ranks:,}", format_bytes(payload), f"{many[kind]:,}",
+                     _time(spent[kind] / many[kind]), _time(waited[kind] / many[kind]), _rate(algbw),
+                     _rate(algbw * factor[kind])))
+    more = f", {TOP} of {len(kinds)} kinds" if len(kinds) > TOP else ""
+    return Table(f"collectives{more} (time: from the last rank's arrival)", "<>>>>>>>", rows,
+                 ("operation", "ranks", "payload", "times", "mean time", "mean wait", "algbw", "busbw"))
+
+
+def _sum(place: npt.NDArray[np.integer], values: I64, length: int) -> list[int]:
+    total = np.zeros(length, np.int64)
+    np.add.at(total, place, values)
+    found: list[int] = total.tolist()
+    return found
+
+
+def _rate(value: float) -> str:
+    return "" if np.isnan(value) else format_rate(value)
+
+
+def network_table(result: Result) -> Table:
+    """Traffic per dim."""
+    dims = result.dims
+    rows = [(str(number), dim.shape.name.lower(), f"{dim.npus:,}", format_bytes(int(dims.size[number])),
+             _share(float(dims.mean_utilisation[number]), 1.0), _share(float(dims.max_utilisation[number]), 1.0))
+            for number, dim in enumerate(result.plan.network.dims)]
+    return Table("network (busy: share of the makespan)", "><>>>>", rows,
+                 ("dim", "shape", "NPUs", "sent", "mean busy", "most busy"))
+
+
+def path_table(result: Result) -> Table:
+    """What the critical path consists of."""
+    rows = [(MOVED.get(name, name), _time(share * result.makespan_ps), _share(share, 1.0))
+            for name, share in result.path.shares().items()]
+    return Table("critical path", "<>>", rows)
