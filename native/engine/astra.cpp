@@ -184,7 +184,7 @@ Outcome Astra::outcome() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) out.row.push_back(static_cast<std::int32_t>(r));
     if (!record_) return out;
     out.node_ptr.push_back(0);
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
+    for (std::size_t r = 0; r < plan_.ranks(); ++r)
         out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = start_, out.end = end_;
     const bool links = plan_.network.backend == Backend::links;
@@ -216,7 +216,9 @@ Alone Astra::run_alone() {
     start_chunks(instance, 0, 0, 0);
     clock_.run([this](const Event& event) { handle(event); });
     if (instances_[instance].live) tie_ = true;  // it never ends: let the whole run say why
-    return {alone_done_, {}, clock_.now, tie_, clock_.handled};
+    Alone out{alone_done_, {}, clock_.now, tie_, clock_.handled, {}};
+    if (record_) out.loads = loads_of(outcome(), {plan_.npu_of.data, 1});
+    return out;
 }
 
 Alone Astra::run_members() {
@@ -224,16 +226,34 @@ Alone Astra::run_members() {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) fire(r);
     clock_.run([this](const Event& event) { handle(event); });
     for (const Rank& rank : ranks_) tie_ |= !rank.finished;
-    return {0, finish_, clock_.now, tie_, clock_.handled};
+    Alone out{0, finish_, clock_.now, tie_, clock_.handled, {}};
+    if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
+    return out;
 }
 
 Outcome run_astra(const Plan& plan, bool record) { return Astra(plan, record).run(); }
-Alone run_astra_alone(const Plan& plan) { return Astra(plan, false, true).run_alone(); }
-Alone run_astra_members(const Plan& plan) { return Astra(plan, false).run_members(); }
+Alone run_astra_alone(const Plan& plan, bool record) { return Astra(plan, record, true).run_alone(); }
+Alone run_astra_members(const Plan& plan, bool record) { return Astra(plan, record).run_members(); }
 
-Tick unshared_time(const Plan& plan, std::uint32_t from, std::uint32_t to, std::int64_t size) {
+Tick unshared_time(const Plan& plan, std::uint32_t from, std::uint32_t to, std::int64_t size, Load& load) {
     std::size_t dim = 0;
-    return unshared(plan, Geometry(plan.network), static_cast<int>(from), static_cast<int>(to), size, dim);
+    const Tick time = unshared(plan, Geometry(plan.network), static_cast<int>(from), static_cast<int>(to), size, dim);
+    load = {static_cast<std::int32_t>(dim), 0, false, size, ticks(static_cast<double>(size) / plan.network.dims[dim].bandwidth, true)};
+    return time;
+}
+
+std::vector<std::vector<Load>> loads_of(const Outcome& outcome, const View<std::int32_t>& npu_of) {
+    std::vector<std::vector<Load>> out(npu_of.size);
+    std::unordered_map<std::int32_t, std::size_t> member;
+    for (std::size_t p = 0; p < npu_of.size; ++p) member.emplace(npu_of[p], p);
+    for (std::size_t k = 0; k < outcome.link_dim.size(); ++k) {
+        const bool inward = outcome.link_from[k] < 0;
+        const auto found = member.find(inward ? outcome.link_to[k] : outcome.link_from[k]);
+        if (found == member.end()) continue;
+        const auto port = static_cast<std::int32_t>(out[found->second].size());
+        out[found->second].push_back({outcome.link_dim[k], port, inward, outcome.link_bytes[k], outcome.link_busy[k]});
+    }
+    return out;
 }
 
 }  // namespace astrarium

@@ -254,14 +254,29 @@ bool Fold::order_matters(std::uint32_t c) {
 // When a message that leaves now arrives. Natively both NPUs' ports must have nothing else to carry.
 Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size) {
     const std::int32_t from = plan_.npu_of[class_[c].rank], to = plan_.npu_of[peer];
-    if (astra_)
-        return add(now_, unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), std::max<std::int64_t>(size, 1)));
+    if (astra_) {
+        Load load;
+        const Tick time = unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), std::max<std::int64_t>(size, 1), load);
+        carry(c, {load});
+        return add(now_, time);
+    }
     Flight flight;
     flight.source = flight.at = from, flight.destination = to, flight.size = size;
-    const Wires::Transit t = idle_.transit(flight);
+    std::vector<Load> out, in;
+    const Wires::Transit t = idle_.transit(flight, out, in);
+    carry(c, out);
+    carry(other, in);
     occupy(class_[c].out_until, now_, add(now_, t.held));
     occupy(class_[other].in_until, add(now_, t.head), add(now_, t.delivered));
     return add(now_, t.delivered);
+}
+
+void Fold::carry(std::uint32_t c, const std::vector<Load>& loads) {
+    if (!record_) return;
+    for (const Load& load : loads) {
+        Load& sum = class_[c].traffic.try_emplace({load.dim, load.port, load.inward}, load.dim, load.port, load.inward).first->second;
+        sum.bytes += load.bytes, sum.busy += load.busy;
+    }
 }
 
 void Fold::occupy(Tick& until_now, Tick from, Tick until) {
@@ -331,6 +346,7 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
             occupy(class_[participants[i]].in_until, begin, quiet);
         }
         pending_.push({done, participants[i], all.node[i]});
+        if (!measured.loads.empty()) carry(participants[i], measured.loads[measured.loads.size() == 1 ? 0 : i]);
     }
 }
 
@@ -366,9 +382,9 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
 }
 
 Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {
-    const Alone alone = astra_ ? run_astra_alone(small) : run_native_alone(small);
+    const Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    return {std::vector<Tick>(participants, alone.done), alone.quiet, alone.events};
+    return {std::vector<Tick>(participants, alone.done), alone.quiet, alone.events, alone.loads};
 }
 
 Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
@@ -408,12 +424,24 @@ Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32
     small.program_of = {program_of.data(), program_of.size()}, small.npu_of = {npu_of.data(), npu_of.size()};
     small.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
     small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {minus.data(), minus.size()}, small.slot_c = {zeros.data(), zeros.size()};
-    const Alone alone = astra_ ? run_astra_members(small) : run_native_members(small);
+    const Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    Measured out{std::vector<Tick>(sorted.size(), -1), alone.quiet, alone.events};
+    Measured out{std::vector<Tick>(sorted.size(), -1), alone.quiet, alone.events, {}};
+    if (record_) out.loads.resize(sorted.size());
     for (std::size_t p = 0; p < members.size(); ++p) {
         Tick& done = out.done[index(distinct[p])];
         if (done >= 0 && done != alone.each[p]) throw Unfoldable{"members of one class end a collective at different times"};
+        if (record_) {
+            const auto same = [](const std::vector<Load>& x, const std::vector<Load>& y) {
+                return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Load& a, const Load& b) {
+                    return a.dim == b.dim && a.inward == b.inward && a.bytes == b.bytes && a.busy == b.busy;
+                });
+            };
+            if (done < 0)
+                out.loads[index(distinct[p])] = alone.loads[p];
+            else if (!same(out.loads[index(distinct[p])], alone.loads[p]))
+                throw Unfoldable{"members of one class load their links differently"};
+        }
         done = alone.each[p];
     }
     return out;
@@ -430,6 +458,13 @@ Outcome Fold::outcome() {
     out.node_ptr.push_back(0);
     for (const Class& k : class_) out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(k.program->nodes()));
     out.start = start_, out.end = end_;
+    for (const Class& k : class_)  // the first rank of each class stands for all
+        for (const auto& [key, load] : k.traffic) {
+            const std::int32_t npu = plan_.npu_of[k.rank];
+            out.link_dim.push_back(load.dim);
+            out.link_from.push_back(load.inward ? -1 : npu), out.link_to.push_back(load.inward ? npu : -1);
+            out.link_bytes.push_back(load.bytes), out.link_busy.push_back(load.busy);
+        }
     return out;
 }
 

@@ -29,6 +29,7 @@ private:
         std::vector<std::uint32_t> issued_on;              // per kind of group: collectives issued
         Tick out_until = 0, in_until = 0;                  // the NPU's ports are free from then on
         std::vector<std::uint32_t> completing;  // nodes that end at this instant
+        std::map<std::tuple<std::int32_t, std::int32_t, bool>, Load> traffic;
     };
     struct Meeting {  // one collective of one kind of group: who has come, and when
         std::uint32_t arrived = 0;
@@ -40,6 +41,7 @@ private:
         std::vector<Tick> done;  // per participant class
         Tick quiet = 0;          // when the last port is free again
         std::uint64_t events = 0;
+        std::vector<std::vector<Load>> loads;  // per participant class, or one for all
     };
     struct Event {
         Tick time;
@@ -62,6 +64,7 @@ private:
     void receive(std::uint32_t c, std::uint32_t node);
     bool order_matters(std::uint32_t c);
     std::vector<std::uint32_t> dry_run(std::uint32_t c, const std::vector<std::uint32_t>& order) const;
+    void carry(std::uint32_t c, const std::vector<Load>& loads);
     static void occupy(Tick& until_now, Tick from, Tick until);
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets);
     bool symmetric(const Collective& c, std::int32_t kind) const;

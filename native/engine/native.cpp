@@ -169,7 +169,7 @@ Alone Native::run_alone() {
     advance(instance, 0, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled};
+    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}};
 }
 
 Alone Native::run_members() {
@@ -177,11 +177,13 @@ Alone Native::run_members() {
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    return {0, finish_, wires_.quiet(), !ended, clock_.handled};
+    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}};
+    if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
+    return out;
 }
 
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
-Alone run_native_alone(const Plan& plan) { return Native(plan, false, true).run_alone(); }
-Alone run_native_members(const Plan& plan) { return Native(plan, false).run_members(); }
+Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }
+Alone run_native_members(const Plan& plan, bool record) { return Native(plan, record).run_members(); }
 
 }  // namespace astrarium

@@ -8,6 +8,14 @@ Outcome run_astra(const Plan& plan, bool record);    // every rank, every messag
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
 Outcome run_folded(const Plan& plan, bool record);   // one rank per class where that is exact, else one of the above
 
+// What one NPU sent or received through one of its ports (or links) of a dim.
+struct Load {
+    std::int32_t dim = 0, port = 0;
+    bool inward = false;
+    std::int64_t bytes = 0;
+    Tick busy = 0;
+};
+
 // One collective by itself: `plan.collectives[0]` among `npu_of.size` ranks, from instant 0.
 struct Alone {
     Tick done = 0;              // of the one member that ran (looped back)
@@ -15,16 +23,19 @@ struct Alone {
     Tick quiet = 0;             // when its last port is free
     bool tie = false;           // an order within one instant was chosen that could have been another
     std::uint64_t events = 0;
+    std::vector<std::vector<Load>> loads;  // per member that ran, where recorded
 };
 // One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
-Alone run_astra_alone(const Plan& plan);
-Alone run_native_alone(const Plan& plan);
+Alone run_astra_alone(const Plan& plan, bool record);
+Alone run_native_alone(const Plan& plan, bool record);
 // Every member, each with its own program (a delay, then the collective).
-Alone run_astra_members(const Plan& plan);
-Alone run_native_members(const Plan& plan);
+Alone run_astra_members(const Plan& plan, bool record);
+Alone run_native_members(const Plan& plan, bool record);
 
-// A message on ASTRA-sim's congestion-unaware network.
-Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size);
+// A message on ASTRA-sim's congestion-unaware network; `load` becomes what it puts on its sender's dim.
+Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size, Load& load);
+// The traffic of an outcome, per NPU of `npu_of`.
+std::vector<std::vector<Load>> loads_of(const Outcome& outcome, const View<std::int32_t>& npu_of);
 // Whether every member of a group (empty: all ranks) sees the same ways in every step of a collective. `whole`: rank r is
 // NPU r of a full network.
 bool stand_alike(const Plan& plan, const Collective& collective, const View<std::int32_t>& group, bool whole);

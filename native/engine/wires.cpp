@@ -35,10 +35,29 @@ std::size_t Wires::port(std::size_t dim, int npu, int which) const {
     return base_[dim] + static_cast<std::size_t>(npu) * ports_per_npu(plan_.network.dims[dim]) + static_cast<std::size_t>(which);
 }
 
-void Wires::charge(std::size_t link, std::int64_t size, Tick busy) {
+void Wires::charge(std::size_t link, bool inward, std::int64_t size, Tick busy) {
     if (!record_) return;
+    if (alone_) {
+        Load& load = alone_loads_.try_emplace({ports_[link], inward}, named(ports_[link], inward)).first->second;
+        load.bytes += size, load.busy += busy;
+        return;
+    }
+    if (inward) link += out_free_.size();
     bytes_[link] += size;
     busy_[link] += busy;
+}
+
+Load Wires::named(std::size_t port, bool inward) const {
+    std::size_t d = base_.size() - 1;
+    while (base_[d] > port) --d;
+    const std::size_t per = ports_per_npu(plan_.network.dims[d]);
+    return {static_cast<std::int32_t>(d), static_cast<std::int32_t>((port - base_[d]) % per), inward, 0, 0};
+}
+
+std::vector<Load> Wires::loads() const {
+    std::vector<Load> out;
+    for (const auto& [port, load] : alone_loads_) out.push_back(load);
+    return out;
 }
 
 void Wires::ways(const Flight& f) {
@@ -83,7 +102,7 @@ Tick Wires::depart(Flight& flight, Tick now) {
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
-        charge(way.out, flight.size * way.charged, held);
+        charge(way.out, false, flight.size * way.charged, held);
     }
     return add(start, head);
 }
@@ -104,7 +123,7 @@ Tick Wires::deliver(const Flight& flight, Tick now) {
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
         in_free_[way.in] = end;
-        charge(out_free_.size() + way.in, flight.size, serial);
+        charge(way.in, true, flight.size, serial);
     }
     return end;
 }
@@ -113,7 +132,7 @@ Tick Wires::deliver(const Flight& flight, Tick now) {
 void Wires::grow() {
     const auto compact = [this](std::size_t port) {
         const auto [it, fresh] = compact_.try_emplace(port, compact_.size());
-        if (fresh) out_free_.push_back(0), in_free_.push_back(0), last_ask_.push_back(-1);
+        if (fresh) out_free_.push_back(0), in_free_.push_back(0), last_ask_.push_back(-1), ports_.push_back(port);
         return it->second;
     };
     for (Way& way : ways_) way.out = compact(way.out), way.in = compact(way.in);
@@ -132,7 +151,7 @@ Flight Wires::image(const Flight& flight) const {
     return out;
 }
 
-Wires::Transit Wires::transit(const Flight& flight) {
+Wires::Transit Wires::transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in) {
     ways(flight);
     Transit t{0, 0, 0};
     Tick serial = 0;
@@ -141,7 +160,12 @@ Wires::Transit Wires::transit(const Flight& flight) {
         t.held = std::max(t.held, s * way.charged);
         t.head = add(t.head, ticks(plan_.network.dims[way.dim].latency * way.hops, false));
         serial = std::max(serial, s);
+        Load load = named(way.out, false);
+        load.bytes = flight.size * way.charged, load.busy = s * way.charged;
+        out.push_back(load);
+        in.push_back(named(way.in, true));
     }
+    for (Load& load : in) load.bytes = flight.size, load.busy = serial;
     t.delivered = add(t.head, serial);
     return t;
 }
@@ -180,7 +204,7 @@ Tick Wires::next_link(Flight& f, Tick now) {
     Tick& free = down ? in_free_[link] : out_free_[link];
     const Tick start = std::max(now, free);
     free = add(start, serial);
-    charge(down ? out_free_.size() + link : link, f.size, serial);
+    charge(link, down, f.size, serial);
     f.at = landing;
     return add(add(start, serial), latency);
 }

@@ -2,11 +2,13 @@
 // link of a dimension-ordered route does, and whole messages are stored and forwarded.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
 #include "distance.hpp"
 #include "plan.hpp"
+#include "run.hpp"
 
 namespace astrarium {
 
@@ -36,7 +38,8 @@ public:
     struct Transit {
         Tick held, head, delivered;
     };
-    Transit transit(const Flight& flight);
+    Transit transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in);  // and what the ports carry
+    std::vector<Load> loads() const;  // of the one NPU, alone
     Tick quiet() const { return quiet_; }
     bool tie() const { return tie_; }
 
@@ -51,7 +54,7 @@ private:
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
-    void charge(std::size_t link, std::int64_t size, Tick busy);
+    void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
     const Plan& plan_;
     bool record_, alone_, tie_ = false;
@@ -64,6 +67,9 @@ private:
     std::vector<Tick> busy_;
     std::vector<Way> ways_;
     std::unordered_map<std::size_t, std::size_t> compact_;
+    std::vector<std::size_t> ports_;                       // alone: what each compact number stands for
+    std::map<std::pair<std::size_t, bool>, Load> alone_loads_;
+    Load named(std::size_t port, bool inward) const;
 };
 
 }  // namespace astrarium
