@@ -12,12 +12,13 @@ from astrarium.compute.config import Compute, Replay, Roofline
 from astrarium.design import AstraSim, Design, SharedBus
 from astrarium.engine.plan import Backend, RemoteKind
 from astrarium.engine.plan import Remote as RemotePlan
-from astrarium.errors import UnsupportedError
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import KEYS
 from astrarium.lower.astra_files import AstraInputs
 from astrarium.lower.astra_sim import AstraDim, AstraSystem
 from astrarium.memory.config import Memory, Remote
 from astrarium.network.config import Dim, FullyConnected, Network, Ring, Switch
+from astrarium.vocab import CommOp
 from astrarium.workload.config import Trace
 
 __all__ = ["design_of"]
@@ -38,6 +39,9 @@ def design_of(inputs: AstraInputs, system_path: str, groups_path: str | None) ->
         raise UnsupportedError(f"{system_path}: per-node-custom-implementation",
                                "a design chooses algorithms per operation, not per node",
                                expected="<operation>-implementation-custom")
+    if system.optimization is None and len(inputs.dims) > 1 and CommOp.ALL_REDUCE in system.implementations:
+        raise InputError(f"{system_path}: collective-optimization", "missing, and an all_reduce may cross several dims",
+                         expected=" or ".join(COMPOSITION))
     groups = None if groups_path is None or "empty" in groups_path else groups_path
     return Design(workload=Trace(f"{inputs.workload}.*.et", groups), compat="astra_sim",
                   collective=_collective(system, system_path),
@@ -56,7 +60,7 @@ def _collective(system: AstraSystem, path: str) -> Collective:
     delay = DEFAULT_ENDPOINT_DELAY
     if system.endpoint_delay is not None:
         delay = int(system.endpoint_delay * system.injection_scale)
-    return Collective(**lists, custom=_custom(system, path), composition=COMPOSITION[system.optimization],
+    return Collective(**lists, custom=_custom(system, path), composition=COMPOSITION[system.optimization or "baseline"],
                       chunks=system.splits, active_chunks=system.active_chunks,
                       scheduling=SCHEDULING[system.scheduling], endpoint_delay=f"{delay} ns")
 

@@ -46,10 +46,12 @@ def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
     rows = [("makespan", _time(finish), "", f"rank {result.last_rank} finishes last; of its time:")]
+    parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
+    within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute
     for name, text in PARTS:
-        part = int(getattr(result.ranks, name)[row])
-        if part or name in ("compute", "exposed_comm", "bubble"):
-            rows.append((f"  {text}", _time(part), _share(part, finish), ""))
+        if parts[name] or name in ("compute", "exposed_comm", "bubble"):
+            label = f"    of it {text}" if within and name not in ("compute", "exposed_comm") else f"  {text}"
+            rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
     rows.append(_memory(result))
     link = result.busiest_link()
     if link is not None:
