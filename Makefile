@@ -13,7 +13,7 @@ export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test exam build lint types stubs contracts docs-examples docs bench dev-core clean
+.PHONY: help run test exam build lint types stubs contracts docs-examples prose docs bench dev-core clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches 
 
 docs-examples: $(VENV)/.test  ## run every code block of README and docs, and every example, against its printed output
 	$(BIN)/python -m pytest -q tests/packaging/test_readme.py $(wildcard tests/examples)
+
+prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them
+	$(BIN)/python tools/prose.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict

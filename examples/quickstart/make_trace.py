@@ -82,31 +82,28 @@ class Layer:
         last = self.all_reduce("down_all_reduce", ACTIVATION, self.tp_group, last)
         return self.compute("residual", TOKENS * HIDDEN, "r1 mlp", "y", last)
 
-    def backward_mlp(self, last: int) -> int:
-        """Feed-forward block; its gradients travel while the attention block computes."""
+    def backward_mlp(self, last: int) -> tuple[int, int]:
+        """Feed-forward block; its gradients travel while the attention block computes. Returns (last, gradients)."""
         last = self.compute("down_grad", 2 * FLOPS_DOWN, "dy act w_down", "dact g_down", last)
         last = self.compute("swiglu_grad", 8 * TOKENS * FFN // TP, "dact gate_up", "dgate_up", last)
         last = self.compute("gate_up_grad", 2 * FLOPS_GATE_UP, "dgate_up n2 w_gate_up", "dn2 g_gate_up", last)
         tensor_parallel = self.all_reduce("gate_up_grad_all_reduce", ACTIVATION, self.tp_group, last)
-        gradients = SIZES["g_down"] + SIZES["g_gate_up"]
-        self.optimiser("mlp", "down gate_up", self.all_reduce("mlp_gradients", gradients, self.dp_group, last))
-        return self.compute("mlp_norm_grad", 8 * TOKENS * HIDDEN, "dn2 r1 dy", "dr1", tensor_parallel)
+        gradients = self.all_reduce("mlp_gradients", SIZES["g_down"] + SIZES["g_gate_up"], self.dp_group, last)
+        return self.compute("mlp_norm_grad", 8 * TOKENS * HIDDEN, "dn2 r1 dy", "dr1", tensor_parallel), gradients
 
-    def backward_attention(self, last: int) -> None:
-        """Attention block."""
+    def backward_attention(self, last: int) -> tuple[int, int]:
+        """Attention block. Returns (last, gradients)."""
         last = self.compute("attn_out_grad", 2 * FLOPS_OUT, "dr1 ctx w_out", "dctx g_out", last)
         last = self.compute("attention_grad", FLOPS_ATTENTION * 5 // 2, "dctx qkv", "dqkv", last)
         last = self.compute("qkv_grad", 2 * FLOPS_QKV, "dqkv n1 w_qkv", "dn1 g_qkv", last)
         tensor_parallel = self.all_reduce("qkv_grad_all_reduce", ACTIVATION, self.tp_group, last)
-        gradients = SIZES["g_out"] + SIZES["g_qkv"]
-        self.optimiser("attention", "out qkv", self.all_reduce("attention_gradients", gradients, self.dp_group, last))
-        self.compute("attn_norm_grad", 8 * TOKENS * HIDDEN, "dn1 x dr1", "dx", tensor_parallel)
+        gradients = self.all_reduce("attention_gradients", SIZES["g_out"] + SIZES["g_qkv"], self.dp_group, last)
+        return self.compute("attn_norm_grad", 8 * TOKENS * HIDDEN, "dn1 x dr1", "dx", tensor_parallel), gradients
 
-    def optimiser(self, block: str, weights: str, last: int) -> None:
-        """Adam on the block's weights, 12 flops per parameter."""
-        names = weights.split()
-        reads = " ".join(f"g_{name} adam_{name} w_{name}" for name in names)
-        self.compute(f"adam_{block}", 12 * sum(PARAMETERS[f"w_{name}"] for name in names), reads, "", last)
+    def optimiser(self, *after: int) -> None:
+        """Adam, 12 flops per parameter; it waits for every gradient, because clipping needs the norm of all."""
+        reads = " ".join(f"g_{name[2:]} adam_{name[2:]} {name}" for name in PARAMETERS)
+        self.compute("adam", 12 * sum(PARAMETERS.values()), reads, "", *after)
 
 
 def rank_trace(rank: int) -> TraceBuilder:
@@ -114,7 +111,8 @@ def rank_trace(rank: int) -> TraceBuilder:
     layer = Layer(TraceBuilder(), tp_group=str(1 + rank // TP), dp_group=str(1 + DP + rank % TP))
     last = layer.forward()
     last = layer.compute("output_grad", TOKENS * HIDDEN, "y", "dy", last)
-    layer.backward_attention(layer.backward_mlp(last))
+    last, mlp_gradients = layer.backward_mlp(last)
+    layer.optimiser(*layer.backward_attention(last), mlp_gradients)
     return layer.trace
 
 

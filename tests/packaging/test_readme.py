@@ -1,114 +1,94 @@
-"""Prose is tested: the code blocks of README and docs run, and print what the page says.
-
-- A `python` block followed by a `text` block (at most one line of prose between them) must print exactly that text.
-- A `python` block without one must run.
-- In a `console` block every `$ astrarium ...` line is run; the lines up to the next `$` are its standard output.
-- `...` in expected output stands for anything, as in doctest.
-- `<!-- not run: why -->` on the line before a block leaves it out.
-
-Blocks run in the checkout, each in a process of its own.
-"""
+"""Prose is tested: the code blocks of README and docs run, and print what the page says (rules: tools/prose.py)."""
 
 from __future__ import annotations
 
-import doctest
+import importlib.util
 import re
-import shlex
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-CLI = (sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())")
-NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A command and the standard output that the page promises, if it promises one."""
-
-    where: str
-    command: tuple[str, ...]
-    expected: str | None
-
-
-def same(expected: str, got: str) -> bool:
-    """Whether `got` is `expected`, up to `...` and trailing spaces."""
-    want, have = ("\n".join(line.rstrip() for line in text.strip("\n").splitlines()) + "\n" for text in (expected, got))
-    return doctest.OutputChecker().check_output(want, have, doctest.ELLIPSIS)
+def _load() -> Any:
+    spec = importlib.util.spec_from_file_location("tools_prose", ROOT / "tools" / "prose.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["tools_prose"] = module          # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
-def console_blocks(where: str, text: str) -> list[Block]:
-    """The `$ astrarium` lines of a console block with their output; other commands are for the reader."""
-    found = []
-    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        line, _, output = part.partition("\n")
-        words = shlex.split(line, comments=True)
-        if words[0] == "astrarium":
-            found.append(Block(where, (*CLI, *words[1:]), output if output.strip() else None))
-    return found
-
-
-def blocks(name: str, text: str) -> list[Block]:
-    """The blocks of one page that are to run."""
-    fences = list(FENCE.finditer(text))
-    found: list[Block] = []
-    for k, fence in enumerate(fences):
-        language, body = fence.groups()
-        where = f"{name}:{text.count(chr(10), 0, fence.start()) + 1}"
-        if NOT_RUN.search(text[:fence.start()]):
-            continue
-        if language == "python":
-            following = fences[k + 1] if k + 1 < len(fences) else None
-            expected = None
-            if following is not None and following.group(1) == "text":
-                between = text[fence.end():following.start()].strip()
-                expected = following.group(2) if "\n" not in between and not between.startswith("#") else None
-            found.append(Block(where, (sys.executable, "-c", body), expected))
-        elif language == "console":
-            found += console_blocks(where, body)
-    return found
-
-
-ALL = [block for page in PAGES for block in blocks(page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8"))]
+prose = _load()
+ALL = [block for page in prose.pages()
+       for block in prose.blocks(page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("block", ALL, ids=lambda block: block.where)
-def test_block_prints_what_the_page_says(block: Block) -> None:
-    run = subprocess.run(block.command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+def test_block_prints_what_the_page_says(block: Any) -> None:
+    run = block.run()
     assert run.returncode == 0, f"{block.where} failed:\n{run.stderr}"
     if block.expected is not None:
-        assert same(block.expected, run.stdout), f"{block.where} prints:\n{run.stdout}"
+        assert prose.same(block.expected, run.stdout), f"{block.where} prints:\n{run.stdout}"
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    first = FENCE.search(text)
+    first = prose.FENCE.search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert first is not None
     assert [line.split("#")[0].strip() for line in first.group(2).splitlines()] == ["make run", "make test"]
 
 
+def test_the_readme_example_has_15_lines_and_output() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = next(block for block in prose.blocks("README.md", text) if "import astrarium" in block.command[-1])
+    assert len([line for line in example.command[-1].splitlines() if line.strip()]) <= 15
+    assert example.expected.strip()
+
+
+PAGE = """```python
+print(1)
+```
+prints
+
+```text
+1
+```
+<!-- not run: slow -->
+```python
+1/0
+```
+```console
+$ astrarium list
+ab
+$ make run
+```
+"""
+
+
 def test_blocks_are_found_and_compared() -> None:
-    page = "```python\nprint(1)\n```\nprints\n\n```text\n1\n```\n<!-- not run: slow -->\n```python\n1/0\n```\n" \
-           "```console\n$ astrarium list\nab\n$ make run\n```\n"
-    found = blocks("page", page)
-    assert [b.where for b in found] == ["page:1", "page:13"]
-    assert found[0].expected == "1\n"
-    assert found[1].command == (*CLI, "list")
-    assert found[1].expected == "ab\n"
-    assert same("1\n", "1 \n")
-    assert same("a ... c", "a b c\n")
-    assert not same("1\n", "2\n")
+    first, second = prose.blocks("page", PAGE)
+    assert (first.where, first.expected, PAGE[first.start:first.end]) == ("page:1", "1\n", "1\n")
+    assert (second.where, second.expected, PAGE[second.start:second.end]) == ("page:13", "ab\n", "ab\n")
+    assert second.command == (*prose.CLI, "list")
+    assert prose.same("1\n", "1 \n")
+    assert prose.same("a ... c", "a b c\n")
+    assert not prose.same("1\n", "2\n")
+
+
+def test_output_is_refreshed_in_place() -> None:
+    page = "```python\nprint(2)\n```\n```text\n1\n```\nafter\n"
+    assert prose.refreshed("page", page) == page.replace("1\n", "2\n")
+    with pytest.raises(RuntimeError, match="page:1 failed"):
+        prose.refreshed("page", page.replace("print(2)", "1/0"))
 
 
 def test_links_to_files_of_the_checkout_exist() -> None:
     broken = []
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
+    for page in [*prose.pages(), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.name}: {target}")
