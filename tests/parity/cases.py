@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from astrarium.engine import Outcome, Plan, execute
-from astrarium.lower.astra_files import AstraInputs, lower_inputs, read_inputs, workload_of
-from astrarium.trace import traces_of_bytes
+from astrarium.engine import Outcome, Plan
+from astrarium.lower.astra_files import AstraInputs, AstraWorkload, lower_inputs, read_inputs, workload_of
+from astrarium.lower.explain import execute_workload
+from astrarium.trace import Traces, read_traces, traces_of_bytes
 
 HERE = Path(__file__).resolve().parent
 GOLDEN, RANDOM = HERE / "golden.tar.xz", HERE / "random.tar.xz"
@@ -141,10 +142,18 @@ def read(case: Case, backend: str, folder: Path) -> AstraInputs:
                            backend=f"congestion_{backend}", **case.options)
 
 
-def lower(case: Case, backend: str, folder: Path) -> Plan:
-    """The Plan of a case."""
+def lower(case: Case, backend: str, folder: Path, *, from_files: bool = False) -> tuple[Plan, AstraWorkload]:
+    """The Plan of a case; `from_files` writes its traces, too, and reads them back, so that messages name them."""
     inputs = read(case, backend, folder)
-    return lower_inputs(inputs, workload_of(inputs, traces_of_bytes(case.traces[case.workload])))
+    workload = workload_of(inputs, _traces(case, folder, inputs.npus if from_files else 0))
+    return lower_inputs(inputs, workload), workload
+
+
+def _traces(case: Case, folder: Path, ranks: int) -> Traces:
+    if not ranks:
+        return traces_of_bytes(case.traces[case.workload])
+    case.write(folder, traces=True)
+    return read_traces(folder / case.workload, ranks)
 
 
 def seen(outcome: Outcome) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -154,9 +163,10 @@ def seen(outcome: Outcome) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple((finish // 1000).tolist()), tuple((exposed // 1000).tolist())
 
 
-def run(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = False) -> Outcome:
+def run(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = False, from_files: bool = False) -> Outcome:
     """Lowers and executes a case."""
-    return execute(lower(case, backend, folder), fold=fold, pure=pure)
+    plan, workload = lower(case, backend, folder, from_files=from_files)
+    return execute_workload(plan, workload.traces, workload.groups, fold=fold, pure=pure)
 
 
 def same(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = False) -> None:

@@ -203,7 +203,8 @@ class CollectiveTable:
         used = [level for dim, level in enumerate(levels) if level.n > 1 and involved >> dim & 1]
         if op == CommOp.ALL_REDUCE and len(used) > 1 and not self._known:
             raise InputError(f"{self._where}collective-optimization", f"missing, and all_reduce over {len(used)} dims "
-                             "depends on it (ASTRA-sim reads uninitialised memory)", expected="baseline or localBWAware")
+                             "depends on it (ASTRA-sim reads uninitialised memory)",
+                             expected="baseline or localBWAware")
         if op != CommOp.ALL_REDUCE or not self._local_aware:
             plan = [(op, level, Pick.ANY) for level in (reversed(used) if op == CommOp.ALL_GATHER else used)]
         else:

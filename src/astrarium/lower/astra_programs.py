@@ -12,7 +12,7 @@ from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import TraceError, UnsupportedError
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["COLLECTIVE_OPS", "TraceClass", "program_of_class"]
+__all__ = ["COLLECTIVE_OPS", "COMM_TYPE", "TraceClass", "program_of_class"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ def _table(size: int, *members: int) -> Bool:
 
 
 _COMM_KIND = _table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
-_COMM_TYPE = _table(256, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+COMM_TYPE = _table(256, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 _SIMULATED = _table(16, *COLLECTIVE_OPS, CommOp.BROADCAST)
 
 
@@ -44,7 +44,7 @@ class TraceClass:
     innermost), or -1 where the attribute is missing. Node i waits for the distinct nodes
     `parent[parent_ptr[i]:parent_ptr[i+1]]` (indexes). Comm nodes, in node order, have their arguments in `slot_a` and
     `slot_b` [ranks, comm nodes]: peer rank and tag of sends and receives; of collectives `slot_b` is the group's index
-    or -1 for all ranks. A broadcast, which is only replayed, is no comm node here.
+    or -1 for all ranks.
     """
 
     ranks: I32
@@ -68,8 +68,9 @@ class TraceClass:
     def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
         """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""
         rank = int(self.ranks[row])
+        name = self.names(node) if self.names else None
         return TraceError(self.sources[rank] if self.sources else "workload", message, rank=rank,
-                          node=int(self.node_id[node]), name=self.names(node) if self.names else None, expected=expected)
+                          node=int(self.node_id[node]), name=name, expected=expected)
 
     def refusal(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> UnsupportedError:
         """The same for what is legal, but not simulated."""
@@ -101,7 +102,7 @@ def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, lo
 
 def _check(trace: TraceClass) -> None:
     """Refuse what ASTRA-sim throws on: comm nodes on the CPU, operations that it does not simulate."""
-    comm = _COMM_TYPE[trace.type]
+    comm = COMM_TYPE[trace.type]
     for i in np.flatnonzero(comm & trace.is_cpu)[:1]:
         raise trace.fault(i, "a communication node on the CPU", expected="is_cpu_op false")
     known = (trace.comm_type >= 0) & (trace.comm_type < len(_SIMULATED)) & _SIMULATED[trace.comm_type % len(_SIMULATED)]

@@ -5,8 +5,8 @@ Every rule here is ASTRA-sim's (docs/background/astra_sim_compatibility.md); non
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,14 @@ from astrarium.engine.plan import (
 )
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
-from astrarium.lower.astra_programs import TraceClass, program_of_class
+from astrarium.lower.astra_programs import COMM_TYPE, TraceClass, program_of_class
 from astrarium.vocab import CommOp
 
 __all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+MEMBER_TABLE = 1 << 26  # entries of the group x rank table; larger ones are searched
 LIFO = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}
 
@@ -53,8 +54,8 @@ class AstraSystem:
 
     `implementations[op]` is the list per dim ("ring", "direct4"...); `custom[op]` and `custom_nodes[node id]` replace
     it. `shared_bus` is (L, o, g, G) where model-shared-bus is 1. `endpoint_delay` None: 10 ns, not scaled.
-    `optimization` None: no such key, which ASTRA-sim answers with whatever its memory holds. `where` and `network` stand
-    before keys in messages.
+    `optimization` None: no such key, which ASTRA-sim answers with whatever its memory holds. `where` and `network`
+    stand before keys in messages.
     """
 
     splits: int
@@ -87,13 +88,14 @@ def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system
     """
     npus = int(np.prod([dim.npus for dim in dims], dtype=np.int64))
     if backend == Backend.LINKS and len(dims) > 1:
-        raise UnsupportedError(f"{system.network}topology", f"{len(dims)} dims, but ASTRA-sim's congestion-aware back end "
-                               "has one", expected="one dim; congestion_unaware; or a native design with "
+        raise UnsupportedError(f"{system.network}topology", f"{len(dims)} dims, but ASTRA-sim's congestion-aware back "
+                               "end has one", expected="one dim; congestion_unaware; or a native design with "
                                "network.backend contention, which takes any number of dims (astrarium convert)")
     table = CollectiveTable(npus, tuple(dim.npus for dim in dims), groups, system.splits, system.optimization,
                             system.implementations, system.custom, system.custom_nodes, system.where)
     programs, program_of = _programs(classes, npus, system)
-    _check_nodes(classes, programs, remote or Remote())
+    classes = [_only_slots(trace, program) for trace, program in zip(classes, programs, strict=True)]
+    _check_nodes(classes, programs, groups, npus, remote or Remote())
     slot_ptr, slot_a, slot_b, slot_c = _slots(classes, programs, npus, table)
     return Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
                 slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=table.groups,
@@ -117,15 +119,44 @@ def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem) -> 
     return programs, program_of
 
 
-def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], remote: Remote) -> None:
-    """Refuse what ASTRA-sim aborts on: remote memory that is not there, messages to oneself."""
+def _only_slots(trace: TraceClass, program: Program) -> TraceClass:
+    """The class without the arguments of communication that is only replayed (broadcasts, or everything)."""
+    kept = program.slot[COMM_TYPE[trace.type]] >= 0
+    return trace if kept.all() else replace(trace, slot_a=trace.slot_a[:, kept], slot_b=trace.slot_b[:, kept])
+
+
+def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], groups: Sequence[I32], npus: int,
+                 remote: Remote) -> None:
+    """Refuse what ASTRA-sim aborts on: remote memory that is not there, messages to oneself, foreign groups."""
+    inside = _member_test(groups, npus)
     for trace, program in zip(classes, programs, strict=True):
         for i in np.flatnonzero(program.kind == Kind.REMOTE)[:1] if remote.kind == RemoteKind.NONE else ():
-            raise trace.refusal(i, f"an access of {int(program.size[i])} bytes to remote memory, but the system has none",
-                                expected="memory-type PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or MEMORY_POOL")
+            raise trace.refusal(i, f"an access of {int(program.size[i])} bytes to remote memory, but there is none",
+                                expected="memory-type PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or "
+                                "MEMORY_POOL")
         nodes = np.flatnonzero(program.slot >= 0)
         for row, slot in np.argwhere((trace.slot_a == trace.ranks[:, None]) if nodes.size else nodes)[:1]:
             raise trace.refusal(nodes[slot], "its peer is the rank itself", row=row, expected="another rank")
+        collective = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
+        if groups and collective.size:
+            group = trace.slot_b[:, collective]
+            bad = (group >= 0) & ~inside(np.maximum(group, 0).astype(np.int64) * npus + trace.ranks[:, None])
+            for row, place in np.argwhere(bad)[:1]:
+                members = groups[group[row, place]].tolist()
+                shown = ", ".join(map(str, members[:8])) + (", …" if len(members) > 8 else "")
+                raise trace.fault(nodes[collective[place]], "a collective of a group that the rank is not in", row=row,
+                                  expected=f"one of the group's ranks: {shown}")
+
+
+def _member_test(groups: Sequence[I32], npus: int) -> Callable[[I64], npt.NDArray[np.bool_]]:
+    """Tells of group * npus + rank whether the rank is in the group."""
+    empty = np.zeros(0, np.int64)
+    pairs = np.sort(np.concatenate([empty, *(i * npus + group.astype(np.int64) for i, group in enumerate(groups))]))
+    if len(groups) * npus > MEMBER_TABLE:
+        return lambda keys: pairs[np.minimum(np.searchsorted(pairs, keys), pairs.size - 1)] == keys
+    table = np.zeros(len(groups) * npus, np.bool_)
+    table[pairs] = True
+    return lambda keys: table[keys]
 
 
 def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int,

@@ -1,0 +1,108 @@
+"""Where ASTRA-sim hangs, crashes or says nothing: the right answer if there is one, else one error with its cause."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astrarium.errors import AstrariumError
+
+from .cases import GOLDEN, RANDOM, Case, load, of_folder, pairs, run, seen
+
+EXPECTED: dict[str, Any] = json.loads((Path(__file__).parent / "unusable.json").read_text())["cases"]
+UNUSABLE = pairs(load(GOLDEN), usable=False)
+CASES = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backend in UNUSABLE]
+STRANGE = [pytest.param(*pair, id=f"{pair[0].name}-{pair[1]}") for pair in pairs(load(RANDOM), usable=False)]
+MODES = pytest.mark.parametrize("mode", ["off", "auto", "pure"])
+
+
+def _row(case: Case, backend: str) -> dict[str, Any]:
+    rows: dict[str, Any] = EXPECTED[case.name]
+    row: dict[str, Any] = rows.get("both") or rows[backend]
+    return row
+
+
+def _run(case: Case, backend: str, folder: Path, mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return seen(run(case, backend, folder, fold=mode == "auto", pure=mode == "pure", from_files=True))
+
+
+def _compare(case: Case, backend: str, folder: Path, mode: str) -> None:
+    row = _row(case, backend)
+    if "refused" not in row:
+        finish, exposed = (_spread(row[key], case.npus) for key in ("finish_ns", "exposed_ns"))
+        assert _run(case, backend, folder, mode) == (finish, exposed)
+        return
+    with pytest.raises(AstrariumError) as caught:
+        _run(case, backend, folder, mode)
+    message = str(caught.value).replace(f"{folder}/", "")
+    assert caught.value.exit_code == 1
+    for words in row["refused"]:
+        assert words in message
+
+
+def _spread(value: Any, npus: int) -> tuple[int, ...]:
+    return (value["all"],) * npus if isinstance(value, dict) else tuple(value)
+
+
+@MODES
+@pytest.mark.parametrize(("case", "backend"), CASES)
+def test_unusable(case: Case, backend: str, mode: str, tmp_path: Path) -> None:
+    """The answer, or the words of the refusal, of both engines, folded and not."""
+    _compare(case, backend, tmp_path, mode)
+
+
+@pytest.mark.shared
+@MODES
+def test_unusable_cases_that_stay_in_the_reference_folder(shared: Path, mode: str, tmp_path: Path) -> None:
+    """The same for the cases that the archive leaves out."""
+    packed = {case.name for case in load(GOLDEN)}
+    left_out = tuple(of_folder(shared / "golden" / name) for name in EXPECTED if name not in packed)
+    assert left_out
+    for case, backend in pairs(left_out, usable=False):
+        _compare(case, backend, tmp_path, mode)
+
+
+def test_every_unusable_case_has_an_expected_answer() -> None:
+    """Nothing is missing, nothing is superfluous, everything says why."""
+    packed = {case.name for case in load(GOLDEN)}
+    listed = {(name, backend) for name, rows in EXPECTED.items() if name in packed
+              for backend in (("unaware", "aware") if "both" in rows else rows)}
+    assert listed == {(case.name, backend) for case, backend in UNUSABLE}
+    for rows in EXPECTED.values():
+        for row in rows.values():
+            assert row["because"]
+            assert ("refused" in row) != ("closed_form" in row)
+
+
+@pytest.mark.parametrize(("case", "backend"), CASES)
+def test_closed_form(case: Case, backend: str) -> None:
+    """The expected times are what their closed form gives."""
+    row = _row(case, backend)
+    if "closed_form" not in row:
+        assert row["refused"]
+        return
+    names: dict[str, Any] = {"__builtins__": {}, "trunc": math.trunc, "min": min, "gib": 2**30 / 1e9}
+    for name, text in row.get("where", {}).items():
+        names[name] = eval(text, names)
+    forms = row["closed_form"] if isinstance(row["closed_form"], list) else [row["closed_form"]] * case.npus
+    assert tuple(eval(form, names) for form in forms) == _spread(row["finish_ns"], case.npus)
+
+
+@MODES
+@pytest.mark.parametrize(("case", "backend"), STRANGE)
+def test_random_programs_that_astra_sim_does_not_finish(case: Case, backend: str, mode: str, tmp_path: Path) -> None:
+    """They end, or one error says which rank waits for what; never a hang, a crash or an internal error."""
+    try:
+        finish, _ = _run(case, backend, tmp_path, mode)
+    except AstrariumError as error:
+        message = str(error).replace(f"{tmp_path}/", "")
+        places = ("et/w.", "system.json", "network.yml")
+        if error.exit_code == 1 and any(place in message for place in places):
+            return
+        raise
+    assert len(finish) == case.npus
+    assert all(time > 0 for time in finish)
