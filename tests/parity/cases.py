@@ -169,6 +169,14 @@ def run(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = Fals
     return execute_workload(plan, workload.traces, workload.groups, fold=fold, pure=pure)
 
 
+def arguments(case: Case, backend: str) -> list[str]:
+    """The drop-in command line of a case, to be run inside its folder."""
+    words = ["astra-sim", f"--workload-configuration={case.workload}", "--system-configuration=system.json",
+             "--network-configuration=network.yml", "--remote-memory-configuration=memory.json",
+             f"--backend=congestion_{backend}", "--json", *json.loads(case.files.get("args.json", b"[]"))]
+    return [*words, "--comm-group-configuration=comm_groups.json"] if "comm_groups.json" in case.files else words
+
+
 def same(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = False) -> None:
     """Asserts that every rank's finish and exposed communication are ASTRA-sim's integers."""
     outcome = run(case, backend, folder, fold=fold, pure=pure)

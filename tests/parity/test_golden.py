@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .cases import GOLDEN, Case, load, of_folder, pairs, same
+from astrarium.cli import main
+
+from .cases import GOLDEN, Case, arguments, load, of_folder, pairs, same
 from .pack import pack
 
 USABLE = pairs(load(GOLDEN), usable=True)
@@ -29,6 +31,20 @@ def test_golden(case: Case, backend: str, fold: bool, tmp_path: Path) -> None:
 def test_golden_pure(case: Case, backend: str, tmp_path: Path) -> None:
     """The pure-Python engine has the same integers."""
     same(case, backend, tmp_path, fold=False, pure=True)
+
+
+@pytest.mark.parametrize(("case", "backend"), ALL)
+def test_golden_through_the_command(case: Case, backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    """`astrarium astra-sim` with ASTRA-sim's own flags and files."""
+    case.write(tmp_path, traces=True)
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments(case, backend)) == 0
+    ranks = json.loads(capsys.readouterr().out)["ranks"]
+    want = case.expected[backend]
+    assert [rank["rank"] for rank in ranks] == list(range(case.npus))
+    assert tuple(rank["finish_ns"] for rank in ranks) == want.finish_ns
+    assert tuple(rank["exposed_comm_ns"] for rank in ranks) == want.exposed_ns
 
 
 @pytest.mark.shared

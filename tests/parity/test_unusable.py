@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from astrarium.cli import main
 from astrarium.errors import AstrariumError
 
-from .cases import GOLDEN, RANDOM, Case, load, of_folder, pairs, run, seen
+from .cases import GOLDEN, RANDOM, Case, arguments, load, of_folder, pairs, run, seen
 
 EXPECTED: dict[str, Any] = json.loads((Path(__file__).parent / "unusable.json").read_text())["cases"]
 UNUSABLE = pairs(load(GOLDEN), usable=False)
@@ -53,6 +54,27 @@ def _spread(value: Any, npus: int) -> tuple[int, ...]:
 def test_unusable(case: Case, backend: str, mode: str, tmp_path: Path) -> None:
     """The answer, or the words of the refusal, of both engines, folded and not."""
     _compare(case, backend, tmp_path, mode)
+
+
+@pytest.mark.parametrize(("case", "backend"), CASES)
+def test_unusable_through_the_command(case: Case, backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit 0 and JSON, or exit 1, one message on stderr and nothing on stdout."""
+    case.write(tmp_path, traces=True)
+    monkeypatch.chdir(tmp_path)
+    row = _row(case, backend)
+    code = main(arguments(case, backend))
+    out, err = capsys.readouterr()
+    if "refused" in row:
+        assert (code, out) == (1, "")
+        assert "Traceback" not in err
+        for words in row["refused"]:
+            assert words in err
+    else:
+        assert code == 0
+        ranks = json.loads(out)["ranks"]
+        assert tuple(rank["finish_ns"] for rank in ranks) == _spread(row["finish_ns"], case.npus)
+        assert tuple(rank["exposed_comm_ns"] for rank in ranks) == _spread(row["exposed_ns"], case.npus)
 
 
 @pytest.mark.shared
