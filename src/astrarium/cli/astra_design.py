@@ -24,8 +24,9 @@ from astrarium.workload.config import Trace
 __all__ = ["design_of"]
 
 SHAPES: Mapping[str, type[Any]] = MappingProxyType({"Ring": Ring, "Switch": Switch, "FullyConnected": FullyConnected})
-ALGORITHMS: Mapping[str, str] = MappingProxyType({"ring": "ring", "direct": "direct", "halvingDoubling": "halving_doubling",
-                               "doubleBinaryTree": "double_binary_tree"})
+ALGORITHMS: Mapping[str, str] = MappingProxyType({
+    "ring": "ring", "direct": "direct", "halvingDoubling": "halving_doubling", "doubleBinaryTree": "double_binary_tree",
+})
 BACKENDS = MappingProxyType({Backend.UNSHARED: "closed_form", Backend.LINKS: "contention"})
 SCHEDULING = MappingProxyType({"LIFO": "lifo", "FIFO": "fifo", "EXPLICIT": "priority"})
 COMPOSITION = MappingProxyType({"baseline": "baseline", "localBWAware": "blueconnect"})

@@ -23,8 +23,9 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read, lower, execute, print."""
-    from astrarium.engine import HAVE_CORE, execute
+    from astrarium.engine import HAVE_CORE
     from astrarium.lower.astra_files import lower_inputs, read_workload
+    from astrarium.lower.explain import execute_workload
     from astrarium.report.astra_sim import json_text, lines
 
     clock = [time.process_time()]
@@ -37,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     clock.append(time.process_time())
     plan = lower_inputs(inputs, workload)
     clock.append(time.process_time())
-    outcome = execute(plan, record=bool(options.timeline), fold=options.fold == "auto", pure=options.pure)
+    outcome = execute_workload(plan, workload.traces, workload.groups, record=bool(options.timeline),
+                               fold=options.fold == "auto", pure=options.pure)
     clock.append(time.process_time())
     if options.timeline:
         from astrarium.report.timeline import Recorded, write_timeline

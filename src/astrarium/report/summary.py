@@ -72,9 +72,10 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
 
 
 def collective_table(result: Result) -> Table:
-    """Kinds of collectives by the time that they took together. Bandwidths are those of nccl-tests, over all of a kind."""
+    """Kinds of collectives by the time that they took together; bandwidths as in nccl-tests, over all of a kind."""
     c = result.collectives
-    kinds, kind_of = np.unique(np.stack([c.op.astype(np.int64), c.ranks, c.payload], axis=1), axis=0, return_inverse=True)
+    key = np.stack([c.op.astype(np.int64), c.ranks, c.payload], axis=1)
+    kinds, kind_of = np.unique(key, axis=0, return_inverse=True)
     kind_of = kind_of.reshape(-1)
     many = _sum(kind_of, c.instances, len(kinds))
     spent = _sum(kind_of, (c.end - c.ready) * c.instances, len(kinds))

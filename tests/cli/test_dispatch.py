@@ -1,0 +1,150 @@
+"""The command line as a whole: exit codes, help, hostile arguments, pipes and interrupts."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astrarium.cli import dispatch as dispatching
+from astrarium.cli import main
+from astrarium.cli.dispatch import VERBS, dispatch
+from astrarium.errors import InternalError
+
+from .conftest import Run
+
+COMMAND = [sys.executable, "-m", "astrarium"]
+
+
+def start(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a process of its own."""
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=False, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_help_names_every_verb(run: Run) -> None:
+    said = run("--help")
+    assert said.code == 0
+    assert said.err == ""
+    for verb, (_, sentence) in VERBS.items():
+        assert f"{verb} " in said.out
+        assert sentence in said.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, run: Run) -> None:
+    said = run(verb, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"usage: astrarium {verb} ")
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ([], "which verb?"),
+    (["lst"], "unknown verb 'lst'; did you mean list?"),
+    (["quite-something-else"], "expected one of run, check"),
+    (["--json"], "unknown argument --json"),
+    (["list", "--jsn"], "unknown argument --jsn; did you mean --json?"),
+    (["run"], "DESIGN.yaml"),
+    (["run", "a.yaml", "b.yaml"], "unknown argument b.yaml"),
+    (["run", "x.yaml", "--fold", "maybe"], "invalid choice: 'maybe'"),
+    (["run", "x.yaml", "--timeline-ranks", "3-1"], "expected at most 2^20 ranks"),
+    (["run", "x.yaml", "--timeline-ranks", "all"], "expected ranks such as 0-7,12"),
+    (["astra-sim", "--system-configuration=x"], "--workload-configuration"),
+    (["convert", "--to", "nothing"], "invalid choice"),
+    (["check"], "PATH"),
+])
+def test_usage_errors_exit_with_2(arguments: list[str], words: str, run: Run) -> None:
+    said = run(*arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_our_bug_exits_with_3_and_asks_for_a_report(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise InternalError("two and two made five")
+
+    monkeypatch.setattr(importlib.import_module("astrarium.cli.list_"), "run", broken)
+    said = run("list")
+    assert said.code == 3
+    assert "two and two made five" in said.err
+    assert "Please report it" in said.err
+
+
+@pytest.mark.parametrize(("raised", "code", "words"), [
+    (ZeroDivisionError("oh"), 3, "Please report it"),
+    (MemoryError(), 1, "not enough memory"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+    (BrokenPipeError(), 141, ""),
+])
+def test_whatever_is_raised_becomes_an_exit_code(raised: BaseException, code: int, words: str, run: Run,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(importlib.import_module("astrarium.cli.list_"), "run", broken)
+    said = run("list")
+    assert said.code == code
+    assert words in said.err
+
+
+@given(st.lists(st.one_of(st.sampled_from([*VERBS, "--json", "--help", "--set", "-o", "--to", "x", "/", "--fold=off"]),
+                          st.text(max_size=8).filter(lambda text: "\0" not in text)), max_size=4))
+def test_no_arguments_make_it_raise(arguments: list[str]) -> None:
+    """Whatever is typed is answered by an exit code other than 3. `show /` and the like are input errors."""
+    assert dispatch(arguments) in (0, 1, 2)
+
+
+def test_version_as_a_process_is_quick_and_light() -> None:
+    code = ("import sys, astrarium.cli; code = astrarium.cli.main(['--version']); "
+            "print([m for m in ('numpy', 'yaml', 'msgspec', 'rich') if m in sys.modules], file=sys.stderr); sys.exit(code)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("astrarium ")
+    assert done.stderr.strip() == "[]"
+
+
+def test_python_minus_m() -> None:
+    done = start("list", "shape")
+    assert done.returncode == 0
+    assert "ring" in done.stdout
+    assert start("list", "shpe").returncode == 1
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    with subprocess.Popen([*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONUNBUFFERED": "1"}) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(60) == 141
+
+
+def test_an_interrupt_is_clean(tmp_path: Path) -> None:
+    """Ctrl-C while a verb runs: exit code 130, one line, no traceback."""
+    script = ("import sys, time, importlib; from astrarium.cli import main\n"
+              "verb = importlib.import_module('astrarium.cli.list_')\n"
+              "verb.run = lambda options: print('ready', flush=True) or time.sleep(60)\n"
+              "sys.exit(main(['list']))\n")
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == "astrarium: interrupted\n"
+
+
+def test_main_is_the_dispatcher() -> None:
+    assert main(["--version"]) == 0
+    assert set(dispatching.__all__) == {"VERBS", "dispatch"}
