@@ -24,8 +24,8 @@ def main(arguments: list[str]) -> int:
         print("that is not what was asked for")
         return 1
     result = astrarium.simulate(astrarium.load_design(DESIGN))
-    print(f"makespan {result.makespan}")
-    return 0 if result.makespan else 1
+    print(f"makespan {result.makespan_ps} ps, events {result.outcome.events}")
+    return 0 if result.makespan_ps > 0 else 1
 
 
 if __name__ == "__main__":
