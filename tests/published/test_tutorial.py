@@ -1,0 +1,89 @@
+"""Figures of ASTRA-sim's tutorial slides (ASPLOS'23, HotI'24): exact closed forms where every input is known, else
+within 0.3 % of the slide. Their "GB/s" and "MB" are binary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import astrarium as ar
+from astrarium.config import Config
+
+LINK: dict[str, Any] = {"bandwidth": "50 GiB/s", "latency": "500 ns"}
+RATE = 50 * 2**30 / 1e9     # byte/ns
+
+
+def makespan_ps(dims: list[Config], algorithm: str, payload: str, *, backend: str = "closed_form", compat: str = "none",
+                memory: str | None = None, **collective: Any) -> int:
+    """Picoseconds of one all_reduce in 4 chunks with 10 ns at every endpoint."""
+    chosen = {"all_reduce": [algorithm], "chunks": 4, "endpoint_delay": "10 ns", **collective}
+    design = ar.Design(workload=ar.SingleCollective("all_reduce", payload), network=ar.Network(dims, backend=backend),
+                       collective=ar.Collective(**chosen), memory=ar.Memory(bandwidth=memory), compat=compat)
+    return ar.simulate(design).makespan_ps
+
+
+def serial_ps(size: float) -> int:
+    """Picoseconds of `size` bytes on one link."""
+    return round(size / RATE * 1000)
+
+
+@pytest.mark.parametrize(("mebibytes", "slide_us"), [
+    (1, 45.681), (2, 62.761), (4, 96.921), (8, 165.297), (16, 302.077), (32, 575.609), (64, 1122.673), (128, 2216.745),
+    (256, 4404.945), (512, 8781.373), (1024, 17534.229)])
+def test_ring_of_8_with_two_links_each(mebibytes: int, slide_us: float) -> None:
+    found = makespan_ps([ar.Ring(8, **LINK)], "ring_two_way", f"{mebibytes} MiB")
+    block = mebibytes * 2**20 // 4 // 16                        # 8 blocks on each of two rings
+    assert found == 4 * (10_000 + 14 * (500_000 + serial_ps(block) + 10_000))
+    assert found / 1e6 == pytest.approx(slide_us, rel=3e-3)
+
+
+def test_switch_of_8_by_halving_and_doubling() -> None:
+    found = makespan_ps([ar.Switch(8, **LINK)], "halving_doubling", "1 MiB")
+    one_way = sum(1_000_000 + 10_000 + serial_ps(2**18 // part) for part in (2, 4, 8))
+    assert found == 4 * (10_000 + 2 * one_way)
+    assert found / 1e6 == pytest.approx(58.449, rel=3e-3)
+
+
+def test_fully_connected_8() -> None:
+    found = makespan_ps([ar.FullyConnected(8, **LINK)], "direct", "1 MiB")
+    assert found == 4 * (10_000 + 2 * (500_000 + serial_ps(2**18 // 8) + 10_000))
+    assert found / 1e6 == pytest.approx(9.001, rel=3e-3)
+
+
+@pytest.mark.parametrize(("backend", "compat", "slide_us"), [
+    ("closed_form", "astra_sim", 633.217), ("contention", "astra_sim", 40_008.217), ("contention", "none", 40_008.217)])
+def test_switch_of_64(backend: str, compat: str, slide_us: float) -> None:
+    found = makespan_ps([ar.Switch(64, **LINK)], "direct", "1 GiB", backend=backend, compat=compat)
+    assert found / 1e6 == pytest.approx(slide_us, rel=3e-3)
+
+
+def test_switch_of_64_natively_sends_63_messages_through_one_port() -> None:
+    found = makespan_ps([ar.Switch(64, **LINK)], "direct", "1 GiB")
+    assert found == 4 * (10_000 + 2 * (1_000_000 + 63 * serial_ps(2**28 // 64) + 10_000))
+
+
+def test_ring_of_8_with_reductions() -> None:
+    found = makespan_ps([ar.Ring(8, **LINK)], "ring", "1 MiB", compat="astra_sim", composition="blueconnect",
+                        memory="50 GB/s")
+    assert found == 117_780_000 == 4 * (14 * (500 + 610) + 15 * 10 + 7 * 3 * 655) * 1000
+
+
+CUBE = [ar.Switch(8, bandwidth="50 GiB/s", latency="1 ns")] * 3
+IDEAL_US = 2044 / (150 * 1024) * 1e6     # 2,044 MiB per NPU over three dims together
+
+
+def test_three_dims_baseline_is_bound_by_the_first() -> None:
+    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="blueconnect", chunks=64) / 1e6
+    assert found >= 35_000
+    assert found == pytest.approx(35_008.129, rel=3e-3)
+    assert IDEAL_US / found == pytest.approx(0.3801, rel=3e-3)
+
+
+@pytest.mark.parametrize(("chunks", "window", "tolerance"), [(62, 4, 3e-3), (64, 0, 4e-3)])
+def test_three_dims_themis_loads_all(chunks: int, window: int, tolerance: float) -> None:
+    # The slide does not give its number of chunks, which moves the figure by a percent. 64, the paper's, is 0.36 % below it.
+    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="themis", chunks=chunks,
+                        active_chunks=window) / 1e6
+    assert found >= IDEAL_US
+    assert found == pytest.approx(13_635.871, rel=tolerance)
