@@ -6,6 +6,8 @@ Names are imported when first used, so `import astrarium` costs next to nothing.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,3 +64,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+_VERBS = frozenset(name for name in _MODULE if _MODULE[name] == f"{__name__}.{name}")
+
+
+class _Package(ModuleType):
+    """Importing the module `astrarium.simulate` must not put it in the place of the verb `astrarium.simulate`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _VERBS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, reject
@@ -134,3 +136,25 @@ def test_neighbours_links_carry_what_rides_through_them() -> None:
     assert isinstance(outcome, Outcome)
     assert outcome.makespan >= 2_000_000
     assert (outcome.link_busy <= outcome.makespan).all()
+
+
+@needs_core
+@given(cases())
+def test_folded_results_say_the_same(case: Case) -> None:
+    plan = lowered(case)
+    every, folded = run(plan), run(plan, fold=True)
+    if not isinstance(every, Outcome) or not isinstance(folded, Outcome) or not folded.folded:
+        return
+    theirs, ours = Result(plan, every), Result(plan, folded)
+    for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble", "idle"):
+        np.testing.assert_array_equal(getattr(ours.ranks, name)[folded.row], getattr(theirs.ranks, name), err_msg=name)
+
+    def table(result: Result) -> Counter[tuple[int, ...]]:
+        c, found = result.collectives, Counter[tuple[int, ...]]()
+        for *row, count in zip(*(getattr(c, name).tolist() for name in
+                                 ("op", "ranks", "payload", "start", "ready", "end", "instances")), strict=True):
+            found[tuple(row)] += count
+        return found
+
+    assert set(table(ours)) == set(table(theirs))
+    assert ours.path.end[-1:].tolist() == theirs.path.end[-1:].tolist()

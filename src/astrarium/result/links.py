@@ -53,9 +53,11 @@ class Dims:
 
 
 def links_of(outcome: Outcome) -> Links:
-    """The traffic that the run recorded."""
-    share = outcome.link_busy / max(outcome.makespan, 1)
-    return Links(outcome.link_dim, outcome.link_from, outcome.link_to, outcome.link_bytes, outcome.link_busy, share)
+    """The traffic that the run recorded, by dim, ports out before ports in, NPU."""
+    order = np.lexsort((outcome.link_to, outcome.link_from, outcome.link_from < 0, outcome.link_dim))
+    busy = outcome.link_busy[order]
+    return Links(outcome.link_dim[order], outcome.link_from[order], outcome.link_to[order], outcome.link_bytes[order],
+                 busy, busy / max(outcome.makespan, 1))
 
 
 def dims_of(plan: Plan, links: Links) -> Dims:
