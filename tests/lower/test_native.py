@@ -19,7 +19,8 @@ from astrarium.lower.native_collectives import shapes_of
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
 
-NETWORK = ar.Network([ar.Switch(2, bandwidth="100 GB/s", latency="1 us"), ar.Ring(2, bandwidth="50 GB/s", latency="2 us")])
+NETWORK = ar.Network([ar.Switch(2, bandwidth="100 GB/s", latency="1 us"),
+                      ar.Ring(2, bandwidth="50 GB/s", latency="2 us")])
 
 
 def design(**sections: Any) -> ar.Design:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from astrarium.vocab import CommOp, NodeKind
 OPS = [op for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK]
 SIZES = [0, 1, 1000, 65_536, 1_000_003]
 SHAPES = {2: "rsfmh", 3: "rsfm", 4: "rsfmh"}
+MAKERS = {"r": ar.Ring, "s": ar.Switch, "f": ar.FullyConnected, "m": ar.Mesh, "h": ar.Hypercube}
 ONE_HOP = {2: "rsfmh", 3: "sf", 4: "sfh"}    # no message passes through another NPU within a dim
 
 
@@ -42,11 +43,8 @@ def networks(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "co
         values = {"bandwidth": Bandwidth.of(draw(st.sampled_from([1.0, 12.5, 50.0, 62.5]))),
                   "latency": Time.of(draw(st.sampled_from([0.0, 0.5, 20.0, 500.0])))}
         shape = draw(st.sampled_from(shapes.get(count, "s")))
-        makers: dict[str, Callable[[], Config]] = {
-            "r": lambda n=count, v=values, way=draw(st.booleans()): ar.Ring(n, one_way=way, **v),
-            "s": lambda n=count, v=values: ar.Switch(n, **v), "f": lambda n=count, v=values: ar.FullyConnected(n, **v),
-            "m": lambda n=count, v=values: ar.Mesh(n, **v), "h": lambda n=count, v=values: ar.Hypercube(n, **v)}
-        dims.append(makers[shape]())
+        more = {"one_way": draw(st.booleans())} if shape == "r" else {}
+        dims.append(MAKERS[shape](count, **values, **more))
     return ar.Network(dims, backend=draw(st.sampled_from(backends)))
 
 
@@ -60,7 +58,8 @@ def collectives(draw: st.DrawFn, network: ar.Network) -> ar.Collective:
         entries[op.name.lower()] = [draw(st.sampled_from(able)) for _ in range(dims)]
     return ar.Collective(
         **entries, chunks=draw(st.sampled_from([1, 2, 3])), active_chunks=draw(st.sampled_from([0, 1, 2])),
-        pipeline=draw(st.sampled_from([1, 3])), composition=draw(st.sampled_from(["baseline", "blueconnect", "themis"])),
+        pipeline=draw(st.sampled_from([1, 3])),
+        composition=draw(st.sampled_from(["baseline", "blueconnect", "themis"])),
         scheduling=draw(st.sampled_from(["lifo", "fifo", "priority"])),
         endpoint_delay=Time.of(draw(st.sampled_from([0.0, 0.333, 10.0]))))
 
@@ -112,10 +111,11 @@ def _families(draw: st.DrawFn, ranks: int) -> list[list[list[int]]]:
     return [order.tolist(), order.T.tolist(), [list(anyone)]]
 
 
-def _step(draw: st.DrawFn, step: int, builders: list[TraceBuilder], groups: list[list[list[int]]], last: list[list[int]],
-          chained: bool) -> None:
+def _step(draw: st.DrawFn, step: int, builders: list[TraceBuilder], groups: list[list[list[int]]],
+          last: list[list[int]], chained: bool) -> None:
     """One step of every rank; most wait for the rank's previous node."""
-    ranks, kind = len(builders), draw(st.sampled_from(["compute", "collective", "collective", "shift", "remote", "host"]))
+    kinds = ["compute", "collective", "collective", "shift", "remote", "host"]
+    ranks, kind = len(builders), draw(st.sampled_from(kinds))
     same, linked, size = draw(st.booleans()), draw(st.booleans()), draw(st.sampled_from(SIZES))
     after = [[len(b.nodes) - 1] if linked or kind == "shift" else [] for b in builders]
     micros = draw(st.sampled_from([1, 2, 50]))
