@@ -5,4 +5,5 @@ NB_MODULE(_core, m) {
     m.doc() = "Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.";
     bind_trace(m);
     bind_engine(m);
+    bind_foreign(m);
 }

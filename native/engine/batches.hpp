@@ -26,28 +26,34 @@ public:
     // Class `done` only marks state, in any order; the others are sorted.
     template <class Handle>
     void run(Handle&& handle) {
-        std::vector<Keyed> batch;
-        while (!pending_.empty()) {
-            const std::uint32_t id = pending_.back().slot;
-            now = pending_.back().time;
-            int c = 0;
-            while (c < classes) {
-                if (slots_[id].lists[c].empty()) {
-                    ++c;
-                    continue;
-                }
-                batch.clear();
-                std::swap(batch, slots_[id].lists[c]);
-                if (c != done) std::sort(batch.begin(), batch.end(), [](const Keyed& x, const Keyed& y) {
-                    return x.high != y.high ? x.high < y.high : x.low < y.low;
-                });
-                handled += batch.size();
-                for (const Keyed& event : batch) handle(event);
-                c = 0;
+        while (!pending_.empty()) instant(handle);
+    }
+
+    bool empty() const { return pending_.empty(); }
+    Tick next() const { return pending_.back().time; }
+
+    // The next instant, to its end; not when empty().
+    template <class Handle>
+    void instant(Handle&& handle) {
+        const std::uint32_t id = pending_.back().slot;
+        now = pending_.back().time;
+        int c = 0;
+        while (c < classes) {
+            if (slots_[id].lists[c].empty()) {
+                ++c;
+                continue;
             }
-            free_.push_back(id);
-            pending_.pop_back();
+            batch_.clear();
+            std::swap(batch_, slots_[id].lists[c]);
+            if (c != done) std::sort(batch_.begin(), batch_.end(), [](const Keyed& x, const Keyed& y) {
+                return x.high != y.high ? x.high < y.high : x.low < y.low;
+            });
+            handled += batch_.size();
+            for (const Keyed& event : batch_) handle(event);
+            c = 0;
         }
+        free_.push_back(id);
+        pending_.pop_back();
     }
 
 private:
@@ -61,6 +67,7 @@ private:
     std::vector<Pending> pending_;  // latest first
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
+    std::vector<Keyed> batch_;
 
     Slot& slot(Tick time) {
         const auto it = std::lower_bound(pending_.begin(), pending_.end(), time,

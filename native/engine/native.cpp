@@ -4,8 +4,8 @@
 
 namespace astrarium {
 
-Native::Native(const Plan& plan, bool record, bool alone)
-    : plan_(plan), record_(record), alone_(alone), wires_(plan, record, alone), membership_(plan) {
+Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
+    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan) {
     const std::size_t ranks = plan.ranks();
     ranks_.resize(ranks);
     std::size_t nodes = 0;
@@ -13,6 +13,7 @@ Native::Native(const Plan& plan, bool record, bool alone)
         ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
         ranks_[r].node_base = static_cast<std::uint32_t>(nodes);
         ranks_[r].left = static_cast<std::uint32_t>(plan.program(r).nodes());
+        unfinished_ += ranks_[r].left > 0;
         nodes += plan.program(r).nodes();
     }
     parents_.reserve(nodes);
@@ -49,7 +50,10 @@ Outcome Native::run() {
         for (std::uint32_t n = 0; n < program.nodes(); ++n)
             if (program.parents[n] == 0) make_ready(r, n);
     }
-    clock_.run([this](const Keyed& event) { handle(event); });
+    if (plugins_.network)
+        run_foreign();
+    else
+        clock_.run([this](const Keyed& event) { handle(event); });
     explain_stall();
     return outcome();
 }
@@ -69,6 +73,7 @@ void Native::handle(const Keyed& event) {
         case leave_source: return depart(event.a);
         case reach_next: return arrive(event.a);
         case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
+        case timer_over: return plugins_.network->fire(event.a);
     }
 }
 
@@ -91,6 +96,7 @@ void Native::post(std::uint32_t id) {
 }
 
 void Native::depart(std::uint32_t id) {
+    if (plugins_.network) return hand_over(id);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
     const Message& m = messages_[id];
     clock_.at(when, BatchClock::arrive, {m.high, m.low, reach_next, id, 0});
@@ -135,7 +141,7 @@ void Native::explain_stall() const {
     for (const auto& [key, meeting] : meetings_)
         for (const std::uint64_t node : meeting.posted)
             if (key.tag >= 0) why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(node)) + " waits for a send that never comes";
-    std::vector<std::string> waits;
+    std::vector<std::string> waits = explain_foreign();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].left == 0) continue;
         std::string text = "rank " + std::to_string(r) + ":" + why[r];
@@ -159,7 +165,7 @@ Outcome Native::outcome() {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
         out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = std::move(start_), out.end = std::move(end_);
-    wires_.report(out);
+    if (!plugins_.network) wires_.report(out);
     return out;
 }
 

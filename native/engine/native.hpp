@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "batches.hpp"
+#include "foreign.hpp"
 #include "groups.hpp"
 #include "ready.hpp"
 #include "run.hpp"
@@ -11,9 +12,9 @@
 
 namespace astrarium {
 
-class Native {
+class Native final : private ForeignHost {
 public:
-    Native(const Plan& plan, bool record, bool alone = false);
+    Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -28,7 +29,8 @@ private:
         look,           // a = rank: issue ready nodes
         leave_source,   // a = message: asks for its first port or link
         reach_next,     // a = message: asks for the in port, or for its next link
-        custom_over     // a = rank's custom run, b = node
+        custom_over,    // a = rank's custom run, b = node
+        timer_over      // a = timer of a foreign network
     };
 
     struct Rank {
@@ -61,6 +63,7 @@ private:
     };
     struct Message {
         enum For : std::uint8_t { node, chunk, custom } purpose = node;
+        bool receives = false;  // foreign networks only: a receive that waits for its message
         std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
         std::uint32_t rank = 0, node_index = 0;                                         // node: the sender's
         Flight flight;
@@ -95,6 +98,7 @@ private:
     void want_look(std::uint32_t rank);
     void issue_ready(std::uint32_t rank);
     std::uint32_t take_comm(std::uint32_t rank);
+    std::uint32_t take_ready(std::uint32_t rank, int lane);
     void issue(std::uint32_t rank, std::uint32_t node);
     void complete_node(std::uint32_t rank, std::uint32_t node);
     void issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot);
@@ -114,6 +118,7 @@ private:
     void try_leave(std::uint32_t instance, std::uint32_t state);
     void close_if_done(std::uint32_t instance);
     const Schedule& schedule_of(const Instance& i, const ChunkState& s) const;
+    static int peer_of(const Schedule& s, int index, int peer);
     Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number);
     const std::vector<std::int32_t>& received_blocks(const Schedule& s);
 
@@ -123,6 +128,7 @@ private:
     const Program& custom_program(const CustomRun& run) const;
     void order_sends();
     void custom_complete(std::uint32_t run, std::uint32_t node);
+    void end_custom(std::uint32_t run);
 
     // messages
     std::uint32_t new_message();
@@ -131,12 +137,32 @@ private:
     void arrive(std::uint32_t message);
     void handle(const Keyed& event);
 
+    // a foreign network (native_foreign.cpp)
+    struct Life {
+        std::uint32_t generation = 0;
+        bool open = false;  // the plug-in has it, and has not called back
+    };
+    void run_foreign();
+    bool step_foreign();
+    void hand_over(std::uint32_t message);
+    void foreign_over(const Message& message);
+    void post_receives(std::uint32_t instance, std::uint32_t state);
+    void post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t peer, std::int64_t tag);
+    std::int64_t foreign_tag(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
+    void bring_to(Tick time);
+    std::vector<std::string> explain_foreign() const;
+    Tick now() const override { return clock_.now; }
+    void over(std::uint64_t token) override;
+    void schedule(Tick delta, std::uint32_t timer) override;
+    std::uint32_t pick(std::uint32_t rank, int lane, std::vector<std::uint32_t>& nodes);
+
     void explain_stall() const;
     std::string describe(std::uint32_t rank, std::uint32_t node) const;
     Outcome outcome();
 
     const Plan& plan_;
     bool record_, alone_;
+    Plugins plugins_;
     Tick alone_done_ = 0;
     BatchClock clock_;
     Wires wires_;
@@ -155,6 +181,11 @@ private:
     std::vector<CustomRun> custom_;
     std::vector<std::uint32_t> custom_free_;
     std::uint32_t instances_opened_ = 0;
+    std::vector<Life> lives_;  // per message, foreign networks only
+    Tick foreign_time_ = 0, foreign_next_ = never;
+    bool foreign_touched_ = true;  // its next event may be another
+    std::uint64_t open_messages_ = 0, idle_ = 0;
+    std::size_t unfinished_ = 0;
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
 };

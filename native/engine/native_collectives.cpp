@@ -9,11 +9,6 @@ namespace {
 bool bit(const std::vector<std::uint64_t>& words, std::size_t i) { return words[i >> 6] >> (i & 63) & 1; }
 void set(std::vector<std::uint64_t>& words, std::size_t i) { words[i >> 6] |= std::uint64_t{1} << (i & 63); }
 
-int peer_of(const Schedule& s, int index, int peer) {
-    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
-    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
-}
-
 std::uint32_t count(const View<std::int32_t>& ptr, std::int32_t program) {
     return static_cast<std::uint32_t>(ptr[static_cast<std::size_t>(program) + 1] - ptr[static_cast<std::size_t>(program)]);
 }
@@ -21,6 +16,11 @@ std::uint32_t count(const View<std::int32_t>& ptr, std::int32_t program) {
 int index_in(const Phase& phase, std::uint32_t position) { return static_cast<int>(position) / phase.stride % phase.n; }
 
 }  // namespace
+
+int Native::peer_of(const Schedule& s, int index, int peer) {
+    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
+    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
+}
 
 const std::vector<Phase>& Native::phases_of(const Collective& c, std::uint32_t chunk) const {
     for (const Chunk& kind : c.chunks) {
@@ -77,7 +77,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     const std::uint32_t group = plan_.slot_b[slot] < 0 ? membership_.all() : static_cast<std::uint32_t>(plan_.slot_b[slot]);
     const std::uint32_t position = membership_.position(group, rank);
     if (position == none)
-        throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) +
+        throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": the rank is not a member of the collective's group");
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
@@ -88,7 +88,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     if (instance == none) instance = open_instance(group, id, serial);
     const Collective &mine = plan_.collectives[id], &theirs = plan_.collectives[instances_[instance].collective];
     if (mine.op != theirs.op || mine.size != theirs.size)
-        throw Mismatch("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
+        throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
                        std::to_string(serial + 1) + " of its group has op " + std::to_string(mine.op) + " and " +
                        std::to_string(mine.size) + " bytes here, but another member issued op " + std::to_string(theirs.op) +
                        " with " + std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders");
@@ -144,7 +144,8 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     for (std::uint32_t k = 0; k < s.sends && !starts; ++k)
         starts = schedule.send_needs[static_cast<std::size_t>(schedule.send_ptr[static_cast<std::size_t>(program)]) + k] == 0;
     if (starts) clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
-    for (std::uint32_t r = 0; r < s.receives; ++r)
+    if (plugins_.network) post_receives(instance, at);
+    for (std::uint32_t r = 0; r < s.receives && !plugins_.network; ++r)
         if (bit(i.delivered, s.bits + r))
             clock_.at(add(clock_.now, receive_delay(i, s, r)), BatchClock::done,
                       {high, low | r, receive_over, at, static_cast<std::uint64_t>(instance) << 32 | r});
@@ -213,6 +214,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
 }
 
 void Native::delivered(Message& m) {
+    if (plugins_.network) return foreign_over(m);
     if (m.purpose == Message::chunk) {
         Instance& i = instances_[m.instance];
         const Collective& c = plan_.collectives[i.collective];

@@ -21,6 +21,19 @@ void Native::start_custom(std::uint32_t instance, std::uint32_t position) {
     custom_[id].parents.assign(program.parents.begin(), program.parents.end());
     for (std::uint32_t node = 0; node < program.nodes(); ++node)
         if (program.parents[node] == 0) issue_custom(id, node);
+    if (program.nodes() == 0) end_custom(id);
+}
+
+void Native::end_custom(std::uint32_t id) {
+    const std::uint32_t instance = custom_[id].instance, position = custom_[id].position;
+    custom_free_.push_back(id);
+    Instance& i = instances_[instance];
+    Member& member = i.members[position];
+    member.chunks_left = 0;
+    ++i.done;
+    const std::uint64_t key = static_cast<std::uint64_t>(member.rank) << 32 | member.node;
+    clock_.at(clock_.now, BatchClock::done, {key, 0, node_over, member.rank, member.node});
+    close_if_done(instance);
 }
 
 void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
@@ -37,7 +50,7 @@ void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
     const auto slot = static_cast<std::size_t>(program.slot[node]);
     const std::uint32_t peer = membership_.rank(i.group, static_cast<std::uint32_t>(custom.slot_peer[which][slot]));
     const std::int64_t tag = -1 - (static_cast<std::int64_t>(i.serial) << 31 | custom.slot_tag[which][slot]);
-    if (kind == Kind::recv) {
+    if (kind == Kind::recv && !plugins_.network) {
         Meeting& meeting = meetings_[{tag, program.size[node], peer, rank}];
         if (meeting.delivered == 0) return meeting.posted.push_back(static_cast<std::uint64_t>(id) << 32 | node);
         --meeting.delivered;
@@ -46,10 +59,12 @@ void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
     const std::uint32_t message = new_message();
     Message& m = messages_[message];
     m.purpose = Message::custom;
-    m.state = id, m.node_index = node, m.rank = rank, m.peer = peer, m.tag = tag;
+    m.receives = kind == Kind::recv;
+    m.state = id, m.node_index = node, m.rank = rank, m.peer = peer;
+    m.tag = plugins_.network ? foreign_tag(i, 0, 0, static_cast<std::uint32_t>(custom.slot_tag[which][slot])) : tag;
     m.high = high, m.low = node;
-    m.flight.source = m.flight.at = plan_.npu_of[rank];
-    m.flight.destination = plan_.npu_of[peer];
+    m.flight.source = m.flight.at = plan_.npu_of[m.receives ? peer : rank];
+    m.flight.destination = plan_.npu_of[m.receives ? rank : peer];
     m.flight.size = program.size[node];
     post(message);
 }
@@ -60,14 +75,7 @@ void Native::custom_complete(std::uint32_t id, std::uint32_t node) {
         const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
         if (--custom_[id].parents[child] == 0) issue_custom(id, child);
     }
-    if (--custom_[id].left > 0) return;
-    const std::uint32_t instance = custom_[id].instance, position = custom_[id].position;
-    custom_free_.push_back(id);
-    Instance& i = instances_[instance];
-    i.members[position].chunks_left = 0;
-    ++i.done;
-    complete_node(i.members[position].rank, i.members[position].node);
-    close_if_done(instance);
+    if (--custom_[id].left == 0) end_custom(id);
 }
 
 }  // namespace astrarium

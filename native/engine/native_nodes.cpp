@@ -19,9 +19,28 @@ void Native::want_look(std::uint32_t rank) {
     clock_.at(clock_.now, BatchClock::issue, {rank, 0, look, rank, 0});
 }
 
+// Of the ready nodes of another lane: the one with the lowest id, or a plug-in's choice.
+std::uint32_t Native::take_ready(std::uint32_t rank, int lane) {
+    ReadySet& ready = ranks_[rank].ready;
+    if (!plugins_.scheduler || lane < 0 || ready.all(lane).size() < 2) {
+        const std::uint32_t node = ready.lowest(lane);
+        ready.pop(lane);
+        return node;
+    }
+    std::vector<std::uint32_t> nodes = ready.all(lane);
+    return ready.take(lane, pick(rank, lane, nodes));
+}
+
 // Of the ready nodes of the COMM lane: explicit priority highest, or latest ready (LIFO), or earliest (FIFO); then node id.
 std::uint32_t Native::take_comm(std::uint32_t rank) {
     auto& ready = ranks_[rank].comm;
+    if (plugins_.scheduler && ready.size() > 1) {
+        std::vector<std::uint32_t> nodes;
+        for (const auto& [node, since] : ready) nodes.push_back(node);
+        const std::uint32_t chosen = pick(rank, lane_comm, nodes);
+        std::erase_if(ready, [chosen](const auto& entry) { return entry.first == chosen; });
+        return chosen;
+    }
     const Program& program = plan_.program(rank);
     const auto better = [&](const auto& x, const auto& y) {
         if (plan_.policy.lifo == 0) {
@@ -52,9 +71,7 @@ void Native::issue_ready(std::uint32_t rank) {
             continue;
         }
         while (!ranks_[rank].ready.empty(lane) && room()) {
-            const std::uint32_t node = ranks_[rank].ready.lowest(lane);
-            ranks_[rank].ready.pop(lane);
-            issue(rank, node);
+            issue(rank, take_ready(rank, lane));
         }
     }
 }
@@ -86,7 +103,7 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     if (const int lane = program.lane[node]; lane >= 0) --r.inflight[lane];
     if (record_) end_[r.node_base + node] = clock_.now;
     finish_[rank] = clock_.now;
-    --r.left;
+    if (--r.left == 0) --unfinished_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
         const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
         if (--parents_[r.node_base + child] == 0) make_ready(rank, child);
@@ -95,9 +112,9 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
 }
 
 void Native::check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const {
-    if (peer == rank) throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
+    if (peer == rank) throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
     if (peer >= plan_.ranks())
-        throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer rank does not exist");
+        throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer rank does not exist");
 }
 
 void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
@@ -117,6 +134,7 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
 void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
     const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
     check_peer(rank, node, peer);
+    if (plugins_.network) return post_receive(rank, node, peer, plan_.slot_b[slot]);
     Meeting& meeting = meetings_[{plan_.slot_b[slot], plan_.program(rank).size[node], peer, rank}];
     if (meeting.delivered == 0) return meeting.posted.push_back(node);
     --meeting.delivered;
@@ -125,6 +143,10 @@ void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t s
 
 void Native::issue_remote(std::uint32_t rank, std::uint32_t node) {
     const Remote& remote = plan_.remote;
+    if (plugins_.memory) {
+        const Tick end = add(clock_.now, plugins_.memory->access(rank, plan_.program(rank).size[node], clock_.now));
+        return clock_.at(end, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
+    }
     if (remote.kind == RemoteKind::none)
         throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": a remote memory access, but the system has no remote memory");

@@ -25,6 +25,13 @@ public:
         heap.pop_back();
         --size_;
     }
+    std::uint32_t take(int lane, std::uint32_t node) {
+        auto& heap = heaps_[static_cast<std::size_t>(lane + 1)];
+        heap.erase(std::find(heap.begin(), heap.end(), node));
+        std::make_heap(heap.begin(), heap.end(), std::greater<>());
+        --size_;
+        return node;
+    }
     const std::vector<std::uint32_t>& all(int lane) const { return heaps_[static_cast<std::size_t>(lane + 1)]; }
 
 private:

@@ -24,7 +24,7 @@ Wires::Wires(const Plan& plan, bool record, bool alone)
         base_.push_back(total);
         total += ports_per_npu(dim) * static_cast<std::size_t>(plan.npus);
     }
-    if (alone) return;  // ports appear as they are used
+    if (alone || plan.network.backend == Backend::foreign) return;  // ports appear as they are used
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
     in_free_.assign(total, 0);

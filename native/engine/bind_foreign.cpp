@@ -1,0 +1,98 @@
+// Runs of a Plan with plug-ins.
+#include <nanobind/stl/string.h>
+
+#include <functional>
+
+#include "bindings.hpp"
+#include "convert.hpp"
+#include "foreign_library.hpp"
+#include "foreign_python.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+using namespace astrarium;
+
+// Which plug-in was at work when something was thrown: 0 network, 1 memory, 2 scheduler.
+struct Blame : ForeignMemory, ForeignScheduler {
+    ForeignMemory* memory = nullptr;
+    ForeignScheduler* scheduler = nullptr;
+    int at = 0;
+    Tick access(std::uint32_t rank, std::int64_t size, Tick now) override {
+        at = 1;
+        const Tick time = memory->access(rank, size, now);
+        at = 0;
+        return time;
+    }
+    std::size_t pick(std::uint32_t rank, int lane, const std::vector<std::uint64_t>& nodes, Tick now) override {
+        at = 2;
+        const std::size_t chosen = scheduler->pick(rank, lane, nodes, now);
+        if (chosen < nodes.size()) at = 0;
+        return chosen;
+    }
+};
+
+nb::object outcome_of(const std::function<Outcome()>& run, const Blame& blame) {
+    try {
+        return write_outcome(run());
+    } catch (const Stall& stall) {
+        nb::list waits;
+        for (const std::string& wait : stall.waits) waits.append(wait);
+        return nb::make_tuple("stall", waits);
+    } catch (const BadTrace& e) {
+        return nb::make_tuple("trace", e.what());
+    } catch (const Unsupported& e) {
+        return nb::make_tuple("unsupported", e.what());
+    } catch (const PluginFault& e) {
+        return nb::make_tuple("plugin", e.what(), blame.at);
+    } catch (nb::python_error& e) {
+        return nb::make_tuple("raised", nb::borrow(e.value()), blame.at);
+    }
+}
+
+// `network`: None, (plug-in, name) or (address of a library's table, options); `memory`, `pick`: None or the function.
+nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::handle memory, nb::handle pick,
+                        std::uint64_t patience, nb::list log) {
+    BorrowedPlan borrowed;
+    Blame blame;
+    Plugins plugins;
+    std::unique_ptr<ForeignMemory> memories;
+    std::unique_ptr<ForeignScheduler> schedulers;
+    if (!memory.is_none()) memories = std::make_unique<PythonMemory>(memory), plugins.memory = &blame;
+    if (!pick.is_none()) schedulers = std::make_unique<PythonScheduler>(pick), plugins.scheduler = &blame;
+    blame.memory = memories.get(), blame.scheduler = schedulers.get();
+    std::unique_ptr<ForeignNetwork> owned;
+    LibraryNetwork* library = nullptr;
+    const auto run = [&] {
+        read_plan(source, borrowed);
+        if (network.is_none()) return run_with(borrowed.plan, record, plugins);
+        const nb::object first = network[0], second = network[1];
+        if (!PyLong_Check(first.ptr())) {
+            owned = std::make_unique<PythonNetwork>(first, nb::cast<std::string>(second), patience);
+            plugins.network = owned.get();
+            return run_with(borrowed.plan, record, plugins);
+        }
+        const auto* table = reinterpret_cast<const astrarium_network*>(nb::cast<std::uintptr_t>(first));
+        auto made = std::make_unique<LibraryNetwork>(table, borrowed.plan, nb::cast<std::string>(second), patience);
+        plugins.network = library = made.get();
+        owned = std::move(made);
+        if (plugins.memory || plugins.scheduler) return run_with(borrowed.plan, record, plugins);
+        const nb::gil_scoped_release unlocked;
+        return run_with(borrowed.plan, record, plugins);
+    };
+    nb::object answer = outcome_of(run, blame);
+    if (library)
+        for (const auto& [level, text] : library->log()) log.append(nb::make_tuple(level, text));
+    return answer;
+}
+
+}  // namespace
+
+void bind_foreign(nb::module_& m) {
+    nb::class_<Callback>(m, "Callback", "The callback of one sim_send or sim_recv of a network plug-in.")
+        .def("__call__", &Callback::call);
+    m.def("execute_with", &execute_with, nb::arg("plan"), nb::arg("record"), nb::arg("network").none(), nb::arg("memory").none(),
+          nb::arg("pick").none(), nb::arg("patience"), nb::arg("log"),
+          "Runs a Plan with plug-ins; a dict of the Outcome's columns, or (kind of error, message, ...).");
+}

@@ -1,0 +1,72 @@
+#include "foreign_python.hpp"
+
+namespace nb = nanobind;
+
+namespace astrarium {
+namespace {
+
+// An exact int that fits, or a fault in words: no rounding of floats, no wrapping.
+Tick whole(nb::handle value, const char* function) {
+    Tick out = 0;
+    if (!PyLong_Check(value.ptr()) || !nb::try_cast<Tick>(value, out))
+        throw PluginFault(std::string(function) + "() gave " + nb::repr(value).c_str() + ", not a whole number of ps");
+    return out;
+}
+
+}  // namespace
+
+void Callback::call() const {
+    if (!session->host) throw PluginFault("the run that this callback belongs to is over");
+    try {
+        session->host->over(token);
+    } catch (const std::exception& e) {
+        if (session->fault.empty()) session->fault = e.what();
+        throw;
+    }
+}
+
+PythonNetwork::PythonNetwork(nb::handle plugin, std::string name, std::uint64_t patience)
+    : name_(std::move(name)), patience_(patience), send_(plugin.attr("sim_send")), receive_(plugin.attr("sim_recv")),
+      next_(plugin.attr("next_event_time")), advance_(plugin.attr("advance")), time_(plugin.attr("sim_get_time")) {}
+
+void PythonNetwork::check() const {
+    if (!session_->fault.empty()) throw PluginFault(session_->fault);
+}
+
+void PythonNetwork::send(const ForeignMessage& m) {
+    send_(m.size, m.source, m.destination, Callback{session_, m.token}, m.tag);
+    check();
+}
+
+void PythonNetwork::receive(const ForeignMessage& m) {
+    receive_(m.size, m.source, m.destination, Callback{session_, m.token}, m.tag);
+    check();
+}
+
+Tick PythonNetwork::next_event_time() {
+    const Tick next = whole(next_(), "next_event_time");
+    check();
+    return next;
+}
+
+void PythonNetwork::advance(Tick to) {
+    advance_(to);
+    check();
+}
+
+Tick PythonNetwork::time() { return whole(time_(), "sim_get_time"); }
+
+Tick PythonMemory::access(std::uint32_t rank, std::int64_t size, Tick now) {
+    const Tick time = whole(access_(size, rank, now), "access_time");
+    if (time < 0) throw PluginFault("access_time() gave " + std::to_string(time) + " ps: time cannot go back");
+    return time;
+}
+
+std::size_t PythonScheduler::pick(std::uint32_t rank, int lane, const std::vector<std::uint64_t>& nodes, Tick now) {
+    nb::list ids;
+    for (const std::uint64_t node : nodes) ids.append(node);
+    const Tick chosen = whole(pick_(rank, lane, ids, now), "pick");
+    return chosen < 0 ? nodes.size() : static_cast<std::size_t>(chosen);
+}
+
+}  // namespace astrarium
