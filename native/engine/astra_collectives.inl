@@ -32,7 +32,7 @@ inline std::uint32_t Astra::instance_for(std::uint32_t group, std::uint32_t posi
         if (number != serial) continue;
         const Collective& other = plan_.collectives[instances_[instance].collective];
         if (instances_[instance].collective != id && (other.op != c.op || other.size != c.size))
-            throw Mismatch("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
+            throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
                            std::to_string(serial + 1) + " of its group has op " + std::to_string(c.op) + " and " +
                            std::to_string(c.size) + " bytes here, but another member issued op " +
                            std::to_string(other.op) + " with " + std::to_string(other.size) +
@@ -92,7 +92,7 @@ inline void Astra::issue_collective(std::uint32_t rank, std::uint32_t node) {
     const Collective& c = plan_.collectives[id];
     const std::uint32_t position = membership_.position(group, rank);
     if (position == none)
-        throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) +
+        throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": the rank is not a member of the collective's group");
     Rank& r = ranks_[rank];
     const int priority = policy_.lifo > 0 ? r.priority_counter++ : policy_.lifo < 0 ? r.priority_counter-- : plan_.slot_c[at];

@@ -12,7 +12,6 @@ static inline std::int64_t stream_tag(std::uint32_t serial, std::uint32_t chunk)
 
 inline void Astra::chunk_send(std::uint32_t id, int to_index, std::uint32_t source_number, std::int64_t size) {
     Stream& s = streams_[id];
-    if (size == 0) size = 1;  // ASTRA-sim asserts here; a message carries at least a byte
     const std::uint32_t to = rank_at(s, to_index);
     if (policy_.rendezvous)
         return send({stream_tag(instances_[s.instance].serial, s.chunk), size, s.rank, to}, {}, true);
@@ -31,7 +30,6 @@ inline void Astra::chunk_send(std::uint32_t id, int to_index, std::uint32_t sour
 
 inline void Astra::chunk_receive(std::uint32_t id, int from_index, std::uint32_t source_number, std::int64_t size) {
     const Stream& s = streams_[id];
-    if (size == 0) size = 1;
     if (policy_.rendezvous) {
         receive({stream_tag(instances_[s.instance].serial, s.chunk), size, rank_at(s, from_index), s.rank},
                 {Callback::stream, id, 0}, true);
@@ -47,11 +45,10 @@ inline void Astra::chunk_arrived(std::uint32_t id, std::uint32_t phase, std::uin
 }
 
 inline void Astra::send(Key key, Callback sent, bool may_rendezvous) {
-    if (key.size == 0) key.size = 1;
     if (key.source == key.destination)
-        throw Unsupported("rank " + std::to_string(key.source) + " sends to itself (tag " + std::to_string(key.tag) + ")");
+        throw BadTrace("rank " + std::to_string(key.source) + " sends to itself (tag " + std::to_string(key.tag) + ")");
     if (key.destination >= plan_.ranks())
-        throw Unsupported("rank " + std::to_string(key.source) + " sends to rank " + std::to_string(key.destination) +
+        throw BadTrace("rank " + std::to_string(key.source) + " sends to rank " + std::to_string(key.destination) +
                           ", which does not exist");
     if (may_rendezvous && policy_.rendezvous) {  // wait for the receiver's request
         pending_.push_back({key, sent});
@@ -66,7 +63,6 @@ inline void Astra::send(Key key, Callback sent, bool may_rendezvous) {
 }
 
 inline void Astra::receive(Key key, Callback received, bool may_rendezvous) {
-    if (key.size == 0) key.size = 1;
     if (may_rendezvous && policy_.rendezvous) {  // ask the sender first, post when the request has left
         pending_.push_back({key, received});
         const Key request{key.tag ^ (std::int64_t{1} << 61), 8192, key.destination, key.source};

@@ -27,7 +27,7 @@ nb::object execute(nb::handle source, bool record, bool fold) {
         nb::list waits;
         for (const std::string& wait : stall.waits) waits.append(wait);
         return nb::make_tuple("stall", waits);
-    } catch (const astrarium::Mismatch& e) {
+    } catch (const astrarium::BadTrace& e) {
         return nb::make_tuple("trace", e.what());
     } catch (const astrarium::Unsupported& e) {
         return nb::make_tuple("unsupported", e.what());

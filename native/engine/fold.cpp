@@ -256,7 +256,7 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
     const std::int32_t from = plan_.npu_of[class_[c].rank], to = plan_.npu_of[peer];
     if (astra_) {
         Load load;
-        const Tick time = unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), std::max<std::int64_t>(size, 1), load);
+        const Tick time = unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), size, load);
         carry(c, {load});
         return add(now_, time);
     }

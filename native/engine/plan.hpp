@@ -21,11 +21,11 @@ struct View {
     const T* end() const { return data + size; }
 };
 
-// Input that cannot be run (becomes UnsupportedError) and runs that cannot go on (becomes StallError).
+// Input that no model here runs (UnsupportedError), faults of a trace (TraceError), runs that cannot go on (StallError).
 struct Unsupported : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
-struct Mismatch : std::runtime_error {
+struct BadTrace : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 struct Stall : std::runtime_error {
