@@ -130,7 +130,8 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 def test_an_interrupt_is_clean(tmp_path: Path) -> None:
     """Ctrl-C while a verb runs: exit code 130, one line, no traceback."""
-    script = ("import sys, time, importlib; from astrarium.cli import main\n"
+    script = ("import signal, sys, time, importlib; from astrarium.cli import main\n"
+              "signal.signal(signal.SIGINT, signal.default_int_handler)      # may be inherited as ignored\n"
               "verb = importlib.import_module('astrarium.cli.list_')\n"
               "verb.run = lambda options: print('ready', flush=True) or time.sleep(60)\n"
               "sys.exit(main(['list']))\n")

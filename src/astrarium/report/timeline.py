@@ -89,7 +89,9 @@ def _shown(run: Recorded, ranks: Sequence[int] | None) -> list[int]:
 
 
 def _times(run: Recorded, rank: int) -> tuple[Program, I64, I64]:
-    """(program, start, end) of a rank."""
+    """(program, start, end) of a rank. Raises InputError where the run kept no times."""
+    if len(run.outcome.node_ptr) != len(run.outcome.finish) + 1:
+        raise InputError("timeline", "node times were not recorded", expected="a run with record=True")
     program = run.plan.programs[run.plan.program_of[rank]]
     row = run.outcome.row[rank]
     first, last = run.outcome.node_ptr[row:row + 2]

@@ -22,7 +22,7 @@ quoted = json.dumps
 
 
 def us(ps: int) -> float:
-    """ps as us; times 10^6 and rounded it is the same ps again, up to 2^53 ps (2.5 hours)."""
+    """ps as us; what is printed of it is exact to the ps, up to 2^33 us (2.4 hours)."""
     return ps / PS_PER_US
 
 

@@ -107,7 +107,9 @@ def _node(value: Any, where: str) -> Node:
         _number(fields.get(key, 0), f"{where}: {key}")
     for key in ("ctrl_deps", "data_deps"):
         deps = fields.get(key, [])
-        for dep in deps if isinstance(deps, list) else [deps]:
+        if not isinstance(deps, list):
+            raise InputError(f"{where}: {key}", f"{deps!r:.60}", expected="a list of node ids")
+        for dep in deps:
             _number(dep, f"{where}: {key}")
         fields[key] = tuple(deps)
     for key in ("inputs", "outputs"):
@@ -145,6 +147,7 @@ def _attribute(value: Any, where: str) -> Attribute:
     fields = _fields(value, ATTRIBUTE_KEYS, where)
     if ("kind" in fields) != ("value" in fields):
         raise InputError(where, "has only one of kind and value", expected="both, or neither")
+    fields.setdefault("name", "")
     if "value" in fields:
         fields["value"] = _typed(fields["value"], f"{where}: value")
     try:

@@ -60,14 +60,24 @@ def links_of(outcome: Outcome) -> Links:
                  busy, busy / max(outcome.makespan, 1))
 
 
-def dims_of(plan: Plan, links: Links) -> Dims:
-    """The traffic of each dim. Means are over the links that carried something."""
-    count = len(plan.network.dims)
+def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
+    """The traffic of each dim, of all ranks. Means are over the links that carried something."""
+    count, many = len(plan.network.dims), _multiples(plan, outcome, links)
     leaves = links.source >= 0 if plan.network.backend == Backend.PORTS else np.ones(links.dim.size, np.bool_)
     size = np.zeros(count, np.int64)
-    np.add.at(size, links.dim[leaves], links.size[leaves])
-    total, most = np.zeros(count), np.zeros(count)
-    np.add.at(total, links.dim, links.utilisation)
+    np.add.at(size, links.dim[leaves], (links.size * many)[leaves])
+    total, used, most = np.zeros(count), np.zeros(count), np.zeros(count)
+    np.add.at(total, links.dim, links.utilisation * many)
+    np.add.at(used, links.dim, many)
     np.maximum.at(most, links.dim, links.utilisation)
-    used = np.bincount(links.dim, minlength=count)
     return Dims(size, total / np.maximum(used, 1), most)
+
+
+def _multiples(plan: Plan, outcome: Outcome, links: Links) -> I64:
+    """How many equal links each row stands for: of a folded run, one per rank of the class of its NPU's rank."""
+    if not outcome.folded:
+        return np.ones(links.dim.size, np.int64)
+    rank_on = np.zeros(plan.npus, np.int64)
+    rank_on[plan.npu_of] = np.arange(len(plan.npu_of))
+    npu = np.where(links.source >= 0, links.source, links.target)
+    return np.bincount(outcome.row, minlength=len(outcome.finish)).astype(np.int64)[outcome.row[rank_on[npu]]]

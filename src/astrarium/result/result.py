@@ -141,7 +141,7 @@ class Result:
     @cached_property
     def dims(self) -> Dims:
         """Traffic per network dim."""
-        return dims_of(self.plan, self.links)
+        return dims_of(self.plan, self.outcome, self.links)
 
     @cached_property
     def path(self) -> Path:

@@ -1,0 +1,125 @@
+"""`astrarium run`: a design in, tables, JSON, timeline and Parquet out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import RANKS, Run
+
+
+def test_the_table(design: Path, run: Run) -> None:
+    said = run("run", design)
+    assert said.code == 0
+    assert said.out.startswith(f"{design}\n  makespan ")
+    for words in ("compute", "exposed communication", "idle", "peak memory", "busiest link", "all_reduce", "algbw",
+                  "busbw", "critical path"):
+        assert words in said.out
+    assert not any(line != line.rstrip() for line in said.out.splitlines())
+    assert "\x1b" not in said.out
+
+
+def test_folding_changes_no_byte_of_the_table(design: Path, run: Run) -> None:
+    base = run("run", design).out
+    assert run("run", design, "--fold", "off").out == base
+    assert run("run", design, "--pure").out == base
+
+
+def test_json_carries_units(design: Path, run: Run) -> None:
+    said = run("run", design, "--json")
+    found = json.loads(said.out)
+    assert found["summary"]["makespan_ns"] == max(row["finish_ns"] for row in found["ranks"])
+    assert len(found["ranks"]) == RANKS
+    assert found["collectives"][0]["op"] == "all_reduce"
+    assert "nodes" not in found
+    nodes = json.loads(run("run", design, "--json", "--nodes", "--fold", "off").out)["nodes"]
+    assert len(nodes) == RANKS * 4
+
+
+def test_set_changes_the_answer(design: Path, run: Run) -> None:
+    def makespan(*more: str) -> float:
+        found: float = json.loads(run("run", design, "--json", *more).out)["summary"]["makespan_ns"]
+        return found
+
+    slow = makespan("--set", "network.dims[0].bandwidth=5 GB/s")
+    assert slow > 2 * makespan()
+    both = makespan("--set", "network.dims[0].bandwidth=5 GB/s", "--set", "collective.chunks=4")
+    assert both not in (slow, makespan())
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("network.dims[0].bandwith=5 GB/s", "did you mean 'bandwidth'?"),
+    ("network.dims[0].bandwidth=5", "unit"),
+    ("network.dims[7].bandwidth=5 GB/s", "network.dims[7]"),
+    ("network", "is not an assignment"),
+    ("a b=1", "is not a path"),
+    ("collective.chunks=0", "collective.chunks"),
+    ("collective.chunks=[", "--set collective.chunks"),
+])
+def test_set_refuses(text: str, words: str, design: Path, run: Run) -> None:
+    said = run("run", design, "--set", text)
+    assert (said.code, said.out) == (1, "")
+    assert words in said.err
+
+
+def test_set_twice_is_refused(design: Path, run: Run) -> None:
+    said = run("run", design, "--set", "collective.chunks=1", "--set", "collective.chunks=2")
+    assert (said.code, "is there twice" in said.err) == (1, True)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("", "design.yaml"),
+    ("[]", "not a mapping"),
+    ("workload: {source: trace, path: et/w.*.et}\n", "network: is missing"),
+    ("workload: {source: trace, path: et/w.*.et}\nnetwok: {}\n", "did you mean 'network'?"),
+    ("\t", "design.yaml"),
+    ("a: &a [*a]", "design.yaml"),
+])
+def test_hostile_designs(text: str, words: str, design: Path, run: Run) -> None:
+    design.write_text(text)
+    said = run("run", design)
+    assert (said.code, said.out) == (1, "")
+    assert words in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_missing_design_and_a_folder(run: Run, tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path):
+        said = run("run", path)
+        assert (said.code, said.out) == (1, "")
+        assert str(path) in said.err
+
+
+def test_a_missing_trace_is_named(design: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "et" / "w.3.et").unlink()
+    said = run("run", design)
+    assert said.code == 1
+    assert "w.3.et does not exist" in said.err
+
+
+def test_timeline_is_whole_or_absent(design: Path, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "t.json"
+    assert run("run", design, "--timeline", out).code == 0
+    names = {event["name"] for event in json.loads(out.read_text())["traceEvents"]}
+    assert {"forward", "gradients", "give", "take", "update"} <= names
+    said = run("run", design, "--timeline", tmp_path / "no" / "t.json")
+    assert (said.code, said.out) == (1, "")
+    assert "cannot be written" in said.err
+    assert run("run", design, "--timeline", tmp_path).code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["design.yaml", "et", "t.json"]
+
+
+def test_parquet(design: Path, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    assert run("run", design, "--parquet", tmp_path / "tables").code == 0
+    assert (tmp_path / "tables" / "ranks.parquet").exists()
+
+
+def test_parquet_without_its_extra_names_it(design: Path, run: Run, tmp_path: Path,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    said = run("run", design, "--parquet", tmp_path / "tables")
+    assert (said.code, said.out) == (1, "")
+    assert "astrarium[parquet]" in said.err
