@@ -69,7 +69,8 @@ def prefix(tmp_path: Path) -> Path:
 def flags(prefix: Path, tmp_path: Path) -> list[str]:
     """ASTRA-sim's flags for a ring of 4 NPUs that runs those traces."""
     (tmp_path / "system.json").write_text(json.dumps(SYSTEM))
-    (tmp_path / "network.yml").write_text("topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n")
+    (tmp_path / "network.yml").write_text("topology: [ Ring ]\nnpus_count: [ 4 ]\n"
+                                          "bandwidth: [ 50.0 ]\nlatency: [ 500.0 ]\n")
     (tmp_path / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
     return [f"--workload-configuration={prefix}", f"--system-configuration={tmp_path / 'system.json'}",
             f"--network-configuration={tmp_path / 'network.yml'}",

@@ -41,7 +41,7 @@ def test_lines_and_json_say_the_same(flags: list[str], run: Run) -> None:
 
 
 def test_a_ring_by_hand(flags: list[str], run: Run) -> None:
-    """The all_reduce of 1 MiB in 2 chunks on a ring of 4 at 50 * 2^30 B/s and 500 ns, then a message and 3 us of compute.
+    """An all_reduce of 1 MiB in 2 chunks on a ring of 4 at 50 * 2^30 B/s and 500 ns, a message and 3 us of compute.
 
     Compute is 5 + 3 us; exposed communication is what remains of the finish, by ASTRA-sim's definition.
     """
@@ -136,7 +136,8 @@ def broken(name: str, content: bytes | None, tmp_path: Path) -> None:
     ("et/w.2.et", b"\x05garbage", "w.2.et"),
     ("et/w.2.et", b"\x1f\x8b\x08\x00", "gzip"),
 ])
-def test_hostile_files(name: str, content: bytes | None, words: str, flags: list[str], run: Run, tmp_path: Path) -> None:
+def test_hostile_files(name: str, content: bytes | None, words: str, flags: list[str], run: Run,
+                       tmp_path: Path) -> None:
     """One message that names the file; exit code 1; nothing on stdout."""
     broken(name, content, tmp_path)
     said = run("astra-sim", *flags)

@@ -1,4 +1,4 @@
-"""Timelines: the trace event format's required fields, arrows that match, tracks that do not overlap, bounded memory."""
+"""Timelines: the trace event format's required fields, arrows that match, tracks without overlap, bounded memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import tracemalloc
 from collections import Counter as Count
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -138,7 +139,7 @@ def test_slices_of_a_track_do_not_overlap(events: list[Event]) -> None:
             by_track.setdefault((event.pid, event.tid), []).append((event.ts, event.ts + event.dur))
     for spans in by_track.values():
         spans.sort()
-        assert all(end <= start + 1e-9 for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+        assert all(end <= start + 1e-9 for (_, end), (start, _) in pairwise(spans))
 
 
 def test_arrows_match_and_lie_within_their_slices(events: list[Event]) -> None:
@@ -214,7 +215,7 @@ def test_tracks(slices: list[tuple[str, int, int]]) -> None:
     for number, name in enumerate(tracks.names):
         mine = sorted((start[i], end[i]) for i in range(len(slices)) if tracks.of[i] == number)
         assert mine
-        assert all(before[1] <= after[0] for before, after in zip(mine, mine[1:], strict=False))
+        assert all(before[1] <= after[0] for before, after in pairwise(mine))
         assert {slices[i][0] for i in range(len(slices)) if tracks.of[i] == number} == {name[0]}
     for name in "ab":
         at_once = [sum(s <= t < e for (n, _, _), s, e in zip(slices, start, end, strict=True) if n == name)
@@ -258,4 +259,5 @@ def test_counters_need_no_tensors(result: Any, tmp_path: Path) -> None:
     found = [event for event in read(path) if isinstance(event, CounterEvent)]
     assert [(event.pid, event.name, event.args) for event in found] == [(0, "load", {"percent": 1.0}),
                                                                         (0, "load", {"percent": 2.0})]
-    assert {event.name for event in read(path) if isinstance(event, Complete)} == {"delay", "collective", "send", "recv"}
+    names = {event.name for event in read(path) if isinstance(event, Complete)}
+    assert names == {"delay", "collective", "send", "recv"}
