@@ -7,8 +7,9 @@
 namespace astrarium {
 namespace {
 
-// The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction.
-std::vector<int> way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only) {
+// The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction. `flat`: the
+// messages of a phase may cross several dims, and so share a port of fully_connected where they go to one coordinate.
+std::vector<int> way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only, bool flat) {
     std::vector<int> out;
     for (std::size_t d = 0; d < network.dims.size(); ++d) {
         const Dim& dim = network.dims[d];
@@ -20,6 +21,7 @@ std::vector<int> way(const Network& network, const Geometry& geometry, int from,
             case Shape::ring: out.push_back(hops == forward ? hops : -hops); break;
             case Shape::hypercube: out.push_back(a ^ b); break;
             case Shape::mesh: return {};  // nobody on a line stands like another
+            case Shape::fully_connected: out.push_back(flat ? forward : hops); break;
             default: out.push_back(hops);
         }
         if (lowest_only) {
@@ -60,7 +62,7 @@ bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npu
             const int index = static_cast<int>(p) / phase.stride % phase.n;
             const int peer = exclusive ? index ^ distance : (index + distance) % phase.n;
             const auto there = static_cast<std::size_t>(static_cast<int>(p) + (peer - index) * phase.stride);
-            const std::vector<int> mine = way(plan.network, geometry, npus[p], npus[there], lowest);
+            const std::vector<int> mine = way(plan.network, geometry, npus[p], npus[there], lowest, phase.dim < 0);
             if (mine.empty()) return false;
             if (p == 0)
                 first = mine;
@@ -86,7 +88,8 @@ bool stand_alike(const Plan& plan, const Collective& c, const View<std::int32_t>
             if (dim && dim->shape == Shape::mesh) return false;
             const bool ring = dim && (dim->shape == Shape::ring || dim->shape == Shape::ring_one_way);
             if (exclusive && ring && phase.n > 2 && plan.network.backend != Backend::unshared) return false;
-            if (whole && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) continue;
+            const bool cube = dim && dim->shape == Shape::hypercube && !exclusive;  // its ways are those of xor
+            if (whole && !cube && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) continue;
             if (members > 4096) return false;
             if (npus.empty())
                 for (std::size_t p = 0; p < members; ++p)

@@ -84,8 +84,15 @@ void RankClasses::start() {
     group_shape_.assign(plan_.groups.size(), 0);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
         Hash h = plan_.groups[g].size;
-        for (const std::int32_t member : plan_.groups[g])
+        std::vector<std::int32_t> sorted;  // ties go by rank: the order of the members' numbers is part of the shape
+        if (!std::is_sorted(plan_.groups[g].begin(), plan_.groups[g].end())) {
+            sorted.assign(plan_.groups[g].begin(), plan_.groups[g].end());
+            std::sort(sorted.begin(), sorted.end());
+        }
+        for (const std::int32_t member : plan_.groups[g]) {
+            if (!sorted.empty()) h = mix(h, static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), member) - sorted.begin()));
             h = mix(h, place(plan_.npu_of[static_cast<std::size_t>(plan_.groups[g][0])], plan_.npu_of[static_cast<std::size_t>(member)]));
+        }
         group_shape_[g] = h;
     }
     group_colour_ = group_shape_;

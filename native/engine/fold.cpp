@@ -85,21 +85,26 @@ void Fold::start() {
     for (std::uint32_t c = 0; c < class_.size(); ++c)
         for (std::uint32_t n = 0; n < class_[c].program->nodes(); ++n)
             if (class_[c].program->parents[n] == 0) push_ready(class_[c], n);
-    for (std::uint32_t c = 0; c < class_.size(); ++c) issue_ready(c);
+    for (std::uint32_t c = 0; c < class_.size(); ++c) astra_ ? issue_ready(c) : issue_by_lane(c);
 }
 
-// All that ends at this instant. ASTRA-sim looks at its ready nodes after each completion; where several of a rank come
-// at once, their order must not matter.
+// All that ends in one round of an instant: what is due, what takes no time after that, then what arrivals end. Natively
+// every rank then looks once. ASTRA-sim looks at its ready nodes after each completion; where several of a rank come at
+// once, their order must not matter.
 void Fold::instant() {
     std::vector<std::uint32_t> touched;
-    while (!pending_.empty() && pending_.top().time == now_) {
+    late_ = pending_.top().late || (late_ && last_ == now_);
+    last_ = now_;
+    for (const bool late = pending_.top().late; !pending_.empty() && pending_.top().time == now_ && pending_.top().late == late;) {
         const Event event = pending_.top();
         pending_.pop();
-        if (class_[event.cls].completing.empty()) touched.push_back(event.cls);
+        touched.push_back(event.cls);
+        if (event.node == none) continue;
         class_[event.cls].completing.push_back(event.node);
         ++events_;
     }
     std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     for (const std::uint32_t c : touched) {
         Class& k = class_[c];
         if (astra_ && k.completing.size() > 1 && order_matters(c)) throw Unfoldable{"ranks race within one ns"};
@@ -111,7 +116,7 @@ void Fold::instant() {
             complete(c, node);
             if (astra_) issue_ready(c);
         }
-        if (!astra_) issue_ready(c);
+        if (!astra_) issue_by_lane(c);
         if (astra_ && several && !pending_.empty() && pending_.top().time == now_)
             throw Unfoldable{"ranks race within one ns"};
     }
@@ -171,19 +176,14 @@ std::uint32_t Fold::take_comm(Class& k) const {
     return node;
 }
 
-// The next node to issue: ascending id under ASTRA-sim, by lane natively.
+// The next node to issue under ASTRA-sim: ascending id.
 bool Fold::next_ready(Class& k, std::uint32_t& node) const {
     int best_lane = -2;
     std::uint32_t best = none;
     for (int lane = -1; lane < lane_count; ++lane) {
         if (lane >= 0 && k.inflight[lane] >= static_cast<std::uint32_t>(plan_.lanes[lane])) continue;
-        if (!astra_ && lane == lane_comm && !k.comm.empty()) {
-            node = take_comm(k);
-            return true;
-        }
         if (k.ready.empty(lane) || k.ready.lowest(lane) >= best) continue;
         best = k.ready.lowest(lane), best_lane = lane;
-        if (!astra_) break;
     }
     if (best_lane == -2) return false;
     k.ready.pop(best_lane);
@@ -199,6 +199,23 @@ void Fold::issue_ready(std::uint32_t c) {
     }
 }
 
+// Natively lane by lane, each once: what a node that ends as it is issued makes ready on an earlier lane waits for another look.
+void Fold::issue_by_lane(std::uint32_t c) {
+    Class& k = class_[c];
+    for (int lane = -1; lane < lane_count; ++lane) {
+        const auto room = [&] { return lane < 0 || k.inflight[lane] < static_cast<std::uint32_t>(plan_.lanes[lane]); };
+        if (lane == lane_comm) {
+            while (!k.comm.empty() && room()) issue(c, take_comm(k));
+            continue;
+        }
+        while (!k.ready.empty(lane) && room()) {
+            const std::uint32_t node = k.ready.lowest(lane);
+            k.ready.pop(lane);
+            issue(c, node);
+        }
+    }
+}
+
 void Fold::issue(std::uint32_t c, std::uint32_t node) {
     Class& k = class_[c];
     const Program& program = *k.program;
@@ -208,14 +225,14 @@ void Fold::issue(std::uint32_t c, std::uint32_t node) {
     if (record_) start_[k.node_base + node] = now_;
     switch (static_cast<Kind>(program.kind[node])) {
         case Kind::delay:
-        case Kind::skip: pending_.push({add(now_, program.duration[node]), c, node}); break;
+        case Kind::skip: pending_.push({add(now_, program.duration[node]), false, c, node}); break;
         case Kind::collective: issue_collective(c, node); break;
         case Kind::send: send(c, node); break;
         case Kind::recv: receive(c, node); break;
         case Kind::remote: {
             if (plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
             const Tick time = ticks(static_cast<double>(program.size[node]) / plan_.remote.bandwidth, plan_.network.whole_ns);
-            pending_.push({add(now_, add(plan_.remote.latency * 1000, time)), c, node});
+            pending_.push({add(now_, add(plan_.remote.latency * 1000, time)), false, c, node});
             break;
         }
     }
@@ -252,7 +269,7 @@ bool Fold::order_matters(std::uint32_t c) {
 // --- messages
 
 // When a message that leaves now arrives. Natively both NPUs' ports must have nothing else to carry.
-Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size) {
+Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late) {
     const std::int32_t from = plan_.npu_of[class_[c].rank], to = plan_.npu_of[peer];
     if (astra_) {
         Load load;
@@ -268,6 +285,8 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
     carry(other, in);
     occupy(class_[c].out_until, now_, add(now_, t.held));
     occupy(class_[other].in_until, add(now_, t.head), add(now_, t.delivered));
+    if (t.delivered == 0) throw Unfoldable{"messages that take no time"};
+    late = t.delivered == t.head;
     return add(now_, t.delivered);
 }
 
@@ -289,23 +308,25 @@ void Fold::send(std::uint32_t c, std::uint32_t node) {
     const std::size_t slot = k.slots + static_cast<std::size_t>(k.program->slot[node]);
     const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
     const auto other = static_cast<std::uint32_t>(classes_.of[peer]);
-    const Tick there = message_time(c, other, peer, k.program->size[node]);
-    pending_.push({there, c, node});
+    bool late = false;
+    const Tick there = message_time(c, other, peer, k.program->size[node], late);
+    pending_.push({there, late, c, node});
     const auto theirs = static_cast<std::uint32_t>(classes_.partner_slot[slot]);
-    auto [it, fresh] = mail_.try_emplace({other, theirs}, there, true);
+    auto [it, fresh] = mail_.try_emplace({other, theirs}, Mail{true, late, there, none});
     if (fresh) return;
-    const auto waiting = static_cast<std::uint32_t>(it->second.first);  // posted: holds the node
+    const std::uint32_t waiting = it->second.node;
     mail_.erase(it);
-    pending_.push({there, other, waiting});
+    pending_.push({there, late, other, waiting});
 }
 
 void Fold::receive(std::uint32_t c, std::uint32_t node) {
     const auto slot = static_cast<std::uint32_t>(class_[c].program->slot[node]);
-    auto [it, fresh] = mail_.try_emplace({c, slot}, static_cast<Tick>(node), false);
+    auto [it, fresh] = mail_.try_emplace({c, slot}, Mail{false, false, 0, node});
     if (fresh) return;
-    const Tick there = it->second.first;
+    const Mail mail = it->second;
     mail_.erase(it);
-    pending_.push({std::max(now_, there), c, node});
+    const bool arrived = mail.there < now_ || (mail.there == now_ && late_ >= mail.late);
+    pending_.push({std::max(now_, mail.there), mail.late && !arrived, c, node});
 }
 
 // --- collectives
@@ -339,13 +360,18 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
     if (plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed) occupy(links_until_, begin, add(begin, measured.quiet));
     for (std::size_t i = 0; i < participants.size(); ++i) {
         const Tick done = add(begin, measured.done[i]);
-        if (done < now_) throw Unfoldable{"a member of a collective ends before another begins"};
+        if (kind_size_[static_cast<std::size_t>(kind)] == 1 && !astra_ && done == now_) {  // alone in its group: over as it begins
+            complete(c, node);
+            pending_.push({now_, false, c, none});
+            return;
+        }
+        if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
         if (!astra_) {
             const Tick quiet = std::max(done, add(begin, measured.quiet));
             occupy(class_[participants[i]].out_until, all.at[i], quiet);
             occupy(class_[participants[i]].in_until, begin, quiet);
         }
-        pending_.push({done, participants[i], all.node[i]});
+        pending_.push({done, measured.late[i] != 0, participants[i], all.node[i]});
         if (!measured.loads.empty()) carry(participants[i], measured.loads[measured.loads.size() == 1 ? 0 : i]);
     }
 }
@@ -359,10 +385,22 @@ bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     return stand_alike(plan_, c, {}, whole);
 }
 
+// Natively: whether a message of the collective could be delivered at the instant at which it leaves.
+bool Fold::in_no_time(const Collective& c) const {
+    for (const Dim& dim : plan_.network.dims) {
+        if (ticks(dim.latency, false) > 0) continue;
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& phase : chunk.phases)
+                if (phase.n > 1 && ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) == 0) return true;
+    }
+    return false;
+}
+
 const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets) {
     const auto [it, fresh] = measured_.try_emplace({id, kind, offsets});
     if (!fresh) return it->second;
     const Collective& c = plan_.collectives[id];
+    if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
     Plan small;
     small.npus = plan_.npus, small.network = plan_.network, small.policy = plan_.policy;
@@ -384,28 +422,36 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
 Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {
     const Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    return {std::vector<Tick>(participants, alone.done), alone.quiet, alone.events, alone.loads};
+    return {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
+            alone.loads};
 }
 
 Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
     if (members.size() > 4096) throw Unfoldable{"an asymmetric collective of more than 4,096 ranks"};
     Plan small = base;
-    const auto kind = &offsets;
     std::vector<std::int32_t> npu_of, program_of, zeros(members.size(), 0), minus(members.size(), -1);
     std::vector<std::int64_t> slot_ptr{0};
     std::map<Tick, std::int32_t> program_at;
     const auto& of = classes_.of;
-    std::vector<std::uint32_t> distinct;
-    for (const std::uint32_t m : members) distinct.push_back(static_cast<std::uint32_t>(of[m]));
-    std::vector<std::uint32_t> sorted = distinct;
+    std::vector<std::uint32_t> sorted;  // classes that take part
+    for (const std::uint32_t m : members) sorted.push_back(static_cast<std::uint32_t>(of[m]));
     std::sort(sorted.begin(), sorted.end());
     sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
     const auto index = [&](std::uint32_t cls) { return static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), cls) - sorted.begin()); };
-    for (std::size_t p = 0; p < members.size(); ++p) {
-        npu_of.push_back(plan_.npu_of[members[p]]);
-        program_of.push_back(program_at.try_emplace((*kind)[index(distinct[p])], static_cast<std::int32_t>(program_at.size())).first->second);
-        slot_ptr.push_back(static_cast<std::int64_t>(p) + 1);
+    // Members as ranks in the order of their numbers, as ties go by rank; `order` is the group's.
+    std::vector<std::uint32_t> ascending = members;
+    std::sort(ascending.begin(), ascending.end());
+    std::vector<std::int32_t> order;
+    for (const std::uint32_t m : members)
+        order.push_back(static_cast<std::int32_t>(std::lower_bound(ascending.begin(), ascending.end(), m) - ascending.begin()));
+    for (const std::uint32_t m : ascending) {
+        npu_of.push_back(plan_.npu_of[m]);
+        const Tick offset = offsets[index(static_cast<std::uint32_t>(of[m]))];
+        program_of.push_back(program_at.try_emplace(offset, static_cast<std::int32_t>(program_at.size())).first->second);
+        slot_ptr.push_back(slot_ptr.back() + 1);
     }
+    const bool sorted_group = std::is_sorted(order.begin(), order.end());
+    if (!sorted_group) small.groups.push_back({order.data(), order.size()}), std::fill(minus.begin(), minus.end(), 0);
     // Each member waits for its offset, then takes part.
     static constexpr std::uint64_t ids[] = {0, 1};
     static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::delay), static_cast<std::uint8_t>(Kind::collective)};
@@ -426,11 +472,14 @@ Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32
     small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {minus.data(), minus.size()}, small.slot_c = {zeros.data(), zeros.size()};
     const Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    Measured out{std::vector<Tick>(sorted.size(), -1), alone.quiet, alone.events, {}};
+    Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}};
     if (record_) out.loads.resize(sorted.size());
     for (std::size_t p = 0; p < members.size(); ++p) {
-        Tick& done = out.done[index(distinct[p])];
-        if (done >= 0 && done != alone.each[p]) throw Unfoldable{"members of one class end a collective at different times"};
+        const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));
+        Tick& done = out.done[at];
+        std::uint8_t& late = out.late[at];
+        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Unfoldable{"members of one class end a collective at different times"};
+        late = alone.late[p];
         if (record_) {
             const auto same = [](const std::vector<Load>& x, const std::vector<Load>& y) {
                 return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Load& a, const Load& b) {
@@ -438,8 +487,8 @@ Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32
                 });
             };
             if (done < 0)
-                out.loads[index(distinct[p])] = alone.loads[p];
-            else if (!same(out.loads[index(distinct[p])], alone.loads[p]))
+                out.loads[at] = alone.loads[p];
+            else if (!same(out.loads[at], alone.loads[p]))
                 throw Unfoldable{"members of one class load their links differently"};
         }
         done = alone.each[p];

@@ -38,15 +38,17 @@ private:
         std::uint32_t collective = none;
     };
     struct Measured {
-        std::vector<Tick> done;  // per participant class
+        std::vector<Tick> done;           // per participant class
+        std::vector<std::uint8_t> late;   // natively, per participant class: it ends after arrivals of that instant
         Tick quiet = 0;          // when the last port is free again
         std::uint64_t events = 0;
         std::vector<std::vector<Load>> loads;  // per participant class, or one for all
     };
     struct Event {
         Tick time;
-        std::uint32_t cls, node;
-        bool operator>(const Event& other) const { return time > other.time; }
+        bool late;                // natively: by an arrival, after everything local of that instant
+        std::uint32_t cls, node;  // node none: look at what is ready
+        bool operator>(const Event& other) const { return time != other.time ? time > other.time : late > other.late; }
     };
 
     void check_supported() const;
@@ -56,6 +58,8 @@ private:
     void finish_node(Class& k, std::uint32_t node, std::vector<std::int32_t>& left) const;
     void push_ready(Class& k, std::uint32_t node) const;
     void issue_ready(std::uint32_t c);
+    void issue_by_lane(std::uint32_t c);
+    bool in_no_time(const Collective& c) const;
     bool next_ready(Class& k, std::uint32_t& node) const;
     std::uint32_t take_comm(Class& k) const;
     void issue(std::uint32_t c, std::uint32_t node);
@@ -70,7 +74,7 @@ private:
     bool symmetric(const Collective& c, std::int32_t kind) const;
     Measured loop_back(const Plan& small, std::size_t participants) const;
     Measured run_members(const Plan& small, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
-    Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size);
+    Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late);
     Outcome outcome();
 
     const Plan& plan_;
@@ -87,7 +91,14 @@ private:
     std::vector<std::uint32_t> kind_size_;
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<Tick, bool>> mail_;  // (class, slot): delivered or posted at
+    struct Mail {  // a message that is on its way, or a receive that was posted
+        bool sent, late;
+        Tick there;
+        std::uint32_t node;
+    };
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Mail> mail_;  // by class and slot of the receive
+    Tick last_ = -1;      // the last instant that ran, and
+    bool late_ = false;   // whether arrivals have ended something in it
 };
 
 }  // namespace astrarium

@@ -21,6 +21,7 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
         parents_.insert(parents_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
     if (record) start_.assign(nodes, -1), end_.assign(nodes, -1);
     finish_.assign(ranks, 0);
+    late_.assign(ranks + alone, 0);
     busy_.assign(ranks, 0);
     next_serial_.resize(plan.groups.size() + 1);
     open_.resize(plan.groups.size() + 1);
@@ -71,7 +72,7 @@ void Native::handle(const Keyed& event) {
         case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
         case look: return issue_ready(event.a);
         case leave_source: return depart(event.a);
-        case reach_next: return arrive(event.a);
+        case reach_next: last_arrival_ = clock_.now; return arrive(event.a);
         case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
         case timer_over: return plugins_.network->fire(event.a);
     }
@@ -175,7 +176,7 @@ Alone Native::run_alone() {
     advance(instance, 0, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}};
+    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}};
 }
 
 Alone Native::run_members() {
@@ -183,7 +184,7 @@ Alone Native::run_members() {
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}};
+    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}, late_};
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

@@ -163,7 +163,8 @@ private:
     const Plan& plan_;
     bool record_, alone_;
     Plugins plugins_;
-    Tick alone_done_ = 0;
+    Tick alone_done_ = 0, last_arrival_ = -1;
+    std::vector<std::uint8_t> late_;  // per rank: messages had arrived at the instant of its last end, before that end
     BatchClock clock_;
     Wires wires_;
     Membership membership_;

@@ -279,7 +279,7 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
         ++i.done;
         const std::uint32_t rank = m.rank, node = m.node;
         if (alone_)
-            alone_done_ = clock_.now;
+            alone_done_ = clock_.now, late_[0] = last_arrival_ == clock_.now;
         else
             complete_node(rank, node);
         return close_if_done(instance);

@@ -103,6 +103,7 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     if (const int lane = program.lane[node]; lane >= 0) --r.inflight[lane];
     if (record_) end_[r.node_base + node] = clock_.now;
     finish_[rank] = clock_.now;
+    late_[rank] = last_arrival_ == clock_.now;
     if (--r.left == 0) --unfinished_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
         const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);

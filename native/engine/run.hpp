@@ -24,6 +24,7 @@ struct Alone {
     bool tie = false;           // an order within one instant was chosen that could have been another
     std::uint64_t events = 0;
     std::vector<std::vector<Load>> loads;  // per member that ran, where recorded
+    std::vector<std::uint8_t> late;  // native, per member that ran: messages had arrived in its last instant before it ended
 };
 // One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
 Alone run_astra_alone(const Plan& plan, bool record);
