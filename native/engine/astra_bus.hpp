@@ -22,9 +22,8 @@ public:
     }
 
     void request(bool to_ma, std::int64_t bytes, bool reduces, bool sends_back, std::uint32_t stream, Tick now) {
-        if (bytes > 0x7fffffff) throw Unsupported("a message of more than 2^31 bytes over ASTRA-sim's shared bus");
         auto made = std::make_shared<Request>();
-        made->size = static_cast<int>(bytes), made->process = reduces, made->reduces = reduces;
+        made->size = bytes, made->process = reduces, made->reduces = reduces;
         made->send_back = sends_back, made->stream = stream;
         read(to_ma ? 0 : 1, std::move(made), now);
     }
@@ -49,7 +48,7 @@ private:
     enum State { idle, sending, receiving };
     enum class Then { end, send, process, retire };
     struct Request {
-        int size = 0;
+        std::int64_t size = 0;
         bool process = false, send_back = false, reduces = false;
         std::uint32_t stream = 0;
         Then then = Then::end;            // what side 0 does when this has crossed the memory pair
@@ -103,7 +102,7 @@ private:
         Side& p = sides_[s.partner];
         p.receives.push_back(request);
         p.before = p.state, p.state = receiving, p.reads_in_a_row = 0;
-        const double wire = s.G * (request->size - 1);
+        const double wire = s.G * static_cast<double>(request->size - 1);
         const double fixed = static_cast<double>(offset);
         schedule_(static_cast<Tick>(fixed + wire + static_cast<double>(setting_.L) + static_cast<double>(setting_.o)) * 1000,
                   static_cast<std::uint32_t>(s.partner) << 2 | arrived);

@@ -139,7 +139,7 @@ inline void Astra::bundle(std::uint32_t id, bool to_ma, bool reduces, bool sends
     const Stream& s = streams_[id];
     const bool fast = s.local && s.phase->algorithm != Algorithm::double_binary_tree;
     if (policy_.shared_bus && !fast) {
-        buses_[s.rank].request(to_ma, static_cast<std::int32_t>(size), reduces, sends_back, id, clock_.now);
+        buses_[s.rank].request(to_ma, size, reduces, sends_back, id, clock_.now);
         return;
     }
     own(s.rank, fast ? 10000 : policy_.endpoint_delay, bundle_ready, id, reduces);

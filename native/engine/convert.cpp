@@ -232,8 +232,6 @@ private:
         for (const Collective& c : plan_.collectives)
             for (const Chunk& chunk : c.chunks) {
                 require(chunk.repeat >= 0, "chunk repeat out of range");
-                require(plan_.policy.order == Order::astra_sim || chunk.phases.size() == c.chunks.front().phases.size(),
-                        "chunks of one collective with different numbers of phases");
                 for (const Phase& p : chunk.phases) {
                     require(p.dim < static_cast<int>(plan_.network.dims.size()), "phase dim out of range");
                     require((p.algorithm == Algorithm::schedule) == (p.schedule != nullptr), "schedule missing");

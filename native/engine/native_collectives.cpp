@@ -114,6 +114,10 @@ void Native::advance(std::uint32_t instance, std::uint32_t position, std::uint32
         Member& m = i.members[position];
         const std::uint32_t chunk = m.entered[phase];
         if (chunk >= chunks) return;
+        if (phase >= phases_of(c, chunk).size()) {  // it has fewer phases: passed over
+            ++m.entered[phase], ++m.left[phase];
+            continue;
+        }
         const ChunkState& s = i.chunks[static_cast<std::size_t>(position) * chunks + chunk];
         if (s.inside || s.phase + 1 != static_cast<std::int32_t>(phase)) return;
         if (c.active_chunks > 0 && m.entered[phase] - m.left[phase] >= static_cast<std::uint32_t>(c.active_chunks)) return;

@@ -91,20 +91,19 @@ void Wires::ways(const Flight& f) {
 Tick Wires::depart(Flight& flight, Tick now) {
     if (plan_.network.backend == Backend::routed) return next_link(flight, now);
     ways(flight);
-    Tick start = now, head = 0;
+    Tick start = now;
     if (alone_) grow();
-    for (const Way& way : ways_) {
-        start = std::max(start, out_free_[way.out]);
-        head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false));
-    }
+    for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
+    Tick head = start;
     for (const Way& way : ways_) {
         const Tick serial = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
+        head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
         charge(way.out, false, flight.size * way.charged, held);
     }
-    return add(start, head);
+    return head;
 }
 
 Tick Wires::deliver(const Flight& flight, Tick now) {
@@ -158,7 +157,7 @@ Wires::Transit Wires::transit(const Flight& flight, std::vector<Load>& out, std:
     for (const Way& way : ways_) {
         const Tick s = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
         t.held = std::max(t.held, s * way.charged);
-        t.head = add(t.head, ticks(plan_.network.dims[way.dim].latency * way.hops, false));
+        t.head = add(t.head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + s * (way.charged - 1));
         serial = std::max(serial, s);
         Load load = named(way.out, false);
         load.bytes = flight.size * way.charged, load.busy = s * way.charged;

@@ -29,6 +29,7 @@ EXPORTED = [
     "Replay",
     "Ring",
     "Roofline",
+    "SingleCollective",
     "StallError",
     "Switch",
     "System",

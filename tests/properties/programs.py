@@ -119,7 +119,7 @@ def _step(rng: random.Random, writer: _Writer, partitions: list[Partition], name
           sharing: str) -> None:
     done = len(writer.text)
     waits = sorted(rng.sample(range(done), min(done, rng.choice([0, 1, 1, 1, 2]))))
-    if done and rng.random() < 0.5:
+    if done and rng.random() < (0.5 if compat else 0.7):
         waits = [done - 1]
     kinds = ["compute"] * 4 + ["collective"] * 4 + (["move"] * 2 if sharing == "any" else []) + ["memory", "odd"]
     _STEPS[rng.choice(kinds)](rng, writer, partitions, names, waits, compat, sharing)
@@ -260,7 +260,7 @@ def _astra_entry(rng: random.Random, op: CommOp, n: int) -> str:
 def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, names: dict[str, tuple[int, ...]],
             links: bool) -> tuple[str, Plan]:
     """A system under our own rule book."""
-    kinds = [Ring, FullyConnected, Switch, Switch] + [Hypercube] * (rng.random() < 0.4) + [Mesh] * (rng.random() < 0.2)
+    kinds = [Ring, FullyConnected, Switch, Switch] + [Hypercube] * (rng.random() < 0.25) + [Mesh] * (rng.random() < 0.1)
     dims = []
     for n in sizes:
         able = [kind for kind in kinds if kind is not Hypercube or n & (n - 1) == 0]

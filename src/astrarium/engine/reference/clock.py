@@ -5,9 +5,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+from astrarium.errors import UnsupportedError
+
 __all__ = ["Clock", "Event", "NpuEvents"]
 
 Event = Callable[[], None]
+END = 2**63  # ps
 
 
 class Clock:
@@ -20,9 +23,14 @@ class Clock:
         self._buckets: dict[int, list[Event]] = {}
 
     def at(self, time: int, event: Event) -> None:
-        """Run `event` at `time` (not before now), after everything already scheduled for that instant."""
+        """Run `event` at `time` (not before now), after everything already scheduled for that instant.
+
+        Raises UnsupportedError where the clock would run over.
+        """
         bucket = self._buckets.get(time)
         if bucket is None:
+            if time >= END:
+                raise UnsupportedError("workload", "time exceeds 2^63 ps (106 days)")
             self._buckets[time] = [event]
             heapq.heappush(self._instants, time)
         else:

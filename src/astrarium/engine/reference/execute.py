@@ -6,6 +6,7 @@ import numpy as np
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order, Plan
+from astrarium.engine.plugins.given import Plugins
 from astrarium.engine.reference.astra_engine import AstraEngine
 from astrarium.engine.reference.native_engine import NativeEngine
 from astrarium.engine.reference.record import Record, no_record
@@ -16,7 +17,7 @@ from astrarium.errors import StallError
 __all__ = ["execute"]
 
 
-def execute(plan: Plan, *, record: bool = False) -> Outcome:
+def execute(plan: Plan, *, record: bool = False, plugins: Plugins | None = None) -> Outcome:
     """Run `plan`, every rank on its own row. With `record` every node's issue and completion and every link's traffic
     are kept; without it those columns are empty.
 
@@ -25,12 +26,19 @@ def execute(plan: Plan, *, record: bool = False) -> Outcome:
     """
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None
-    engine = (AstraEngine if plan.policy.order == Order.ASTRA_SIM else NativeEngine)(plan, kept)
-    engine.run()
+    foreign: list[str] = []
+    engine: AstraEngine | NativeEngine
+    if plan.policy.order == Order.ASTRA_SIM:
+        engine = AstraEngine(plan, kept)
+        engine.run()
+    else:
+        engine = NativeEngine(plan, kept, plugins)
+        engine.run()
+        foreign = engine.foreign.waits() if engine.foreign is not None else []
     ranks = engine.ranks
     stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in ranks if r.nodes.left]
     if stalled:
-        raise StallError(stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node)))
+        raise StallError(foreign + stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node)))
     return Outcome(row=np.arange(len(ranks), dtype=np.int32),
                    finish=np.array([r.nodes.finish for r in ranks], dtype=np.int64),
                    busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),

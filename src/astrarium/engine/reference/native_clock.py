@@ -15,6 +15,8 @@ Key = tuple[int, int, int, int]  # rank, node index, chunk, number
 
 _key = itemgetter(0)
 
+NOTHING = 2**63 - 1
+
 
 def ticks(ns: float) -> int:
     """A duration in ps: the double in ns times 1000, rounded half to even once."""
@@ -41,15 +43,24 @@ class BatchClock:
     def run(self) -> None:
         """Run until nothing is scheduled."""
         while self._instants:
-            self.now = time = heapq.heappop(self._instants)
-            bucket = self._buckets[time]
-            while True:
-                waiting = bucket[DONE] or bucket[ISSUE] or bucket[DEPART] or bucket[ARRIVE]
-                if not waiting:
-                    break
-                batch = sorted(waiting, key=_key)
-                waiting.clear()
-                self.events += len(batch)
-                for _, event in batch:
-                    event()
-            del self._buckets[time]
+            self.instant()
+
+    def next_time(self) -> int:
+        """The next instant that has events; 2^63 - 1 when there is none."""
+        return self._instants[0] if self._instants else NOTHING
+
+    def instant(self) -> None:
+        """Run the next instant to its end."""
+        self.now = time = self._instants[0]
+        bucket = self._buckets[time]
+        while True:
+            waiting = bucket[DONE] or bucket[ISSUE] or bucket[DEPART] or bucket[ARRIVE]
+            if not waiting:
+                break
+            batch = sorted(waiting, key=_key)
+            waiting.clear()
+            self.events += len(batch)
+            for _, event in batch:
+                event()
+        heapq.heappop(self._instants)
+        del self._buckets[time]

@@ -5,6 +5,7 @@ One `Meeting` is one collective; a `Walk` is one participant in it; a `Stay` is 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 from astrarium.engine.plan import CollectivePlan, Phase, Policy
@@ -12,6 +13,7 @@ from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import circle_base
 from astrarium.engine.reference.meetings import Meeting
 from astrarium.engine.reference.native_clock import DONE, BatchClock, ticks
+from astrarium.engine.reference.native_foreign import ForeignWires, collective_tag
 from astrarium.engine.reference.native_wires import NativeNetwork
 from astrarium.engine.reference.schedules import ScheduleTable, Send
 from astrarium.vocab import Schedule
@@ -24,6 +26,7 @@ class Surroundings(Protocol):
 
     clock: BatchClock
     network: NativeNetwork
+    foreign: ForeignWires | None
     policy: Policy
 
     def npu(self, group: int, position: int) -> int: ...
@@ -59,10 +62,10 @@ class Walk:
     def __init__(self, run: Surroundings, board: Board, plan: CollectivePlan, meeting: Meeting, rank: int,
                  position: int, node: int, done: Event) -> None:
         self.run, self.board, self.group = run, board, meeting.group
-        self.rank, self.position, self.node = rank, position, node
+        self.rank, self.position, self.node, self.meeting = rank, position, node, meeting.number
         self._done, self._limit = done, plan.active_chunks
         self._phases = [chunk.phases for chunk in plan.chunks for _ in range(chunk.repeat)]
-        count = max((len(phases) for phases in self._phases), default=0)
+        self.phase_count = count = max((len(phases) for phases in self._phases), default=0)
         self._entered = [0] * (count + 1)   # chunks that have entered, or have not got, each phase number
         self._inside = [0] * (count + 1)
         self._reached = [0] * len(self._phases)  # the phase number that each chunk may enter next
@@ -133,9 +136,27 @@ class Stay:
         if sends and sends[0].needs == 0:
             start = clock.now + walk.run.policy.endpoint_delay
             clock.at(start, DONE, (walk.rank, walk.node, self.chunk, 0), self._release)
+        if walk.run.foreign is not None:
+            self._post_receives(walk.run.foreign)
         for receive, size in walk.board.early.pop((walk.position, self.chunk, self.number), ()):
             self.received(receive, size)
         self._leave()
+
+    def _tag(self, number: int) -> int:
+        step = self.chunk * self._walk.phase_count + self.number
+        return collective_tag(self._walk.meeting, step, number)
+
+    def _post_receives(self, network: ForeignWires) -> None:
+        walk, table = self._walk, self._table
+        if table is None:
+            return
+        blocks = table.received_blocks(self._place)
+        for receive, peer in enumerate(table.sources[self._program]):
+            source = self._first + table.peer(self._place, peer) * self._phase.stride
+            size = blocks[receive] * self._phase.block_size
+            network.receive((walk.rank, walk.node, self.chunk, receive), walk.run.npu(walk.group, source),
+                            walk.run.npu(walk.group, walk.position), size, partial(self.received, receive, size),
+                            self._tag(receive))
 
     def received(self, receive: int, size: int) -> None:
         """Delivered while inside: complete after the endpoint and, where it adds, three passes over memory."""
@@ -166,14 +187,16 @@ class Stay:
         to = self._first + table.peer(self._place, send.peer) * self._phase.stride
         size = send.blocks * self._phase.block_size
 
+        run = walk.run
+
         def delivered() -> None:
-            walk.board.deliver(to, self.chunk, self.number, send.match, size)
+            if run.foreign is None:
+                walk.board.deliver(to, self.chunk, self.number, send.match, size)
             self._undelivered -= 1
             self._leave()
 
-        run = walk.run
         run.network.send((walk.rank, walk.node, self.chunk, send.number), run.npu(walk.group, walk.position),
-                         run.npu(walk.group, to), size, delivered)
+                         run.npu(walk.group, to), size, delivered, self._tag(send.match))
 
     def _leave(self) -> None:
         if self._complete == len(self._flags) and self._next == len(self._sends()) and not self._undelivered:

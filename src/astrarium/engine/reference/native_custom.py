@@ -9,6 +9,7 @@ from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.meetings import Meeting
 from astrarium.engine.reference.native_clock import DONE
 from astrarium.engine.reference.native_collectives import Surroundings
+from astrarium.engine.reference.native_foreign import collective_tag
 from astrarium.engine.reference.native_post import Post
 from astrarium.engine.reference.program import Table
 
@@ -40,7 +41,16 @@ class CustomWalk:
         program, clock = self._program, self._run.clock
         kind, size, key = program.kind[node], program.size[node], (self._rank, self._node, 0, node)
         ended = partial(self._ended, node)
-        if kind == Kind.RECV:
+        slot = program.slot[node]
+        if kind in (Kind.SEND, Kind.RECV) and self._run.foreign is not None:
+            own = self._run.npu(self._meeting.group, self._position)
+            other = self._run.npu(self._meeting.group, self._peers[slot])
+            tag = collective_tag(self._meeting.number, 0, self._tags[slot])
+            if kind == Kind.SEND:
+                self._run.foreign.send(key, own, other, size, ended, tag)
+            else:
+                self._run.foreign.receive(key, other, own, size, ended, tag)
+        elif kind == Kind.RECV:
             if self._post.wants(self._message(node, self._position), ended):
                 clock.at(clock.now, DONE, key, ended)
         elif kind == Kind.SEND:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from astrarium.engine.plan import Kind, Plan, RemoteKind
+from astrarium.engine.plugins.given import Plugins, ask
+from astrarium.engine.plugins.library import Library
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.meetings import Meeting, Meetings
 from astrarium.engine.reference.native_clock import DONE, BatchClock, ticks
 from astrarium.engine.reference.native_collectives import Board, Walk
 from astrarium.engine.reference.native_custom import CustomWalk
+from astrarium.engine.reference.native_foreign import ForeignWires
 from astrarium.engine.reference.native_post import Post
 from astrarium.engine.reference.native_rank import NativeRank
-from astrarium.engine.reference.native_wires import native_network
+from astrarium.engine.reference.native_wires import NativeNetwork, native_network
 from astrarium.engine.reference.program import Table, peer_and_tag, table, tables
 from astrarium.engine.reference.record import Record
 from astrarium.engine.reference.schedules import ScheduleTable
 from astrarium.engine.reference.traffic import Traffic
-from astrarium.errors import UnsupportedError
+from astrarium.errors import PluginError, UnsupportedError
 from astrarium.vocab import Schedule
 
 __all__ = ["NativeEngine"]
@@ -24,10 +29,12 @@ __all__ = ["NativeEngine"]
 class NativeEngine:
     """A run. `run` plays it; afterwards `clock`, `traffic` and `ranks` hold what was measured."""
 
-    def __init__(self, plan: Plan, record: Record | None) -> None:
+    def __init__(self, plan: Plan, record: Record | None, plugins: Plugins | None = None) -> None:
+        self.plugins = plugins or Plugins()
         self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
         self.traffic = Traffic() if record is not None else None
-        self.network = native_network(self.clock, plan.network, self.traffic)
+        self.foreign = _foreign(self.clock, plan, self.plugins)
+        self.network: NativeNetwork = self.foreign or native_network(self.clock, plan.network, self.traffic)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()
         self.post = Post()
@@ -39,7 +46,18 @@ class NativeEngine:
 
     def run(self) -> None:
         """Run until nothing happens any more; the ranks' first look stands at time 0."""
-        self.clock.run()
+        if self.foreign is not None:
+            self.foreign.run(lambda: any(rank.nodes.left for rank in self.ranks))
+        else:
+            self.clock.run()
+
+    def pick(self, rank: int, lane: int, nodes: list[int]) -> int:
+        """The choice of the scheduling plug-in."""
+        assert self.plugins.scheduling is not None
+        chosen = ask(self.plugins.labels[2], self.plugins.scheduling.pick, rank, lane, nodes, self.clock.now)
+        if not 0 <= chosen < len(nodes):
+            raise PluginError(self.plugins.labels[2], f"picks number {chosen} of {len(nodes)} nodes")
+        return chosen
 
     def npu(self, group: int, position: int) -> int:
         """The NPU of a group's member."""
@@ -57,6 +75,14 @@ class NativeEngine:
         return self._boards.setdefault(meeting.number, Board())
 
 
+def _foreign(clock: BatchClock, plan: Plan, plugins: Plugins) -> ForeignWires | None:
+    network = plugins.network
+    if network is None:
+        return None
+    made = network.open(plan.network) if isinstance(network, Library) else network
+    return ForeignWires(clock, made, plugins.labels[0], plugins.limit)
+
+
 class NativeRuntime:
     """One rank: its nodes and what issuing each of them does."""
 
@@ -64,7 +90,8 @@ class NativeRuntime:
         self.rank, self.rows, self._engine = rank, rows, engine
         self.meetings: dict[int, Meeting] = {}
         start, end = record.rows(rank) if record is not None else (None, None)
-        self.nodes = NativeRank(engine.clock, rank, rows, engine.plan.lanes, self._order, self._issue, start, end)
+        pick = None if engine.plugins.scheduling is None else partial(engine.pick, rank)
+        self.nodes = NativeRank(engine.clock, rank, rows, engine.plan.lanes, self._order, self._issue, start, end, pick)
 
     def argument(self, node: int) -> tuple[int, int, int]:
         """The rank's own arguments of a comm node: slot_a, slot_b, slot_c."""
@@ -92,6 +119,13 @@ class NativeRuntime:
     def _message(self, node: int, done: Event) -> None:
         engine, size = self._engine, self.rows.size[node]
         peer, tag = peer_and_tag(self.rank, self.rows, node, self.argument(node), len(engine.npu_of))
+        key, own, other = (self.rank, node, 0, 0), engine.npu_of[self.rank], engine.npu_of[peer]
+        if engine.foreign is not None:
+            if self.rows.kind[node] == Kind.SEND:
+                engine.foreign.send(key, own, other, size, done, tag)
+            else:
+                engine.foreign.receive(key, other, own, size, done, tag)
+            return
         if self.rows.kind[node] == Kind.RECV:
             if engine.post.wants((tag, peer, self.rank, size), done):
                 engine.clock.at(engine.clock.now, DONE, (self.rank, node, 0, 0), done)
@@ -103,7 +137,7 @@ class NativeRuntime:
             if receive is not None:
                 receive()
 
-        engine.network.send((self.rank, node, 0, 0), engine.npu_of[self.rank], engine.npu_of[peer], size, delivered)
+        engine.network.send(key, own, other, size, delivered)
 
     def _collective(self, node: int, done: Event) -> None:
         engine = self._engine
@@ -120,6 +154,12 @@ class NativeRuntime:
     def _remote_end(self, node: int) -> int:
         """When a remote access issued now is over; shared memories serve in order of issue."""
         engine, remote, size = self._engine, self._engine.plan.remote, self.rows.size[node]
+        if engine.plugins.memory is not None:
+            who, now = engine.plugins.labels[1], engine.clock.now
+            time = ask(who, engine.plugins.memory.access_time, size, self.rank, now)
+            if time < 0:
+                raise PluginError(who, f"access_time() gave {time} ps: time cannot go back")
+            return now + time
         if remote.kind == RemoteKind.NONE:
             raise UnsupportedError("memory.remote", f"a node of rank {self.rank} moves {size} bytes to or from remote "
                                    "memory, and the design has none", expected="per_npu, per_node or pool")

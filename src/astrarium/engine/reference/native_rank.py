@@ -16,6 +16,7 @@ __all__ = ["NativeRank"]
 UNLIMITED = 1 << 62
 COMM = int(Lane.COMM)
 
+Pick = Callable[[int, list[int]], int]   # (lane, ids of its ready nodes) -> which
 Issue = Callable[[int, Event], None]  # starts a node; the event ends it
 
 
@@ -29,9 +30,9 @@ class NativeRank:
 
     def __init__(self, clock: BatchClock, rank: int, table: Table, lanes: tuple[int, ...],
                  order: Callable[[int, int], int], issue: Issue, start: list[int] | None,
-                 end: list[int] | None) -> None:
+                 end: list[int] | None, pick: Pick | None = None) -> None:
         self._clock, self._rank, self._table, self._order = clock, rank, table, order
-        self._issue_node, self._start, self._end = issue, start, end
+        self._issue_node, self._start, self._end, self._pick = issue, start, end, pick
         self.parents = list(table.parents)
         self._room = [*lanes, UNLIMITED]
         self._heaps: list[list[tuple[int, int]]] = [[] for _ in self._room]
@@ -64,7 +65,21 @@ class NativeRank:
         for lane in (-1, *range(len(self._room) - 1)):
             heap = self._heaps[lane]
             while heap and self._room[lane] > 0:
-                self._issue(heapq.heappop(heap)[1], lane)
+                node = heapq.heappop(heap)[1]
+                if self._pick is not None and heap and lane >= 0:
+                    node = self._picked(self._pick, lane, node)
+                self._issue(node, lane)
+
+    def _picked(self, pick: Pick, lane: int, first: int) -> int:
+        """The node that a scheduling plug-in takes of those that are ready, of which `first` was popped."""
+        nodes = sorted([first, *(node for _, node in self._heaps[lane])])
+        node = nodes[pick(lane, [self._table.node_id[n] for n in nodes])]
+        if node != first:
+            heap = self._heaps[lane]
+            heap[:] = [entry for entry in heap if entry[1] != node]
+            heapq.heapify(heap)
+            heapq.heappush(heap, (self._order(first, self._clock.now) if lane == COMM else 0, first))
+        return node
 
     def _issue(self, node: int, lane: int) -> None:
         self._room[lane] -= 1

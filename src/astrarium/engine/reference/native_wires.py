@@ -18,7 +18,7 @@ __all__ = ["NativeNetwork", "native_network"]
 class NativeNetwork(Protocol):
     """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination."""
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event) -> None: ...
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None: ...
 
 
 class Way:
@@ -61,7 +61,8 @@ class Ports:
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event) -> None:
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+        del tag
         ways = self._ways.get((source, destination))
         if ways is None:
             ways = self._ways[source, destination] = [
@@ -75,9 +76,10 @@ class Ports:
             start = max(start, free.get(way.exit, 0))
         head = start
         for way in ways:
-            held = ticks(size / way.bandwidth) * way.charged
+            wire = ticks(size / way.bandwidth)
+            held = wire * way.charged
             free[way.exit] = start + held
-            head += way.head
+            head += way.head + held - wire
             if self._traffic is not None:
                 self._traffic.add(way.exit, size * way.charged, held)
         self._clock.at(head, ARRIVE, key, lambda: self._deliver(key, ways, size, delivered))
@@ -111,7 +113,8 @@ class Routed:
         self._free: dict[Port, int] = {}
         self._routes: dict[tuple[int, int], list[Hop]] = {}
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event) -> None:
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+        del tag
         route = self._routes.get((source, destination))
         if route is None:
             route = self._routes[source, destination] = self._route(source, destination)

@@ -35,6 +35,19 @@ class ScheduleTable:
                       for first, last in pairwise(pointer)]
         reduces = schedule.recv_reduce.tolist()
         self.reduces = [reduces[first:last] for first, last in pairwise(receives)]
+        peers = schedule.recv_peer.tolist()
+        self.sources: list[list[int]] = [peers[first:last] for first, last in pairwise(receives)]
+        self._blocks: dict[int, list[int]] = {}
+
+    def received_blocks(self, place: int) -> list[int]:
+        """The blocks of every receive of the participant at `place`: those of the send that it matches."""
+        program = self.program[place]
+        if program not in self._blocks:
+            self._blocks[program] = [
+                next(send.blocks for send in self.sends[self.program[source]]
+                     if send.match == number and self.peer(source, send.peer) == place)
+                for number, source in enumerate(self.peer(place, peer) for peer in self.sources[program])]
+        return self._blocks[program]
 
     def peer(self, place: int, peer: int) -> int:
         """The place that a participant at `place` means by `peer`."""

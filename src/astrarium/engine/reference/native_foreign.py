@@ -1,0 +1,115 @@
+"""A foreign network in the pure-Python engine: a co-simulation in which the engine owns the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from astrarium.engine.plugins.network import NEVER, Network
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key
+from astrarium.errors import PluginError
+
+__all__ = ["ForeignWires", "collective_tag"]
+
+RECEIVE = 1 << 31   # receives stand after the sends of a node: added to their number
+T = TypeVar("T")
+
+
+def collective_tag(meeting: int, step: int, number: int) -> int:
+    """The tag of a collective's message: above the 32 bits of the traces' own."""
+    return (1 + meeting) << 40 | step << 20 | number
+
+
+class ForeignWires:
+    """Hands sends and receives to a plug-in, in class DEPART and in key order; its callbacks are DONE events."""
+
+    def __init__(self, clock: BatchClock, plugin: Network, who: str, patience: int) -> None:
+        self._clock, self._plugin, self._who, self._patience = clock, plugin, who, patience
+        self._open: dict[int, str] = {}     # calls that were not called back: number -> in words
+        self._number = self._time = self._idle = 0
+        self._fault: PluginError | None = None
+        self._over = False
+
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+        """`delivered` runs when the plug-in calls the send back."""
+        self._post(self._plugin.sim_send, "send", key, source, destination, size, delivered, tag)
+
+    def receive(self, key: Key, source: int, destination: int, size: int, there: Event, tag: int) -> None:
+        """`there` runs when the plug-in calls the receive back."""
+        place = (*key[:3], key[3] + RECEIVE)
+        self._post(self._plugin.sim_recv, "recv", place, source, destination, size, there, tag)
+
+    def run(self, unfinished: Callable[[], bool]) -> None:
+        """Run both clocks until nothing is left, or nothing comes."""
+        if start := self._ask(self._plugin.sim_get_time):
+            raise self._bad(f"its clock stands at {start} ps before the run; every run needs a new one")
+        while (self._open or unfinished()) and self._idle <= self._patience and self._step():
+            pass
+        self._over = True
+
+    def waits(self) -> list[str]:
+        """Sentences for a stall: what the plug-in never called back."""
+        moved = [f"{self._who}: its clock moved {self._idle} times, to {self._clock.now} ps, and it called nothing back"]
+        return (moved if self._idle > self._patience else []) + list(self._open.values())
+
+    def _step(self) -> bool:
+        clock, plugin = self._clock, self._plugin
+        theirs = self._ask(plugin.next_event_time)
+        if theirs < clock.now:
+            raise self._bad(f"next_event_time() says {theirs} ps, before now ({clock.now} ps): time cannot go back")
+        time = min(theirs, clock.next_time())
+        if time == NEVER:
+            return False
+        if theirs == time:
+            self._idle += 1
+            clock.now = time
+            self._bring_to(time)
+            if (then := self._ask(plugin.next_event_time)) <= time:
+                raise self._bad(f"next_event_time() says {then} ps after advance({time}), which should have run "
+                                "everything up to then")
+        if clock.next_time() == time:
+            self._idle = 0
+            clock.instant()
+        return True
+
+    def _post(self, function: Callable[..., None], verb: str, key: Key, source: int, destination: int, size: int,
+              event: Event, tag: int) -> None:
+        def hand_over() -> None:
+            if self._time != self._clock.now:
+                self._bring_to(self._clock.now)
+            self._number += 1
+            what = "of a collective" if tag >= 1 << 40 else f"tag {tag}"
+            self._open[self._number] = (f"{self._who}: the callback of sim_{verb} never came ({size} bytes from NPU "
+                                        f"{source} to {destination}, {what})")
+            self._ask(function, size, source, destination, partial(self._called, self._number, key, event), tag)
+
+        self._clock.at(self._clock.now, DEPART, key, hand_over)
+
+    def _called(self, number: int, key: Key, event: Event) -> None:
+        if self._over or self._open.pop(number, None) is None:
+            self._fault = self._bad("called a callback that it does not have, or called it twice")
+            raise self._fault
+        self._idle = 0
+        self._clock.at(self._clock.now, DONE, key, event)
+
+    def _bring_to(self, time: int) -> None:
+        self._time = time
+        self._ask(self._plugin.advance, time)
+        if (theirs := self._ask(self._plugin.sim_get_time)) != time:
+            raise self._bad(f"sim_get_time() says {theirs} ps after advance({time})")
+
+    def _ask(self, function: Callable[..., T], *arguments: object) -> T:
+        try:
+            answer = function(*arguments)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise self._bad(f"raised {type(error).__name__}: {error}") from error
+        if self._fault is not None:
+            raise self._fault
+        return answer
+
+    def _bad(self, message: str) -> PluginError:
+        return PluginError(self._who, message)

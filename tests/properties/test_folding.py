@@ -1,0 +1,86 @@
+"""Folding gives the same integers: 500 fresh random programs a run, half of them under each rule book.
+
+The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_PROGRAMS=N` draws more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from astrarium import engine
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Plan
+from astrarium.errors import AstrariumError, InputError, StallError
+
+from .programs import RandomProgram, random_program
+
+pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
+
+SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
+PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 500)
+LEAST_SHARE = 0.25   # of the programs that run to their end; about 0.6 (compat) and 0.45 (native) fold
+
+
+def run(plan: Plan, fold: bool) -> Outcome | tuple[str, str]:
+    """The outcome, or the error's class and words."""
+    try:
+        return engine.execute(plan, record=True, fold=fold)
+    except AstrariumError as error:
+        return type(error).__name__, str(error)
+
+
+def nodes(outcome: Outcome, rank: int, name: str) -> list[int]:
+    """Start or end of every node of a rank."""
+    row = int(outcome.row[rank])
+    times: list[int] = getattr(outcome, name)[outcome.node_ptr[row]:outcome.node_ptr[row + 1]].tolist()
+    return times
+
+
+def difference(folded: Outcome, whole: Outcome) -> str:
+    """The first rank that ends, works, or runs a node at another time; empty where there is none."""
+    for rank in range(len(whole.row)):
+        for name in ("finish", "busy"):
+            ours, theirs = (int(getattr(o, name)[o.row[rank]]) for o in (folded, whole))
+            if ours != theirs:
+                return f"{name} of rank {rank}: folded {ours}, unfolded {theirs}"
+        for name in ("start", "end"):
+            if nodes(folded, rank, name) != nodes(whole, rank, name):
+                return f"{name} of rank {rank}: folded {nodes(folded, rank, name)}, unfolded {nodes(whole, rank, name)}"
+    return ""
+
+
+def programs(compat: bool, count: int) -> Iterator[RandomProgram]:
+    """`count` programs that can be lowered, from this run's seed."""
+    numbers = random.Random(f"{SEED} {compat}")
+    while count:
+        try:
+            program = random_program(numbers.randrange(2**60), compat)
+        except InputError:   # the draw named an algorithm that has no such operation
+            continue
+        count -= 1
+        yield program
+
+
+@pytest.mark.parametrize("compat", [True, False], ids=["astra_sim", "native"])
+def test_a_folded_run_gives_the_same_integers(compat: bool) -> None:
+    print(f"ASTRARIUM_SEED={SEED}")
+    seen: Counter[str] = Counter()
+    for program in programs(compat, PROGRAMS // 2):
+        folded, whole = run(program.plan, True), run(program.plan, False)
+        where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
+        if isinstance(folded, tuple) or isinstance(whole, tuple):
+            assert folded == whole, where
+            seen["stall" if whole[0] == StallError.__name__ else "refusal"] += 1
+            continue
+        assert not whole.folded
+        seen["folded" if folded.folded else "whole"] += 1
+        assert folded.folded or folded.unfolded_because, where
+        found = difference(folded, whole)
+        assert not found, f"{found}{where}"
+    print(dict(seen))
+    assert seen["folded"] > LEAST_SHARE * (seen["folded"] + seen["whole"]), seen
