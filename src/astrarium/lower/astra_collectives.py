@@ -25,6 +25,7 @@ I64 = npt.NDArray[np.int64]
 
 KEYS = {CommOp.ALL_REDUCE: "all-reduce", CommOp.ALL_GATHER: "all-gather", CommOp.ALL_TO_ALL: "all-to-all",
         CommOp.REDUCE_SCATTER: "reduce-scatter"}
+MAX_CHUNKS = 1 << 20
 DEFAULT_DIMS = 4  # without involved_dim ASTRA-sim assumes four dims; a fifth is not used
 WORLD, FULL = 0, 1  # kinds of group; a smaller group has kind 2 + its number in the table of smaller ones
 
@@ -57,7 +58,7 @@ def implementation(path: str, name: str) -> Implementation:
     if word in plain:
         return Implementation(plain[word], -1, flat)
     window = word[len("direct"):]
-    if word.startswith("direct") and (not window or (window.isdigit() and int(window) > 0)):
+    if word.startswith("direct") and (not window or (window.isdecimal() and len(window) < 10 and int(window) > 0)):
         return Implementation(Algorithm.DIRECT, int(window) if window else -1, flat)
     raise InputError(path, repr(name), expected="ring, direct, direct<window>, halvingDoubling, doubleBinaryTree, "
                      "oneRing, oneDirect or oneHalvingDoubling")
@@ -163,6 +164,9 @@ class CollectiveTable:
         else:
             bits = (1 << DEFAULT_DIMS) - 1 if involved < 0 else involved
             phases = self._walk(op, chunk, self._levels(op), bits if group < 0 else -1)
+        if count > MAX_CHUNKS:
+            raise UnsupportedError(f"{self._where}preferred-dataset-splits", f"cuts {size} bytes into {count} chunks",
+                                   expected=f"at most {MAX_CHUNKS:,} chunks")
         return ((Chunk(count, phases),) if count and phases else ()), None
 
     def _cut(self, op: CommOp, size: int) -> tuple[int, int]:
@@ -217,6 +221,8 @@ class CollectiveTable:
             phases.append(Phase(level.dim, phase_op, level.algorithm, size, level.n, level.stride, pick, level.window,
                                 level.local, level.last))
             size = _after(phase_op, level, size)
+            if size >= 1 << 62:
+                raise UnsupportedError("comm_size", f"a chunk grows to {size} bytes", expected="below 2^62 bytes")
         return tuple(phases)
 
     def _custom_program(self, custom: CustomCollective, group: int) -> CustomProgram:

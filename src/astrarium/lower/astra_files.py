@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,6 +58,10 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
     parsed = replace(_system(system, notes, queues_per_dim, injection_scale, rendezvous), network=f"{network}: ")
     dims = _network(network)
     kinds = {"congestion_unaware": Backend.UNSHARED, "congestion_aware": Backend.LINKS}
+    if not 1 <= queues_per_dim <= 2**20:
+        raise InputError("--num-queues-per-dim", str(queues_per_dim), expected="1 to 1,048,576")
+    if not 0 <= injection_scale < 2**20:
+        raise InputError("--injection-scale", str(injection_scale), expected="a number of at least 0 and below 1,048,576")
     if backend not in kinds:
         raise InputError("--backend", repr(backend), expected=" or ".join(kinds), did_you_mean=nearest(backend, kinds))
     remote = Remote() if memory is None else _memory(memory, notes)
@@ -110,31 +115,42 @@ def _load_json(path: str) -> dict[str, Any]:
     return value
 
 
+def _show(value: Any) -> str:
+    """A value for a message: a long or deep one is cut."""
+    short = reprlib.Repr()
+    short.maxstring, short.maxlevel = 80, 3
+    try:
+        return short.repr(value)
+    except ValueError:  # an integer with more digits than Python prints
+        return "a very large number"
+
+
 class _Keys:
     """Typed access to the keys of a file, with errors that name file, key and value."""
 
     def __init__(self, path: str, values: Mapping[str, Any]) -> None:
         self.path, self.values = path, values
 
-    def number(self, key: str, default: float, *, low: float = 0.0, whole: bool = False) -> Any:
+    def number(self, key: str, default: float, *, low: float = 0.0, high: float = 2**62, whole: bool = False) -> Any:
         value = self.values.get(key, default)
-        ok = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < 2**62
+        ok = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
         if not ok or (whole and int(value) != value):
-            what = "whole number" if whole else "number"
-            raise InputError(f"{self.path}: {key}", repr(value), expected=f"a {what} of at least {low:g}")
+            what = f"a {'whole number' if whole else 'number'} of at least {low:g}"
+            raise InputError(f"{self.path}: {key}", _show(value),
+                             expected=what if high == 2**62 else f"{what} and below {high:.10g}")
         return int(value) if whole else float(value)
 
     def flag(self, key: str) -> bool:
         value = self.values.get(key, 0)
         if not isinstance(value, (int, float)):
-            raise InputError(f"{self.path}: {key}", repr(value), expected="0 or 1")
+            raise InputError(f"{self.path}: {key}", _show(value), expected="0 or 1")
         return value != 0
 
     def word(self, key: str, default: str, legal: Sequence[str]) -> str:
         value = self.values.get(key, default)
         if value not in legal:
-            raise InputError(f"{self.path}: {key}", repr(value), expected=", ".join(legal),
-                             did_you_mean=nearest(str(value), legal))
+            raise InputError(f"{self.path}: {key}", _show(value), expected=", ".join(legal),
+                             did_you_mean=nearest(value, legal) if isinstance(value, str) else None)
         return str(value)
 
     def words(self, key: str) -> tuple[str, ...] | None:
@@ -142,7 +158,7 @@ class _Keys:
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value) or not value:
-            raise InputError(f"{self.path}: {key}", repr(value), expected="a list of names")
+            raise InputError(f"{self.path}: {key}", _show(value), expected="a list of names")
         return tuple(value)
 
 
@@ -158,9 +174,9 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
     lists = {op: keys.words(f"{key}-implementation") for op, key in KEYS.items()}
     bus = None
     if keys.number("model-shared-bus", 0, whole=True) == 1:
-        bus = tuple(keys.number(key, 0.0) for key in ("L", "o", "g", "G"))
+        bus = tuple(keys.number(key, 0.0, high=2**31) for key in ("L", "o", "g", "G"))
     return AstraSystem(
-        splits=keys.number("preferred-dataset-splits", 0, low=1, whole=True),
+        splits=keys.number("preferred-dataset-splits", 0, low=1, high=2**31, whole=True),
         implementations={op: names for op, names in lists.items() if names is not None},
         custom={op: _custom(path, f"{key}-implementation-custom", keys) for op, key in KEYS.items()
                 if f"{key}-implementation-custom" in values},
@@ -168,27 +184,29 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
         scheduling=keys.word("scheduling-policy", "LIFO", ("LIFO", "FIFO", "EXPLICIT")),
         optimization=keys.word("collective-optimization", "", ("baseline", "localBWAware"))
         if "collective-optimization" in values else None,
-        endpoint_delay=keys.number("endpoint-delay", 0, whole=True) if "endpoint-delay" in values else None,
-        active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, whole=True), queues_per_dim=queues,
+        endpoint_delay=keys.number("endpoint-delay", 0, high=2**40, whole=True) if "endpoint-delay" in values else None,
+        active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, high=2**31, whole=True), queues_per_dim=queues,
         local_mem_bw=keys.number("local-mem-bw", 0.0), peak_perf=keys.number("peak-perf", 0.0),
         roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
-        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, whole=True), shared_bus=bus,
+        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, high=2**31, whole=True), shared_bus=bus,
         where=f"{path}: ")
 
 
 def _custom(path: str, key: str, keys: _Keys) -> CustomCollective:
     names = keys.words(key)
     if names is None or len(names) != 1:
-        raise InputError(f"{path}: {key}", repr(names), expected="a list with one trace prefix")
+        raise InputError(f"{path}: {key}", _show(names), expected="a list with one trace prefix")
     return custom_of_prefix(names[0])
 
 
 def _custom_nodes(path: str, yaml_path: Any) -> dict[int, CustomCollective]:
     if yaml_path is None:
         return {}
-    table = _load_yaml(str(yaml_path))
-    if not all(isinstance(node, int) and isinstance(prefix, str) for node, prefix in table.items()):
-        raise InputError(str(yaml_path), "a mapping with other things in it", expected="node id: trace prefix")
+    if not isinstance(yaml_path, str):
+        raise InputError(f"{path}: per-node-custom-implementation", _show(yaml_path), expected="the path of a YAML file")
+    table = _load_yaml(yaml_path)
+    if not all(type(node) is int and node >= 0 and isinstance(prefix, str) for node, prefix in table.items()):
+        raise InputError(yaml_path, "a mapping with other things in it", expected="node id: trace prefix")
     return {node: custom_of_prefix(prefix) for node, prefix in table.items()}
 
 
@@ -196,6 +214,12 @@ def custom_of_prefix(prefix: str) -> CustomCollective:
     """Read `prefix.<position>.et` as a custom collective."""
     from astrarium.lower.astra_custom import custom_collective
 
+    try:
+        os.fsencode(prefix)
+    except UnicodeEncodeError:
+        prefix = "\0"
+    if "\0" in prefix:
+        raise InputError("custom collective", "a trace prefix that no file can have", expected="<prefix>.<position>.et")
     return custom_collective(read_traces(prefix))
 
 
@@ -219,7 +243,7 @@ def _network(path: str) -> tuple[AstraDim, ...]:
     rows = []
     for key in ("topology", "npus_count", "bandwidth", "latency"):
         if not isinstance(values.get(key), list) or not values[key]:
-            raise InputError(f"{path}: {key}", repr(values.get(key)), expected="a list, one entry per dim")
+            raise InputError(f"{path}: {key}", _show(values.get(key)), expected="a list, one entry per dim")
         rows.append(values[key])
     if len({len(row) for row in rows}) > 1:
         raise InputError(path, "lists of different lengths", expected="topology, npus_count, bandwidth and latency per dim")
@@ -228,7 +252,7 @@ def _network(path: str) -> tuple[AstraDim, ...]:
         keys = _Keys(path, {f"npus_count[{i}]": npus, f"bandwidth[{i}]": bandwidth, f"latency[{i}]": latency,
                             f"topology[{i}]": topology})
         if keys.number(f"bandwidth[{i}]", 0.0) <= 0:
-            raise InputError(f"{path}: bandwidth[{i}]", repr(bandwidth), expected="GB/s above 0")
+            raise InputError(f"{path}: bandwidth[{i}]", _show(bandwidth), expected="GB/s above 0")
         dims.append(AstraDim(keys.word(f"topology[{i}]", "", ("Ring", "FullyConnected", "Switch")),
                              keys.number(f"npus_count[{i}]", 0, low=1, whole=True),
                              keys.number(f"bandwidth[{i}]", 0.0), keys.number(f"latency[{i}]", 0.0)))
@@ -247,9 +271,9 @@ def _memory(path: str, notes: list[str]) -> Remote:
     kind = names[keys.word("memory-type", "", tuple(names))]
     if kind == RemoteKind.NONE:
         return Remote()
-    per_node = keys.number("num-npus-per-node", 0, low=1, whole=True) if kind == RemoteKind.PER_NODE else 1
+    per_node = keys.number("num-npus-per-node", 0, low=1, high=2**31, whole=True) if kind == RemoteKind.PER_NODE else 1
     bandwidth = keys.number("remote-mem-bw", 0, low=1, whole=True)
-    return Remote(kind, keys.number("remote-mem-latency", 0, whole=True), float(bandwidth), per_node)
+    return Remote(kind, keys.number("remote-mem-latency", 0, high=2**50, whole=True), float(bandwidth), per_node)
 
 
 def _groups(path: str) -> dict[str, tuple[int, ...]]:
@@ -260,7 +284,7 @@ def _groups(path: str) -> dict[str, tuple[int, ...]]:
             raise InputError(f"{path}: {name!r}", "not a group id", expected="a whole number above 0 (0 is all ranks)")
         good = isinstance(members, list) and all(type(m) is int and 0 <= m < 2**31 for m in members)
         if not good or not members or len(set(members)) != len(members):
-            raise InputError(f"{path}: group {name}", repr(members)[:80], expected="a list of distinct ranks")
+            raise InputError(f"{path}: group {name}", _show(members), expected="a list of distinct ranks")
         groups[str(int(name))] = tuple(members)
     return groups
 

@@ -21,6 +21,7 @@ U64 = npt.NDArray[np.uint64]
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
+MAX_NS = 9.2e15  # about 2^63 ps
 COLLECTIVE_OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.REDUCE_SCATTER)
 
 
@@ -141,8 +142,12 @@ def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak
     duration[gpu] = 0
     timed = gpu & (trace.tensor_size > 0) & (trace.num_ops > 0)
     ops = trace.num_ops[timed]
-    rate = np.minimum(bandwidth * (ops / trace.tensor_size[timed].astype(np.float64)), peak)
-    duration[timed] = (ops / rate * 1e9).astype(np.int64) * 1000
+    with np.errstate(over="ignore", divide="ignore"):
+        ns = ops / np.minimum(bandwidth * (ops / trace.tensor_size[timed].astype(np.float64)), peak) * 1e9
+    for bad in np.flatnonzero(~(ns < MAX_NS))[:1]:
+        raise trace.fault(int(np.flatnonzero(timed)[bad]), "takes more than 2^63 ps on the roofline",
+                          expected="at most 106 days; local-mem-bw and peak-perf above 0")
+    duration[timed] = ns.astype(np.int64) * 1000
 
 
 def _children(parent_ptr: I64, parent: I32) -> tuple[I32, I32]:

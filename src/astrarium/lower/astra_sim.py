@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from astrarium.engine.plan import (
     Backend,
+    CollectivePlan,
     Dim,
     Kind,
     NetworkPlan,
@@ -97,6 +98,8 @@ def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system
     classes = [_only_slots(trace, program) for trace, program in zip(classes, programs, strict=True)]
     _check_nodes(classes, programs, groups, npus, remote or Remote())
     slot_ptr, slot_a, slot_b, slot_c = _slots(classes, programs, npus, table)
+    if system.shared_bus is not None:
+        _check_bus(system, table.plans())
     return Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
                 slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=table.groups,
                 collectives=table.plans(), network=_network(dims, backend, system.network), policy=_policy(system),
@@ -177,6 +180,16 @@ def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int
     return pointer, columns[0], columns[1], columns[2]
 
 
+def _check_bus(system: AstraSystem, plans: Sequence[CollectivePlan]) -> None:
+    """ASTRA-sim's bus counts the bytes of a packet in 32 bits."""
+    for plan in plans:
+        for phase in (phase for chunk in plan.chunks for phase in chunk.phases):
+            most = phase.size * (phase.n if phase.op == CommOp.ALL_GATHER else 1)
+            if most >= 2**31:
+                raise UnsupportedError(f"{system.where}model-shared-bus", f"a chunk of {most} bytes on the shared bus",
+                                       expected="below 2^31 bytes: more preferred-dataset-splits, or no shared bus")
+
+
 def _network(dims: Sequence[AstraDim], backend: Backend, where: str) -> NetworkPlan:
     result = []
     for number, dim in enumerate(dims):
@@ -190,6 +203,9 @@ def _policy(system: AstraSystem) -> Policy:
     if system.scheduling not in LIFO:
         raise InputError(f"{system.where}scheduling-policy", repr(system.scheduling), expected=", ".join(LIFO))
     delay = 10 if system.endpoint_delay is None else int(system.endpoint_delay * system.injection_scale)
+    if delay >= 2**52:
+        raise InputError(f"{system.where}endpoint-delay", f"{delay} ns with the injection scale",
+                         expected="below 2^52 ns")
     bus = None
     if system.shared_bus is not None:
         latency, overhead, gap, per_byte = (float(np.float32(value)) for value in system.shared_bus)
