@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +19,6 @@ OPS = [op for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK]
 SIZES = [0, 1, 1000, 65_536, 1_000_003]
 SHAPES = {2: "rsfmh", 3: "rsfm", 4: "rsfmh"}
 MAKERS = {"r": ar.Ring, "s": ar.Switch, "f": ar.FullyConnected, "m": ar.Mesh, "h": ar.Hypercube}
-ONE_HOP = {2: "rsfmh", 3: "sf", 4: "sfh"}    # no message passes through another NPU within a dim
 
 
 @dataclass(frozen=True)
@@ -32,8 +30,8 @@ class Case:
 
 
 @st.composite
-def networks(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "contention"), npus: int = 12,
-             shapes: Mapping[int, str] = SHAPES) -> ar.Network:
+def networks(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "contention"),
+             npus: int = 12) -> ar.Network:
     """One to three dims of any shape."""
     dims: list[Config] = []
     total = 1
@@ -42,7 +40,7 @@ def networks(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "co
         total *= count
         values = {"bandwidth": Bandwidth.of(draw(st.sampled_from([1.0, 12.5, 50.0, 62.5]))),
                   "latency": Time.of(draw(st.sampled_from([0.0, 0.5, 20.0, 500.0])))}
-        shape = draw(st.sampled_from(shapes.get(count, "s")))
+        shape = draw(st.sampled_from(SHAPES.get(count, "s")))
         more = {"one_way": draw(st.booleans())} if shape == "r" else {}
         dims.append(MAKERS[shape](count, **values, **more))
     return ar.Network(dims, backend=draw(st.sampled_from(backends)))
@@ -65,10 +63,9 @@ def collectives(draw: st.DrawFn, network: ar.Network) -> ar.Collective:
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "contention"), npus: int = 12,
-          shapes: Mapping[int, str] = SHAPES) -> Case:
+def cases(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "contention"), npus: int = 12) -> Case:
     """A whole system and its program. Ranks do alike but for durations, placement and who talks to whom."""
-    network = draw(networks(backends=backends, npus=npus, shapes=shapes))
+    network = draw(networks(backends=backends, npus=npus))
     ranks = network.npus
     placement = draw(st.one_of(st.just("identity"), st.permutations(range(ranks))))
     streams = {name: draw(st.sampled_from([1, 2, 3])) for name in

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, reject
-from hypothesis import strategies as st
 
 import astrarium as ar
 from astrarium import engine
@@ -18,7 +17,7 @@ from astrarium.lower import lower
 from astrarium.result import Result
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
-from .designs import ONE_HOP, Case, cases
+from .designs import Case, cases
 
 LINKS = ("link_dim", "link_from", "link_to", "link_bytes", "link_busy")
 needs_core = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
@@ -72,7 +71,7 @@ def test_folding_gives_the_same_integers(case: Case) -> None:
         np.testing.assert_array_equal(folded.end[ours], every.end[theirs])
 
 
-@given(st.one_of(cases(backends=("contention",)), cases(shapes=ONE_HOP)))
+@given(cases())
 def test_no_link_or_port_exceeds_100_percent(case: Case) -> None:
     plan = lowered(case)
     outcome = run(plan)

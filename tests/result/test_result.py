@@ -112,7 +112,7 @@ def test_memory_over_time_and_the_verdict() -> None:
         builder.node(NodeKind.COMP, "a", [attribute("inputs", ["w", "100"], "string_list"),
                                           attribute("outputs", ["x", "50"], "string_list")], duration=1)
         builder.node(NodeKind.COMP, "b", [attribute("inputs", ["x", "50"], "string_list"),
-                                          attribute("outputs", ["y", "70"], "string_list")], duration=1, after=[0])
+                                          attribute("outputs", ["y", "70.0"], "string_list")], duration=1, after=[0])
 
     # w until 1 us, x until 2 us, y from 1 us on: nobody reads it
     fits = run(make, make, memory=ar.Memory(capacity="220 B"))
@@ -122,6 +122,16 @@ def test_memory_over_time_and_the_verdict() -> None:
     assert run(make, make, memory=ar.Memory(capacity="149 B")).out_of_memory is True
     assert run(make, make).out_of_memory is None
     assert run(first_stage, second_stage).peak_memory is None
+
+
+def test_tensor_lists_that_cannot_be_read_cost_only_that_figure() -> None:
+    def make(builder: TraceBuilder) -> None:
+        builder.node(NodeKind.COMP, "a", [attribute("outputs", ["x", "50.0", "odd"], "string_list")], duration=1)
+
+    result = run(make, make)
+    assert result.makespan_ps == 1 * US
+    assert result.peak_memory is None
+    assert "node 0 (a): attribute outputs cannot be read" in result.summary()["memory_unknown_because"]
 
 
 def test_json_says_its_units_and_leaves_no_half_file(tmp_path: Path) -> None:

@@ -7,21 +7,24 @@ where none does) to the end of the last node that reads it (to the end of the ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import TraceError
-from astrarium.trace.columns import Columns, Traces
-from astrarium.trace.node import Node
+from astrarium.trace.columns import Traces
 from astrarium.trace.write import read_node
 
-__all__ = ["Tensors", "tensors_of", "usage"]
+__all__ = ["Known", "Tensors", "tensors_of", "usage"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+Said = tuple[tuple[str, int, bool], ...]
+Known = MutableMapping[bytes, Said]
+SIZE = re.compile(r"[0-9]{1,18}(\.[0-9]*)?")        # STAGE writes "2097152.0"
 MARKS = (b"\x0a\x06inputs", b"\x0a\x07outputs")     # AttributeProto.name
 
 
@@ -39,38 +42,37 @@ class Tensors:
     reader: I32
 
 
-def tensors_of(traces: Traces, rank: int) -> Tensors | None:
-    """The tensors of a rank's class; None where its trace names none. One pass over its nodes.
+def tensors_of(traces: Traces, rank: int, known: Known | None = None) -> Tensors | None:
+    """The tensors of a rank's class; None where its trace names none.
 
-    Raises TraceError for a list that is not pairs of name and bytes, and for a tensor written twice.
+    `known` keeps what node messages say, by their bytes: give one dict for all classes, whose nodes are mostly equal.
+    Of a tensor that several nodes write the first in the file counts. Raises TraceError for a list that is not pairs of
+    name and bytes.
     """
     columns, _ = traces.of(rank)
     if not any(mark in columns.data for mark in MARKS):
         return None
     first = int(traces.members(int(traces.rank_class[rank]))[0])
-    place = np.empty(columns.nodes, np.int64)
-    place[np.argsort(columns.node_id, kind="stable")] = np.arange(columns.nodes)
+    said: Known = {} if known is None else known
     number: dict[str, int] = {}
     sizes: list[int] = []
     writer: list[int] = []
     reads: list[tuple[int, int]] = []
-    for index in _mentioning(columns):
-        node, at = read_node(traces, first, index), int(place[index])
-        for name, size in _pairs(traces.sources[first], first, node, "outputs"):
-            tensor = number.setdefault(name, len(sizes))
-            if tensor < len(sizes) and writer[tensor] >= 0:
-                raise TraceError(traces.sources[first], f"writes tensor {name!r}, which another node has written",
-                                 rank=first, node=node.id, name=node.name)
-            if tensor == len(sizes):
-                sizes.append(size)
-                writer.append(at)
-            writer[tensor] = at
-        for name, size in _pairs(traces.sources[first], first, node, "inputs"):
+    places = np.argsort(np.argsort(columns.node_id, kind="stable"), kind="stable").tolist()
+    ends = (columns.offset + columns.size).tolist()
+    for index, (start, end) in enumerate(zip(columns.offset.tolist(), ends, strict=True)):
+        message = columns.data[start:end]
+        if message not in said:
+            said[message] = _lists(traces, first, index, message)
+        for name, size, writes in said[message]:
             tensor = number.setdefault(name, len(sizes))
             if tensor == len(sizes):
                 sizes.append(size)
                 writer.append(-1)
-            reads.append((tensor, at))
+            if not writes:
+                reads.append((tensor, places[index]))
+            elif writer[tensor] < 0:
+                writer[tensor] = places[index]
     return _packed(sizes, writer, reads)
 
 
@@ -81,24 +83,22 @@ def _packed(sizes: Sequence[int], writer: Sequence[int], reads: Sequence[tuple[i
     return Tensors(np.array(sizes, np.int64), np.array(writer, np.int32), pointer, pairs[:, 1].astype(np.int32))
 
 
-def _mentioning(columns: Columns) -> list[int]:
-    """Indexes of the nodes whose message holds one of the attributes, in file order."""
-    ends = (columns.offset + columns.size).tolist()
-    return [index for index, (start, end) in enumerate(zip(columns.offset.tolist(), ends, strict=True))
-            if any(columns.data.find(mark, start, end) >= 0 for mark in MARKS)]
-
-
-def _pairs(source: str, rank: int, node: Node, name: str) -> list[tuple[str, int]]:
-    """(tensor, bytes) of one attribute; tensors of no bytes are left out."""
-    attribute = node.attr(name)
-    if attribute is None or attribute.kind != "string_list":
-        return []
-    values = list(attribute.value)
-    values[1::2] = [size.removesuffix(".0") for size in values[1::2]]      # STAGE prints bytes as Python floats
-    if len(values) % 2 or not all(size.isascii() and size.isdigit() and int(size) < 2**62 for size in values[1::2]):
-        raise TraceError(source, f"attribute {name} cannot be read", rank=rank, node=node.id, name=node.name,
-                         expected="a list of tensor names, each followed by its bytes")
-    return [(tensor, int(size)) for tensor, size in zip(values[::2], values[1::2], strict=True) if int(size)]
+def _lists(traces: Traces, rank: int, index: int, message: bytes) -> Said:
+    """(tensor, bytes, whether it is written) of one node; tensors of no bytes are left out."""
+    if not any(mark in message for mark in MARKS):
+        return ()
+    node = read_node(traces, rank, index)
+    found: list[tuple[str, int, bool]] = []
+    for attribute in node.attrs:
+        if attribute.name not in ("inputs", "outputs") or attribute.kind != "string_list":
+            continue
+        names, sizes = attribute.value[::2], attribute.value[1::2]
+        if len(names) != len(sizes) or not all(map(SIZE.fullmatch, sizes)):
+            raise TraceError(traces.sources[rank], f"attribute {attribute.name} cannot be read", rank=rank, node=node.id,
+                             name=node.name, expected="a list of tensor names, each followed by its bytes")
+        found += [(name, int(float(size)), attribute.name == "outputs")
+                  for name, size in zip(names, sizes, strict=True) if float(size) >= 1]
+    return tuple(found)
 
 
 def usage(tensors: Tensors, start: npt.ArrayLike, end: npt.ArrayLike) -> tuple[I64, I64]:

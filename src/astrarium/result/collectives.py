@@ -61,8 +61,7 @@ def collectives_of(plan: Plan, outcome: Outcome, comm: Comm, rows: I64) -> Colle
     """The collectives of `comm`; of folded outcomes those that the rows' own ranks (`rows`) take part in."""
     chosen, number = collective_numbers(comm)
     group = comm.b[chosen].astype(np.int64)
-    touched = np.unique(group[np.isin(comm.rank[chosen], rows)]) if outcome.folded else group
-    keep = np.isin(group, touched) if outcome.folded else np.ones(group.size, np.bool_)
+    keep = np.isin(group, _listed(plan, outcome, group, rows)) if outcome.folded else np.ones(group.size, np.bool_)
     chosen, number, group = chosen[keep], number[keep], group[keep]
     order = np.lexsort((number, group))
     fresh = np.ones(order.size, np.bool_)
@@ -79,6 +78,12 @@ def collectives_of(plan: Plan, outcome: Outcome, comm: Comm, rows: I64) -> Colle
     return _columns(plan, outcome, comm.a[entry][first][by_time].astype(np.int64), group[order][first][by_time],
                     number[order][first][by_time], start[by_time], ready[by_time], end[by_time],
                     comm.rank[entry][first][by_time])
+
+
+def _listed(plan: Plan, outcome: Outcome, group: I64, rows: I64) -> list[int]:
+    """Of every kind of equal groups the one that the first rank of the kind's lowest row is in."""
+    return [g for g in np.unique(group).tolist()
+            if g < 0 or int(rows[outcome.row[plan.groups[g]].min()]) in plan.groups[g]]
 
 
 def _columns(plan: Plan, outcome: Outcome, which: I64, group: I64, number: I64, start: I64, ready: I64, end: I64,

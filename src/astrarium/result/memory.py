@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
-from astrarium.memory.usage import Tensors, tensors_of, usage
+from astrarium.errors import TraceError
+from astrarium.memory.usage import Known, Tensors, tensors_of, usage
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
 
@@ -21,12 +22,16 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MemoryUse:
-    """`peak` bytes and `capacity` bytes [rows], NaN where the trace names no tensors, or the design no capacity."""
+    """`peak` bytes and `capacity` bytes [rows], NaN where the trace names no tensors, or the design no capacity.
+
+    `problem` says why a trace's tensors could not be read, where they could not; its rows have no figures then.
+    """
 
     peak: F64
     capacity: F64
     tensors: tuple[Tensors | None, ...]     # [rows]; rows of one class share one
     outcome: Outcome
+    problem: str = ""
 
     @property
     def out_of_memory(self) -> bool | None:
@@ -47,16 +52,21 @@ def memory_use(outcome: Outcome, traces: Traces | None, capacity: Sequence[float
     """The memory of every row; `capacity` [rows] bytes."""
     known: dict[int, Tensors | None] = {}
     found: list[Tensors | None] = []
+    said: Known = {}
+    problem = ""
     for rank in first_ranks(outcome).tolist():
         if traces is None:
-            found.append(None)
-            continue
+            break
         number = int(traces.rank_class[rank])
         if number not in known:
-            known[number] = tensors_of(traces, rank)
+            try:
+                known[number] = tensors_of(traces, rank, said)
+            except TraceError as error:      # the run stands; only this figure is missing, and says why
+                known[number], problem = None, problem or str(error)
         found.append(known[number])
+    found = found or [None] * len(outcome.finish)
     limits = np.array([np.nan if limit is None else limit for limit in capacity], np.float64)
-    use = MemoryUse(np.full(len(found), np.nan), limits, tuple(found), outcome)
+    use = MemoryUse(np.full(len(found), np.nan), limits, tuple(found), outcome, problem)
     if len(outcome.node_ptr) == len(found) + 1:
         for row in range(len(found)):
             if found[row] is not None:

@@ -173,6 +173,8 @@ class Result:
             peak, link = self.peak_memory, self.busiest_link()
             found["peak_memory_bytes"] = None if peak is None else int(peak)
             found["out_of_memory"] = self.out_of_memory
+            if self.memory.problem:
+                found["memory_unknown_because"] = self.memory.problem
             found["busiest_link"], found["busiest_link_utilisation"] = link or (None, None)
             found["critical_path"] = self.path.shares()
         found |= {"events": self.outcome.events, "classes": len(self.outcome.finish), "folded": self.outcome.folded,
