@@ -94,8 +94,8 @@ def _lists(traces: Traces, rank: int, index: int, message: bytes) -> Said:
             continue
         names, sizes = attribute.value[::2], attribute.value[1::2]
         if len(names) != len(sizes) or not all(map(SIZE.fullmatch, sizes)):
-            raise TraceError(traces.sources[rank], f"attribute {attribute.name} cannot be read", rank=rank, node=node.id,
-                             name=node.name, expected="a list of tensor names, each followed by its bytes")
+            raise TraceError(traces.sources[rank], f"attribute {attribute.name} cannot be read", rank=rank,
+                             node=node.id, name=node.name, expected="a list of names and bytes in turn")
         found += [(name, int(float(size)), attribute.name == "outputs")
                   for name, size in zip(names, sizes, strict=True) if float(size) >= 1]
     return tuple(found)
