@@ -4,6 +4,7 @@
     ├── InputError                 your input: file or path, value, what was expected, nearest match   (exit 1)
     │   ├── TraceError             the same, with rank, node id and node name
     │   └── UnsupportedError       a combination that no model here covers; never approximated
+    ├── PluginError                a plug-in raised, or broke its contract: which one, and how         (exit 1)
     ├── StallError                 a simulation that cannot go on: who waits for what, on which rank   (exit 1)
     └── InternalError              our bug: please report it                                           (exit 3)
 """
@@ -13,7 +14,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["AstrariumError", "InputError", "InternalError", "StallError", "TraceError", "UnsupportedError", "nearest"]
+__all__ = ["AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "TraceError",
+           "UnsupportedError", "nearest"]
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -56,6 +58,14 @@ class TraceError(InputError):
 
 class UnsupportedError(InputError):
     """A combination that is legal input, but that no model here computes."""
+
+
+class PluginError(AstrariumError):
+    """A plug-in raised an exception (the cause) or broke its contract; `plugin` names it, such as `network plug-in Toy`."""
+
+    def __init__(self, plugin: str, message: str):
+        self.plugin, self.message = plugin, message
+        super().__init__(f"{plugin}: {message}")
 
 
 class StallError(AstrariumError):

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from astrarium.engine._native import HAVE_CORE
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Plan
+from astrarium.engine.plan import Backend, Order, Plan
+from astrarium.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from astrarium.engine.plugins.given import Plugins
 
 __all__ = ["HAVE_CORE", "Outcome", "Plan", "execute"]
 
 
-def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False) -> Outcome:
+def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
+            plugins: Plugins | None = None) -> Outcome:
     """Run `plan` to its end.
 
     `record` keeps every node's start and end and the traffic of links. `fold` lets equal ranks run once where that is
     provably exact. `pure` runs the pure-Python engine, which also runs (unfolded) where there is no compiled core.
-    Raises StallError when ranks wait for each other, TraceError and UnsupportedError as their names say.
+    `plugins` take part in the run (engine.plugins); then nothing is folded.
+    Raises StallError when ranks wait for each other, TraceError and UnsupportedError as their names say,
+    PluginError for a plug-in that fails.
     """
+    if plugins is not None and plugins.in_run:
+        return _with_plugins(plan, plugins, record, pure)
+    if plan.network.backend == Backend.FOREIGN:
+        raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
     if HAVE_CORE and not pure:
         from astrarium.engine._native import run
 
@@ -23,3 +37,20 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     from astrarium.engine.reference import execute as reference
 
     return reference(plan, record=record)
+
+
+def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Outcome:
+    if plan.policy.order != Order.CANONICAL:
+        raise UnsupportedError("compat", "ASTRA-sim's rule book has its own networks and schedulers",
+                               expected="no plug-ins, or compat: none")
+    if plugins.network is not None:
+        plan = replace(plan, network=replace(plan.network, backend=Backend.FOREIGN))
+    elif plan.network.backend == Backend.FOREIGN:
+        raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
+    if HAVE_CORE and not pure:
+        from astrarium.engine._native import run_with
+
+        return run_with(plan, plugins, record=record)
+    from astrarium.engine.reference import execute as reference
+
+    return reference(plan, record=record, plugins=plugins)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from typing import TYPE_CHECKING
+
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import InternalError, StallError, TraceError, UnsupportedError
+from astrarium.errors import InternalError, PluginError, StallError, TraceError, UnsupportedError
+
+if TYPE_CHECKING:
+    from astrarium.engine.plugins.given import Plugins
 
 try:
     from astrarium import _core
@@ -13,7 +19,7 @@ except ImportError:  # a wheel without the compiled core: the pure-Python engine
 else:
     HAVE_CORE = hasattr(_core, "execute")
 
-__all__ = ["HAVE_CORE", "run"]
+__all__ = ["HAVE_CORE", "run", "run_with"]
 
 
 def run(plan: Plan, *, record: bool, fold: bool) -> Outcome:
@@ -25,6 +31,38 @@ def run(plan: Plan, *, record: bool, fold: bool) -> Outcome:
     if isinstance(answer, dict):
         return Outcome(**answer)
     kind, what = answer
+    if kind == "stall":
+        raise StallError(what)
+    raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
+
+
+def run_with(plan: Plan, plugins: Plugins, *, record: bool) -> Outcome:
+    """Run a Plan with plug-ins in the core; every rank, every message."""
+    from astrarium.engine.plugins.library import Library
+
+    network, labels = plugins.network, plugins.labels
+    memory = None if plugins.memory is None else plugins.memory.access_time
+    pick = None if plugins.scheduling is None else plugins.scheduling.pick
+    log: list[tuple[int, str]] = []
+    if network is None:
+        chosen: object = None
+    else:
+        chosen = (network.address, network.options) if isinstance(network, Library) else (network, plugins.network_name)
+    try:
+        answer = _core.execute_with(plan, record, chosen, memory, pick, plugins.limit, log)
+    except (ValueError, TypeError) as error:
+        raise InternalError(f"the engine refused its plan: {error}") from error
+    for level, text in log:
+        logging.getLogger(f"astrarium.plugins.{plugins.network_name}").log(level, "%s", text)
+    if isinstance(answer, dict):
+        return Outcome(**answer)
+    kind, what = answer[:2]
+    if kind == "raised":
+        if not isinstance(what, Exception):
+            raise what      # KeyboardInterrupt and its kin
+        raise PluginError(labels[answer[2]], f"raised {type(what).__name__}: {what}") from what
+    if kind == "plugin":
+        raise PluginError(labels[answer[2]], what)
     if kind == "stall":
         raise StallError(what)
     raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)

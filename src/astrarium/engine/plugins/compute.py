@@ -1,0 +1,85 @@
+"""The *compute* protocol: how long nodes take. Columns in, a column out; `per_node` makes it from a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import PluginError
+
+__all__ = ["ComputeModel", "ComputeNode", "ComputeNodes", "PerNode", "durations_of"]
+
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ComputeNode:
+    """One compute node. `num_ops` is NaN and `duration` 0 where the trace has none."""
+
+    num_ops: float
+    tensor_bytes: int
+    duration: int           # ps, as recorded
+    name: str
+    host: bool              # runs on the host's CPU
+    rank_type: int          # 0: the design's own NPUs, n: entry n of its npu_types
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeNodes:
+    """The compute nodes of one class of equal ranks: columns [nodes], in order of node id."""
+
+    num_ops: F64
+    tensor_bytes: I64
+    duration: I64
+    name: Sequence[str]
+    host: npt.NDArray[np.bool_]
+    rank_type: int
+
+    def __len__(self) -> int:
+        return len(self.num_ops)
+
+    def node(self, index: int) -> ComputeNode:
+        """One row."""
+        return ComputeNode(float(self.num_ops[index]), int(self.tensor_bytes[index]), int(self.duration[index]),
+                           self.name[index], bool(self.host[index]), self.rank_type)
+
+
+class ComputeModel(Protocol):
+    """A compute model. Pure: rows are independent of each other, and equal rows take equal times."""
+
+    def durations(self, nodes: ComputeNodes) -> I64:
+        """Time of every node, ps [nodes], int64, 0 or more."""
+        ...
+
+
+@dataclass(frozen=True)
+class PerNode:
+    """A compute model from a function of one node."""
+
+    duration: Callable[[ComputeNode], int]
+
+    def durations(self, nodes: ComputeNodes) -> I64:
+        """The function's answers [nodes]."""
+        return np.array([self.duration(nodes.node(i)) for i in range(len(nodes))], np.int64)
+
+
+def durations_of(model: ComputeModel, nodes: ComputeNodes) -> I64:
+    """`model.durations(nodes)`, checked. Raises PluginError naming the model, with its own exception as the cause."""
+    who = f"compute plug-in {type(model).__qualname__}"
+    try:
+        found = model.durations(nodes)
+    except Exception as error:
+        raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
+    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.shape != (len(nodes),):
+        shape = f"{found.dtype} array of shape {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
+        raise PluginError(who, f"durations() gave a {shape}; expected int64 of shape ({len(nodes)},)")
+    wrong = np.flatnonzero(found < 0)
+    if wrong.size:
+        raise PluginError(who, f"durations() gave {found[wrong[0]]} ps for node {nodes.name[int(wrong[0])]!r}; "
+                          "expected 0 or more")
+    return found
