@@ -19,7 +19,8 @@ from astrarium.report.astra_sim import BLOCK, json_text, lines
 from astrarium.report.files import write_whole
 from astrarium.report.tables import Table, print_tables, text_of
 from astrarium.report.trace_json import lines_of, trace_of
-from astrarium.trace import Attribute, IOInfo, Metadata, Node, encode_trace
+from astrarium.report.trace_names import node_names
+from astrarium.trace import Attribute, IOInfo, Metadata, Node, TraceBuilder, encode_trace, traces_of_bytes
 from astrarium.trace.write import node_messages
 
 
@@ -125,3 +126,16 @@ def test_json_lines_keep_every_field(metadata: Metadata, nodes: list[Node]) -> N
 
 def test_json_lines_of_nothing() -> None:
     assert list(lines_of([])) == []
+
+
+def test_names_of_ranks_of_one_class() -> None:
+    """Ranks that differ in the names of communication nodes only are one class; each keeps its own names."""
+    def trace(rank: int) -> bytes:
+        made = TraceBuilder()
+        made.send(f"to {1 - rank}", 1 - rank, 8, after=[made.comp("work", 1)])
+        made.recv(f"from {1 - rank}", 1 - rank, 8)
+        return made.encode()
+
+    traces = traces_of_bytes([trace(0), trace(1)])
+    for rank in range(2):
+        assert list(node_names(traces, rank)) == ["work", f"to {1 - rank}", f"from {1 - rank}"]

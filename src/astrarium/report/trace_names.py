@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astrarium.trace import Traces
-from astrarium.trace.node import decode_node
+from astrarium.trace._wire import DELIMITED, Cursor
 from astrarium.trace.write import node_messages
 
 __all__ = ["node_names"]
+
+NAME = 2 << 3 | DELIMITED      # the tag of Node.name
 
 
 def node_names(traces: Traces, rank: int) -> Sequence[str]:
@@ -19,5 +21,18 @@ def node_names(traces: Traces, rank: int) -> Sequence[str]:
         return names
     _, *messages = node_messages(traces.file_bytes(rank))
     for node in columns.comm_node.tolist():
-        names[node] = decode_node(messages[node]).name
+        names[node] = _name(messages[node])
     return names
+
+
+def _name(message: bytes) -> str:
+    """The name in a Node message; the last one counts, as in protobuf."""
+    cursor, name = Cursor(message, 0, len(message)), b""
+    while cursor.at != cursor.end:
+        tag = cursor.tag()
+        if tag == NAME:
+            start, end = cursor.delimited()
+            name = message[start:end]
+        else:
+            cursor.skip(tag)
+    return name.decode("utf-8", "replace")
