@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "plan.hpp"
 
 namespace astrarium {
@@ -48,7 +49,9 @@ public:
             if (c != done) std::sort(batch_.begin(), batch_.end(), [](const Keyed& x, const Keyed& y) {
                 return x.high != y.high ? x.high < y.high : x.low < y.low;
             });
+            const std::uint64_t before = handled;
             handled += batch_.size();
+            if ((before ^ handled) >> 16) stop_if_interrupted();
             for (const Keyed& event : batch_) handle(event);
             c = 0;
         }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "interrupt.hpp"
 #include "plan.hpp"
 
 namespace astrarium {
@@ -30,9 +31,12 @@ public:
             now = slot.time;
             for (std::size_t i = 0; i < buckets_[slot.bucket].size(); ++i) {
                 const Event event = buckets_[slot.bucket][i];
+                if ((i & 0xffff) == 0xffff) stop_if_interrupted();
                 handle(event);
             }
+            const std::uint64_t before = handled;
             handled += buckets_[slot.bucket].size();
+            if ((before ^ handled) >> 16) stop_if_interrupted();
             buckets_[slot.bucket].clear();
             free_.push_back(slot.bucket);
             pending_.pop_back();

@@ -61,7 +61,7 @@ class UnsupportedError(InputError):
 
 
 class PluginError(AstrariumError):
-    """A plug-in raised an exception (the cause) or broke its contract; `plugin` names it, such as `network plug-in Toy`."""
+    """A plug-in raised an exception (the cause) or broke its contract; `plugin` names it, such as `network Toy`."""
 
     def __init__(self, plugin: str, message: str):
         self.plugin, self.message = plugin, message

@@ -47,7 +47,7 @@ class NodeKind(enum.IntEnum):
 class PeerMode(enum.IntEnum):
     """How a schedule's peer and block numbers are read by the participant at position `p` of `n`."""
 
-    RELATIVE = 0  # peer (p + x) mod n, block (p + x) mod blocks: one program serves every participant
+    RELATIVE = 0  # peer (p + x) mod n, block x - x mod n + (p + x) mod n: one program serves every participant
     XOR = 1       # peer p ^ x, block p ^ x
     ABSOLUTE = 2  # peer x, block x: a program per role
 
@@ -56,8 +56,8 @@ class PeerMode(enum.IntEnum):
 class Schedule:
     """One collective algorithm for one operation on `n` participants, as data.
 
-    The payload of a participant is cut into `blocks` equal blocks (padded up to a multiple of `blocks`). Participant `p`
-    runs program `program[p]`. Program `q` owns the sends `send_ptr[q]:send_ptr[q+1]` and the receives
+    The payload of a participant is cut into `blocks` equal blocks (padded up to a multiple of `blocks`). Participant
+    `p` runs program `program[p]`. Program `q` owns the sends `send_ptr[q]:send_ptr[q+1]` and the receives
     `recv_ptr[q]:recv_ptr[q+1]`, both in program order:
 
     - send `s` goes to `send_peer[s]`, carries the blocks `send_block[send_block_ptr[s]:send_block_ptr[s+1]]`, may start
@@ -66,7 +66,7 @@ class Schedule:
     - receive `r` comes from `recv_peer[r]` and is added to what is held when `recv_reduce[r]`, else replaces it.
 
     Which blocks a participant holds before and after is fixed by `op`; `collective.exam` proves every schedule
-    symbolically. Rotation (RELATIVE) and xor (XOR) symmetry keep a 1,024-participant ring at 2,046 sends, not 2 million.
+    symbolically. Rotation (RELATIVE) and xor (XOR) symmetry keep a ring of 1,024 at 2,046 sends, not 2 million.
     """
 
     op: CommOp

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
@@ -12,12 +13,17 @@ from astrarium.errors import InternalError, PluginError, StallError, TraceError,
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
 
-try:
-    from astrarium import _core
-except ImportError:  # a wheel without the compiled core: the pure-Python engine runs instead
-    HAVE_CORE = False
-else:
-    HAVE_CORE = hasattr(_core, "execute")
+
+def _compiled() -> Any:
+    """The compiled core, or None in a wheel without one: the pure-Python engine runs instead. A broken one raises."""
+    try:
+        return importlib.import_module("astrarium._core")
+    except ModuleNotFoundError:
+        return None
+
+
+_core = _compiled()
+HAVE_CORE = hasattr(_core, "execute")
 
 __all__ = ["HAVE_CORE", "run", "run_with"]
 

@@ -101,7 +101,7 @@ class Program:
     kind: U8         # Kind
     lane: I16        # Lane, or -1
     duration: I64    # ps; 0 where the engine computes it
-    busy: I64        # ps that count as compute of this rank (ASTRA-sim's "GPU ops"), usually `duration` of COMPUTE nodes
+    busy: I64        # ps that count as compute of this rank (ASTRA-sim's "GPU ops"): `duration` of COMPUTE nodes
     size: I64        # bytes: message payload or remote tensor; 0 elsewhere
     slot: I32        # number of this node among the program's comm nodes (COLLECTIVE, SEND, RECV), or -1
     parents: I32     # how many distinct nodes must finish first
@@ -126,7 +126,7 @@ class Phase:
     pick: Pick = Pick.ANY
     window: int = -1         # DIRECT: messages in flight; -1 all
     local: bool = False      # ASTRA-sim's "Local" ring: fixed 10 ns endpoint delay
-    last: bool = False       # DOUBLE_BINARY_TREE: this phase is on the last dim of the list (ASTRA-sim's start = id % offset)
+    last: bool = False       # DOUBLE_BINARY_TREE: this phase is on the last dim of the list
     schedule: Schedule | None = None
     block_size: int = 0      # SCHEDULE: bytes of one block
 
@@ -139,7 +139,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class CustomProgram:
-    """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: position, slot_tag)."""
+    """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: a position)."""
 
     programs: tuple[Program, ...]
     program_of: I32
@@ -201,7 +201,7 @@ class Policy:
     endpoint_delay: int = 0            # ps before a message leaves and after it arrives
     reduce_bandwidth: float = 0.0      # bytes/s of local memory; a reduced receive costs three passes; 0: free
     rendezvous: bool = False           # an 8,192-byte request from the receiver precedes every message
-    shared_bus: tuple[float, float, float, float, int] | None = None   # L, o, g, G, local-reduction-delay (ASTRA-sim LogGP)
+    shared_bus: tuple[float, float, float, float, int] | None = None   # LogGP: L, o, g, G; local-reduction-delay
 
 
 @dataclass(frozen=True, eq=False)

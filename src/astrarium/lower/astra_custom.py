@@ -22,4 +22,5 @@ def custom_collective(traces: Traces) -> CustomCollective:
             peers[rank] = np.ascontiguousarray(found.slot_a[row])
             tags[rank] = np.ascontiguousarray(found.slot_b[row])
     order = range(traces.ranks)
-    return CustomCollective(tuple(programs[r] for r in order), tuple(peers[r] for r in order), tuple(tags[r] for r in order))
+    return CustomCollective(tuple(programs[r] for r in order), tuple(peers[r] for r in order),
+                            tuple(tags[r] for r in order))

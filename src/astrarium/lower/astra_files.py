@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import yaml
 
 from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
 from astrarium.errors import InputError, nearest
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
+from astrarium.lower.astra_keys import Keys, load_json, load_yaml, show
 from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.classes import trace_classes
@@ -22,15 +20,14 @@ from astrarium.trace import Traces, groups_of, read_traces
 
 __all__ = ["AstraInputs", "AstraWorkload", "lower_inputs", "read_inputs", "read_workload", "workload_of"]
 
-MAX_FILE = 64 << 20
 SYSTEM_KEYS = {
-    "scheduling-policy", "collective-optimization", "local-reduction-delay", "active-chunks-per-dimension", "L", "o", "g", "G",
-    "endpoint-delay", "model-shared-bus", "preferred-dataset-splits", "peak-perf", "local-mem-bw", "roofline-enabled",
-    "trace-enabled", "replay-only", "track-local-mem", "local-mem-trace-filename", "per-node-custom-implementation",
+    "scheduling-policy", "collective-optimization", "local-reduction-delay", "active-chunks-per-dimension", "L", "o",
+    "g", "G", "endpoint-delay", "model-shared-bus", "preferred-dataset-splits", "peak-perf", "local-mem-bw",
+    "roofline-enabled", "trace-enabled", "replay-only", "track-local-mem", "local-mem-trace-filename", "per-node-custom-implementation",
     *(f"{key}-implementation" for key in KEYS.values()), *(f"{key}-implementation-custom" for key in KEYS.values()),
 }
 IGNORED_BY_ASTRA_SIM = {"boost-mode", "intra-dimension-scheduling", "inter-dimension-scheduling"}
-"""Keys that shipped example files carry and that ASTRA-sim reads no longer: reported as unused, like any unknown key."""
+"""Keys of shipped example files that ASTRA-sim reads no longer: reported as unused, like any unknown key."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
     if not 1 <= queues_per_dim <= 2**20:
         raise InputError("--num-queues-per-dim", str(queues_per_dim), expected="1 to 1,048,576")
     if not 0 <= injection_scale < 2**20:
-        raise InputError("--injection-scale", str(injection_scale), expected="a number of at least 0 and below 1,048,576")
+        raise InputError("--injection-scale", str(injection_scale), expected="a number from 0 to 1,048,576")
     if backend not in kinds:
         raise InputError("--backend", repr(backend), expected=" or ".join(kinds), did_you_mean=nearest(backend, kinds))
     remote = Remote() if memory is None else _memory(memory, notes)
@@ -100,75 +97,14 @@ def lower_inputs(inputs: AstraInputs, workload: AstraWorkload) -> Plan:
     return lower_astra_sim(workload.classes, groups, inputs.system, inputs.dims, inputs.backend, inputs.remote)
 
 
-def _load_json(path: str) -> dict[str, Any]:
-    try:
-        if os.path.getsize(path) > MAX_FILE:
-            raise InputError(path, "larger than 64 MiB")
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(path, f"not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(path, f"a JSON {type(value).__name__}", expected="an object")
-    return value
-
-
-def _show(value: Any) -> str:
-    """A value for a message: a long or deep one is cut."""
-    short = reprlib.Repr()
-    short.maxstring, short.maxlevel = 80, 3
-    try:
-        return short.repr(value)
-    except ValueError:  # an integer with more digits than Python prints
-        return "a very large number"
-
-
-class _Keys:
-    """Typed access to the keys of a file, with errors that name file, key and value."""
-
-    def __init__(self, path: str, values: Mapping[str, Any]) -> None:
-        self.path, self.values = path, values
-
-    def number(self, key: str, default: float, *, low: float = 0.0, high: float = 2**62, whole: bool = False) -> Any:
-        value = self.values.get(key, default)
-        ok = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value < high
-        if not ok or (whole and int(value) != value):
-            what = f"a {'whole number' if whole else 'number'} of at least {low:g}"
-            raise InputError(f"{self.path}: {key}", _show(value),
-                             expected=what if high == 2**62 else f"{what} and below {high:.10g}")
-        return int(value) if whole else float(value)
-
-    def flag(self, key: str) -> bool:
-        value = self.values.get(key, 0)
-        if not isinstance(value, (int, float)):
-            raise InputError(f"{self.path}: {key}", _show(value), expected="0 or 1")
-        return value != 0
-
-    def word(self, key: str, default: str, legal: Sequence[str]) -> str:
-        value = self.values.get(key, default)
-        if value not in legal:
-            raise InputError(f"{self.path}: {key}", _show(value), expected=", ".join(legal),
-                             did_you_mean=nearest(value, legal) if isinstance(value, str) else None)
-        return str(value)
-
-    def words(self, key: str) -> tuple[str, ...] | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, list) or not all(isinstance(v, str) for v in value) or not value:
-            raise InputError(f"{self.path}: {key}", _show(value), expected="a list of names")
-        return tuple(value)
-
-
 def _system(path: str, notes: list[str], queues: int, injection_scale: float, rendezvous: bool) -> AstraSystem:
-    values = _load_json(path)
-    keys = _Keys(path, values)
+    values = load_json(path)
+    keys = Keys(path, values)
     for key in values:
         if key not in SYSTEM_KEYS:
             close = None if key in IGNORED_BY_ASTRA_SIM else nearest(key, SYSTEM_KEYS)
-            notes.append(f"{path}: key {key!r} is not read by ASTRA-sim" + (f"; did you mean {close!r}?" if close else ""))
+            hint = f"; did you mean {close!r}?" if close else ""
+            notes.append(f"{path}: key {key!r} is not read by ASTRA-sim{hint}")
     if "preferred-dataset-splits" not in values:
         raise InputError(f"{path}: preferred-dataset-splits", "missing", expected="a whole number above 0")
     lists = {op: keys.words(f"{key}-implementation") for op, key in KEYS.items()}
@@ -185,17 +121,18 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
         optimization=keys.word("collective-optimization", "", ("baseline", "localBWAware"))
         if "collective-optimization" in values else None,
         endpoint_delay=keys.number("endpoint-delay", 0, high=2**40, whole=True) if "endpoint-delay" in values else None,
-        active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, high=2**31, whole=True), queues_per_dim=queues,
+        active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, high=2**31, whole=True),
+        queues_per_dim=queues, shared_bus=bus,
         local_mem_bw=keys.number("local-mem-bw", 0.0), peak_perf=keys.number("peak-perf", 0.0),
         roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
-        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, high=2**31, whole=True), shared_bus=bus,
+        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, high=2**31, whole=True),
         where=f"{path}: ")
 
 
-def _custom(path: str, key: str, keys: _Keys) -> CustomCollective:
+def _custom(path: str, key: str, keys: Keys) -> CustomCollective:
     names = keys.words(key)
     if names is None or len(names) != 1:
-        raise InputError(f"{path}: {key}", _show(names), expected="a list with one trace prefix")
+        raise InputError(f"{path}: {key}", show(names), expected="a list with one trace prefix")
     return custom_of_prefix(names[0])
 
 
@@ -203,8 +140,8 @@ def _custom_nodes(path: str, yaml_path: Any) -> dict[int, CustomCollective]:
     if yaml_path is None:
         return {}
     if not isinstance(yaml_path, str):
-        raise InputError(f"{path}: per-node-custom-implementation", _show(yaml_path), expected="the path of a YAML file")
-    table = _load_yaml(yaml_path)
+        raise InputError(f"{path}: per-node-custom-implementation", show(yaml_path), expected="a path of a YAML file")
+    table = load_yaml(yaml_path)
     if not all(type(node) is int and node >= 0 and isinstance(prefix, str) for node, prefix in table.items()):
         raise InputError(yaml_path, "a mapping with other things in it", expected="node id: trace prefix")
     return {node: custom_of_prefix(prefix) for node, prefix in table.items()}
@@ -223,36 +160,22 @@ def custom_of_prefix(prefix: str) -> CustomCollective:
     return custom_collective(read_traces(prefix))
 
 
-def _load_yaml(path: str) -> dict[Any, Any]:
-    try:
-        if os.path.getsize(path) > MAX_FILE:
-            raise InputError(path, "larger than 64 MiB")
-        with open(path, encoding="utf-8") as file:
-            value = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(path, f"not YAML: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(path, f"a YAML {type(value).__name__}", expected="a mapping")
-    return value
-
-
 def _network(path: str) -> tuple[AstraDim, ...]:
-    values = _load_yaml(path)
+    values = load_yaml(path)
     rows = []
     for key in ("topology", "npus_count", "bandwidth", "latency"):
         if not isinstance(values.get(key), list) or not values[key]:
-            raise InputError(f"{path}: {key}", _show(values.get(key)), expected="a list, one entry per dim")
+            raise InputError(f"{path}: {key}", show(values.get(key)), expected="a list, one entry per dim")
         rows.append(values[key])
     if len({len(row) for row in rows}) > 1:
-        raise InputError(path, "lists of different lengths", expected="topology, npus_count, bandwidth and latency per dim")
+        raise InputError(path, "lists of different lengths",
+                         expected="topology, npus_count, bandwidth and latency per dim")
     dims = []
     for i, (topology, npus, bandwidth, latency) in enumerate(zip(*rows, strict=True)):
-        keys = _Keys(path, {f"npus_count[{i}]": npus, f"bandwidth[{i}]": bandwidth, f"latency[{i}]": latency,
+        keys = Keys(path, {f"npus_count[{i}]": npus, f"bandwidth[{i}]": bandwidth, f"latency[{i}]": latency,
                             f"topology[{i}]": topology})
         if keys.number(f"bandwidth[{i}]", 0.0) <= 0:
-            raise InputError(f"{path}: bandwidth[{i}]", _show(bandwidth), expected="GB/s above 0")
+            raise InputError(f"{path}: bandwidth[{i}]", show(bandwidth), expected="GB/s above 0")
         dims.append(AstraDim(keys.word(f"topology[{i}]", "", ("Ring", "FullyConnected", "Switch")),
                              keys.number(f"npus_count[{i}]", 0, low=1, whole=True),
                              keys.number(f"bandwidth[{i}]", 0.0), keys.number(f"latency[{i}]", 0.0)))
@@ -262,8 +185,8 @@ def _network(path: str) -> tuple[AstraDim, ...]:
 
 
 def _memory(path: str, notes: list[str]) -> Remote:
-    values = _load_json(path)
-    keys = _Keys(path, values)
+    values = load_json(path)
+    keys = Keys(path, values)
     names = {"NO_MEMORY_EXPANSION": RemoteKind.NONE, "PER_NODE_MEMORY_EXPANSION": RemoteKind.PER_NODE,
              "PER_NPU_MEMORY_EXPANSION": RemoteKind.PER_NPU, "MEMORY_POOL": RemoteKind.POOL}
     known = {"memory-type", "num-nodes", "num-npus-per-node", "remote-mem-latency", "remote-mem-bw"}
@@ -279,12 +202,12 @@ def _memory(path: str, notes: list[str]) -> Remote:
 def _groups(path: str) -> dict[str, tuple[int, ...]]:
     """{group id: ranks}; ids are positive integers, ranks distinct."""
     groups = {}
-    for name, members in _load_json(path).items():
+    for name, members in load_json(path).items():
         if not name.strip().isdecimal() or int(name) == 0:
             raise InputError(f"{path}: {name!r}", "not a group id", expected="a whole number above 0 (0 is all ranks)")
         good = isinstance(members, list) and all(type(m) is int and 0 <= m < 2**31 for m in members)
         if not good or not members or len(set(members)) != len(members):
-            raise InputError(f"{path}: group {name}", _show(members), expected="a list of distinct ranks")
+            raise InputError(f"{path}: group {name}", show(members), expected="a list of distinct ranks")
         groups[str(int(name))] = tuple(members)
     return groups
 

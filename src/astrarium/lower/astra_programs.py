@@ -35,6 +35,10 @@ def _table(size: int, *members: int) -> Bool:
 _COMM_KIND = _table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 COMM_TYPE = _table(256, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 _SIMULATED = _table(16, *COLLECTIVE_OPS, CommOp.BROADCAST)
+_KIND = np.full(256, Kind.SKIP, dtype=np.uint8)
+_KIND[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE
+_KIND[NodeKind.COMP], _KIND[NodeKind.COMM_COLL] = Kind.DELAY, Kind.COLLECTIVE
+_KIND[NodeKind.COMM_SEND], _KIND[NodeKind.COMM_RECV] = Kind.SEND, Kind.RECV
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,12 +119,7 @@ def _check(trace: TraceClass) -> None:
 
 
 def _kinds(trace: TraceClass) -> U8:
-    by_type = np.full(256, Kind.SKIP, dtype=np.uint8)
-    by_type[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE
-    by_type[NodeKind.COMP] = Kind.DELAY
-    by_type[NodeKind.COMM_SEND], by_type[NodeKind.COMM_RECV] = Kind.SEND, Kind.RECV
-    by_type[NodeKind.COMM_COLL] = Kind.COLLECTIVE
-    kind = by_type[trace.type]
+    kind = np.asarray(_KIND[trace.type])
     kind[(trace.type == NodeKind.COMM_COLL) & (trace.comm_type == CommOp.BROADCAST)] = Kind.DELAY
     return kind
 
@@ -153,6 +152,8 @@ def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak
 def _children(parent_ptr: I64, parent: I32) -> tuple[I32, I32]:
     """Turn "waits for" round: child_ptr [nodes + 1] and child [edges], children ascending."""
     nodes = parent_ptr.size - 1
+    if not parent.size:
+        return np.zeros(nodes + 1, dtype=np.int32), parent
     waiting = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(parent_ptr))
     pointer = np.zeros(nodes + 1, dtype=np.int32)
     np.cumsum(np.bincount(parent, minlength=nodes), out=pointer[1:])

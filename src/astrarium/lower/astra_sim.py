@@ -5,6 +5,7 @@ Every rule here is ASTRA-sim's (docs/background/astra_sim_compatibility.md); non
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -87,7 +88,7 @@ def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system
     `classes` cover every rank once; `groups[g]` is the list of ranks of group g in the order of the file. Raises
     InputError and its kin with paths such as `system.preferred-dataset-splits`.
     """
-    npus = int(np.prod([dim.npus for dim in dims], dtype=np.int64))
+    npus = math.prod(dim.npus for dim in dims)
     if backend == Backend.LINKS and len(dims) > 1:
         raise UnsupportedError(f"{system.network}topology", f"{len(dims)} dims, but ASTRA-sim's congestion-aware back "
                                "end has one", expected="one dim; congestion_unaware; or a native design with "
@@ -131,17 +132,18 @@ def _only_slots(trace: TraceClass, program: Program) -> TraceClass:
 def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], groups: Sequence[I32], npus: int,
                  remote: Remote) -> None:
     """Refuse what ASTRA-sim aborts on: remote memory that is not there, messages to oneself, foreign groups."""
-    inside = _member_test(groups, npus)
+    inside = _member_test(groups, npus) if groups else None
     for trace, program in zip(classes, programs, strict=True):
         for i in np.flatnonzero(program.kind == Kind.REMOTE)[:1] if remote.kind == RemoteKind.NONE else ():
             raise trace.refusal(i, f"an access of {int(program.size[i])} bytes to remote memory, but there is none",
                                 expected="memory-type PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or "
                                 "MEMORY_POOL")
         nodes = np.flatnonzero(program.slot >= 0)
-        for row, slot in np.argwhere((trace.slot_a == trace.ranks[:, None]) if nodes.size else nodes)[:1]:
+        messages = bool((trace.slot_a >= 0).any())
+        for row, slot in np.argwhere(trace.slot_a == trace.ranks[:, None])[:1] if messages else ():
             raise trace.refusal(nodes[slot], "its peer is the rank itself", row=row, expected="another rank")
         collective = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
-        if groups and collective.size:
+        if inside is not None and collective.size:
             group = trace.slot_b[:, collective]
             bad = (group >= 0) & ~inside(np.maximum(group, 0).astype(np.int64) * npus + trace.ranks[:, None])
             for row, place in np.argwhere(bad)[:1]:

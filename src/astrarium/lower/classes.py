@@ -15,7 +15,9 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["trace_classes"]
 
-I32, I64, U64 = npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.uint64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U64 = npt.NDArray[np.uint64]
 Bool = npt.NDArray[np.bool_]
 
 
@@ -32,12 +34,13 @@ _MEMORY = _table(NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 _USED = _COMM | _MEMORY | _table(NodeKind.COMP)
 
 
-def trace_classes(traces: Traces, group_ids: Sequence[int | str], *, dependencies: str = "data+ctrl") -> list[TraceClass]:
+def trace_classes(traces: Traces, group_ids: Sequence[int | str], *,
+                  dependencies: str = "data+ctrl") -> list[TraceClass]:
     """One TraceClass per class of `traces`, nodes by ascending id.
 
-    `group_ids[g]` is the name that collectives use for group g; "" and "0" mean all ranks. `dependencies` is "data+ctrl"
-    or "data". Raises TraceError (rank, node, name) for what cannot run: unknown node types, missing or wrongly typed
-    attributes, unknown groups, dependencies on absent nodes, cycles, duplicate ids.
+    `group_ids[g]` is the name that collectives use for group g; "" and "0" mean all ranks. `dependencies` is
+    "data+ctrl" or "data". Raises TraceError (rank, node, name) for what cannot run: unknown node types, missing or
+    wrongly typed attributes, unknown groups, dependencies on absent nodes, cycles, duplicate ids.
     """
     number = {str(name): index for index, name in enumerate(group_ids)}
     return [_class(traces, index, number, dependencies) for index in range(len(traces.classes))]
