@@ -89,12 +89,15 @@ class NativeRuntime:
     def __init__(self, engine: NativeEngine, rank: int, rows: Table, record: Record | None) -> None:
         self.rank, self.rows, self._engine = rank, rows, engine
         self.meetings: dict[int, Meeting] = {}
+        self.given: dict[int, tuple[int, int, int]] = {}     # arguments of nodes that are not in the plan
         start, end = record.rows(rank) if record is not None else (None, None)
         pick = None if engine.plugins.scheduling is None else partial(engine.pick, rank)
         self.nodes = NativeRank(engine.clock, rank, rows, engine.plan.lanes, self._order, self._issue, start, end, pick)
 
     def argument(self, node: int) -> tuple[int, int, int]:
         """The rank's own arguments of a comm node: slot_a, slot_b, slot_c."""
+        if node in self.given:
+            return self.given[node]
         plan = self._engine.plan
         place = int(plan.slot_ptr[self.rank]) + self.rows.slot[node]
         return int(plan.slot_a[place]), int(plan.slot_b[place]), int(plan.slot_c[place])

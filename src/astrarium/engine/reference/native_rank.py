@@ -41,6 +41,7 @@ class NativeRank:
         self.left = len(table)
         self.finish = 0
         self.busy = 0
+        self.ended: Callable[[int], None] | None = None     # told of every completion, before its children
         for node, parents in enumerate(self.parents):
             if not parents:
                 self._make_ready(node)
@@ -49,6 +50,11 @@ class NativeRank:
     def ready(self) -> list[list[int]]:
         """Ready nodes per lane, for the sentences of a stall."""
         return [[node for _, node in heap] for heap in self._heaps]
+
+    def add(self, node: int) -> None:
+        """A node that was appended to the table is ready."""
+        self.left += 1
+        self._make_ready(node)
 
     def _make_ready(self, node: int) -> None:
         lane = self._table.lane[node]
@@ -97,6 +103,8 @@ class NativeRank:
         self.finish = self._clock.now
         self.flying.discard(node)
         self.left -= 1
+        if self.ended is not None:
+            self.ended(node)
         for child in self._table.children[node]:
             self.parents[child] -= 1
             if not self.parents[child]:

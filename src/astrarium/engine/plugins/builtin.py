@@ -1,0 +1,61 @@
+"""The engine's own networks behind the *network* protocol: they sit its exam first, and it lets them be compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from astrarium.engine.plan import Backend, NetworkPlan
+from astrarium.engine.plugins.clockwork import Mailbox
+from astrarium.engine.plugins.network import Callback
+from astrarium.engine.reference.native_clock import DONE, BatchClock
+from astrarium.engine.reference.native_wires import native_network
+from astrarium.errors import InputError
+
+__all__ = ["BuiltinNetwork"]
+
+
+class BuiltinNetwork:
+    """closed_form (Backend.PORTS) or contention (Backend.ROUTED) over the dims of `fabric`.
+
+    Within one instant messages depart in the order of source NPU, then of their sends.
+    """
+
+    def __init__(self, fabric: NetworkPlan, backend: Backend = Backend.PORTS) -> None:
+        self._clock = BatchClock()
+        self._wires = native_network(self._clock, replace(fabric, backend=backend), None)
+        self._mail = Mailbox()
+        self._number = 0
+
+    def sim_send(self, msg_size: int, src: int, dst: int, callback: Callback, tag: int = 0) -> None:
+        """As `Network` says."""
+        def delivered() -> None:
+            callback()
+            self._mail.delivered((src, dst, tag, msg_size))
+
+        self._number += 1
+        self._wires.send((src, self._number, 0, 0), src, dst, msg_size, delivered)
+
+    def sim_recv(self, msg_size: int, src: int, dst: int, callback: Callback, tag: int = 0) -> None:
+        """As `Network` says."""
+        self._mail.wanted((src, dst, tag, msg_size), callback)
+
+    def sim_schedule(self, delta: int, callback: Callback) -> None:
+        """As `Network` says. Raises InputError for a negative delta."""
+        if delta < 0:
+            raise InputError("sim_schedule", f"delta is {delta} ps", expected="0 or more: time cannot go back")
+        self._number += 1
+        self._clock.at(self._clock.now + delta, DONE, (0, self._number, 0, 0), callback)
+
+    def sim_get_time(self) -> int:
+        """Now, ps."""
+        return self._clock.now
+
+    def next_event_time(self) -> int:
+        """The next event, ps, or NEVER."""
+        return self._clock.next_time()
+
+    def advance(self, to: int) -> None:
+        """Run everything up to `to`."""
+        while self._clock.next_time() <= to:
+            self._clock.instant()
+        self._clock.now = to
