@@ -23,8 +23,9 @@ __all__ = ["AstraInputs", "AstraWorkload", "lower_inputs", "read_inputs", "read_
 SYSTEM_KEYS = {
     "scheduling-policy", "collective-optimization", "local-reduction-delay", "active-chunks-per-dimension", "L", "o",
     "g", "G", "endpoint-delay", "model-shared-bus", "preferred-dataset-splits", "peak-perf", "local-mem-bw",
-    "roofline-enabled", "trace-enabled", "replay-only", "track-local-mem", "local-mem-trace-filename", "per-node-custom-implementation",
-    *(f"{key}-implementation" for key in KEYS.values()), *(f"{key}-implementation-custom" for key in KEYS.values()),
+    "roofline-enabled", "trace-enabled", "replay-only", "track-local-mem", "local-mem-trace-filename",
+    "per-node-custom-implementation", *(f"{key}-implementation" for key in KEYS.values()),
+    *(f"{key}-implementation-custom" for key in KEYS.values()),
 }
 IGNORED_BY_ASTRA_SIM = {"boost-mode", "intra-dimension-scheduling", "inter-dimension-scheduling"}
 """Keys of shipped example files that ASTRA-sim reads no longer: reported as unused, like any unknown key."""
