@@ -1,5 +1,6 @@
 // Native rule book over a foreign network: a co-simulation in which the engine owns the loop. Sends and receives are
 // handed over in class `depart`, in key order; the network's callbacks become events of class `done`.
+#include "interrupt.hpp"
 #include "native.hpp"
 
 namespace astrarium {
@@ -39,7 +40,7 @@ bool Native::step_foreign() {
     if (time == never || idle_ > network.patience()) return false;
     if (foreign_next_ == time) {
         clock_.now = time;
-        ++idle_;
+        if ((++idle_ & 0xffff) == 0) stop_if_interrupted();
         foreign_time_ = never;
         bring_to(time);
         foreign_next_ = network.next_event_time();

@@ -77,6 +77,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     "backend": {
         "closed_form": ("", "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
         "contention": ("", "Messages are stored and forwarded over every link of their route and queue for each."),
+        "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),
     },
 })
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.lower import lower
+from astrarium.lower.native_plugins import plugins_of
 from astrarium.lower.native_work import rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces
 from astrarium.workload.config import Trace
+
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import Plugins
 
 __all__ = ["TraceCache", "simulate", "simulate_many"]
 
@@ -25,16 +30,19 @@ FOLD = {"auto": True, "off": False}
 
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
-             traces: Traces | None = None, cache: TraceCache | None = None) -> Result:
+             traces: Traces | None = None, cache: TraceCache | None = None, plugins: Plugins | None = None) -> Result:
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
     and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files; else they are
     read, through `cache` where one is given. Raises InputError and its kin, and StallError.
+    `plugins` take the place of what the design names; plug-ins that the design names are made for this run.
     """
     found = _traces(design, {} if cache is None else cache) if traces is None else traces
-    plan = lower(design, found)
-    outcome = execute(plan, record=record, fold=FOLD[design.fold if fold is None else fold], pure=pure)
+    given = plugins_of(design, plugins)
+    plan = lower(design, found, given)
+    outcome = execute(plan, record=record, fold=FOLD[design.fold if fold is None else fold], pure=pure,
+                      plugins=given)
     return Result(plan, outcome, found, _capacity(design, plan, outcome))
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from astrarium.errors import TraceError, nearest
 from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.distinct import distinct
+from astrarium.trace import Dependencies, graph_of, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.vocab import NodeKind
 
@@ -35,7 +36,7 @@ _USED = _COMM | _MEMORY | _table(NodeKind.COMP)
 
 
 def trace_classes(traces: Traces, group_ids: Sequence[int | str], *,
-                  dependencies: str = "data+ctrl") -> list[TraceClass]:
+                  dependencies: Dependencies = "data+ctrl") -> list[TraceClass]:
     """One TraceClass per class of `traces`, nodes by ascending id.
 
     `group_ids[g]` is the name that collectives use for group g; "" and "0" mean all ranks. `dependencies` is
@@ -46,7 +47,7 @@ def trace_classes(traces: Traces, group_ids: Sequence[int | str], *,
     return [_class(traces, index, number, dependencies) for index in range(len(traces.classes))]
 
 
-def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: str) -> TraceClass:
+def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: Dependencies) -> TraceClass:
     columns, ranks = traces.classes[index], traces.members(index).astype(np.int32)
     fault = _Fault(traces, columns, int(ranks[0]))
     order = np.argsort(columns.node_id, kind="stable")
@@ -107,7 +108,7 @@ def _check_attributes(columns: Columns, fault: _Fault) -> None:
     fault.where(np.flatnonzero(columns.duration > limit), "a duration beyond 2^63 ps", "at most 106 days")
 
 
-def _parents(columns: Columns, order: I64, ids: U64, dependencies: str, fault: _Fault) -> tuple[I64, I32]:
+def _parents(columns: Columns, order: I64, ids: U64, dependencies: Dependencies, fault: _Fault) -> tuple[I64, I32]:
     """Distinct parents of each node by index: parent_ptr [nodes + 1], parent [edges]."""
     nodes = order.size
     place = np.empty(nodes, dtype=np.int64)
@@ -126,9 +127,27 @@ def _parents(columns: Columns, order: I64, ids: U64, dependencies: str, fault: _
         pairs.append(child[known] * nodes + at[known])
     edges = distinct(np.concatenate(pairs))[0]
     child, parent = np.divmod(edges, max(nodes, 1))
+    if (parent >= child).any():  # a node that waits for a later one
+        _refuse_cycles(columns, dependencies, fault)
     pointer = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(child, minlength=nodes), out=pointer[1:])
     return pointer, parent.astype(np.int32)
+
+
+def _refuse_cycles(columns: Columns, dependencies: Dependencies, fault: _Fault) -> None:
+    graph = graph_of(columns, dependencies)
+    blocked = np.ones(columns.nodes, dtype=np.bool_)
+    blocked[ready_order(columns, graph)] = False
+    if not blocked.any():
+        return
+    path, seen = [int(np.argmax(blocked))], dict[int, int]()
+    while path[-1] not in seen:
+        seen[path[-1]] = len(seen)
+        waits_for = graph.parent[graph.ptr[path[-1]]:graph.ptr[path[-1] + 1]].tolist()
+        path.append(next(node for node in waits_for if node >= 0 and blocked[node]))
+    cycle = path[seen[path[-1]]:]
+    shown = " -> ".join(str(int(columns.node_id[node])) for node in cycle[:12]) + (" -> …" if len(cycle) > 12 else "")
+    fault.at(cycle[0], f"a dependency cycle, each node waits for the next: {shown}", "no cycle")
 
 
 def _arguments(traces: Traces, columns: Columns, comm_order: I64, groups: Mapping[str, int], ranks: I32,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
 from astrarium.trace.columns import Traces
 
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import ComputeModel, Plugins
+
 __all__ = ["lower_native"]
 
 I32 = npt.NDArray[np.int32]
@@ -30,18 +34,20 @@ LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 
 
-def lower_native(design: Design, traces: Traces | None) -> Plan:
+def lower_native(design: Design, traces: Traces | None, plugins: Plugins | None = None) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
+    model = None if plugins is None else plugins.compute
+    remote = design.memory.remote.kind != "none" or (plugins is not None and plugins.memory is not None)
     work, dims, npu_of = work_of(design, traces), plan_dims(design.network), _placement(design)
-    rows = list(_rows(design, work, npu_of))
+    rows = list(_rows(design, work, npu_of, model, remote))
     program_index = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
         program_index[trace.ranks] = number
-    table = CollectiveTable(design, dims, npu_of, work.groups, work.names)
+    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, None if plugins is None else plugins.choice)
     slot_ptr, slot_a, slot_b, slot_c = _slots(rows, npu_of.size, table)
     return Plan(npus=design.network.npus, programs=tuple(program for _, program in rows), program_of=program_index,
                 npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
-                collectives=table.plans(), network=NetworkPlan(BACKENDS[design.network.backend], dims),
+                collectives=table.plans(), network=NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
                 policy=_policy(design), remote=plan_remote(design.memory.remote), lanes=design.system.lanes)
 
 
@@ -53,7 +59,7 @@ def _placement(design: Design) -> I32:
     return np.array(placement, np.int32)
 
 
-def _rows(design: Design, work: Work, npu_of: I32) -> Iterator[Row]:
+def _rows(design: Design, work: Work, npu_of: I32, model: ComputeModel | None, remote: bool) -> Iterator[Row]:
     """Classes with their Programs; a class whose ranks sit on NPUs of several types becomes one class per type."""
     type_of, types = npu_types(design)
     _same_memory(types)
@@ -62,7 +68,7 @@ def _rows(design: Design, work: Work, npu_of: I32) -> Iterator[Row]:
         present = np.unique(kinds).tolist()
         for number in present:
             part = trace if len(present) == 1 else _part(trace, kinds == number)
-            yield part, program_of(work, part, *types[number])
+            yield part, program_of(work, part, *types[number], model=model, remote=remote, npu_type=number)
 
 
 def _part(trace: TraceClass, chosen: npt.NDArray[np.bool_]) -> TraceClass:
@@ -100,6 +106,6 @@ def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64
 def _policy(design: Design) -> Policy:
     bandwidth = design.memory.bandwidth
     return Policy(order=Order.CANONICAL, active_chunks=design.collective.active_chunks,
-                  lifo=LIFO[design.collective.scheduling],
+                  lifo=LIFO.get(design.collective.scheduling, 1),
                   endpoint_delay=round(float(design.collective.endpoint_delay) * 1000),
                   reduce_bandwidth=0.0 if bandwidth is None else float(bandwidth) * 1e9)

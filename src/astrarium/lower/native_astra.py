@@ -30,8 +30,10 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
              "double_binary_tree": "doubleBinaryTree"}
 
 
-def lower_astra_design(design: Design, traces: Traces | None) -> Plan:
+def lower_astra_design(design: Design, traces: Traces | None, plugins: object | None = None) -> Plan:
     """The Plan of a design with `compat: astra_sim`. Raises UnsupportedError for what ASTRA-sim does not have."""
+    if plugins is not None:
+        raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins", expected="compat: none, or no plug-ins")
     for path, what, expected in _foreign(design):
         raise UnsupportedError(path, f"{what} under compat: astra_sim", expected=expected)
     work = work_of(design, traces)
@@ -46,6 +48,12 @@ def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
     for name in ("compute_streams", "comm_streams", "p2p_streams", "copy_streams", "cpu_threads", "placement"):
         if getattr(design.system, name) != getattr(defaults, name):
             yield f"system.{name}", "cannot be chosen", f"{getattr(defaults, name)}"
+    if design.network.backend not in BACKENDS:
+        yield "network.backend", f"{design.network.backend} does not exist", ", ".join(BACKENDS)
+    if design.collective.scheduling not in SCHEDULING:
+        yield "collective.scheduling", f"{design.collective.scheduling} does not exist", ", ".join(SCHEDULING)
+    if not isinstance(design.compute, (Replay, Roofline)):
+        yield "compute.model", f"{design.compute.tag} does not exist", "replay, roofline"
     if design.npu_types:
         yield "npu_types", "NPUs cannot differ", "no npu_types"
     if design.collective.composition not in COMPOSITION:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,11 @@ from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.native_custom import CustomSource, custom_sources
+from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.vocab import CommOp, NodeKind
+
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import CollectiveChoice
 
 __all__ = ["CollectiveTable", "shapes_of"]
 
@@ -59,8 +65,9 @@ class CollectiveTable:
     """The CollectivePlans of a design, made once each; `slots` gives the argument columns of a class."""
 
     def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32],
-                 names: Sequence[str]) -> None:
-        self._design = design
+                 names: Sequence[str], choice: CollectiveChoice | None = None) -> None:
+        self._design, self._choice, self._dims = design, choice, tuple(dims)
+        self._members = (npu_of, *(npu_of[group] for group in groups))
         self._kinds, self._shapes = shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                             for dim, plan in zip(design.network.flat, dims, strict=True))
@@ -121,7 +128,14 @@ class CollectiveTable:
         members, shape = self._shapes[kind]
         if op in self._custom:
             return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
-        return plan_collective(op, size, shape, self._settings_of(op), cache=self._schedules)
+        settings = self._settings_of(op)
+        if self._choice is not None:
+            npus = self._members[int(np.flatnonzero(self._kinds == kind)[0])]
+            entries = chosen_algorithms(self._choice, op, size, npus.tolist(), self._dims)
+            if entries:
+                flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
+                settings = replace(settings, algorithms=entries, flat_algorithm=flat)
+        return plan_collective(op, size, shape, settings, cache=self._schedules)
 
     def _settings_of(self, op: CommOp) -> Settings:
         if op not in self._settings:

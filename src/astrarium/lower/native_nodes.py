@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,13 @@ from astrarium.compute.durations import DURATIONS
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import InputError
 from astrarium.lower.astra_programs import TraceClass, _children
+from astrarium.lower.native_plugins import plugged
 from astrarium.lower.native_work import Work
 from astrarium.memory.config import Memory
 from astrarium.vocab import CommOp, NodeKind
+
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import ComputeModel
 
 __all__ = ["program_of"]
 
@@ -32,17 +37,22 @@ _LANE = {Kind.REMOTE: Lane.COPY, Kind.DELAY: Lane.COMPUTE, Kind.SEND: Lane.P2P, 
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 
 
-def program_of(work: Work, trace: TraceClass, compute: Compute, memory: Memory) -> Program:
+def program_of(work: Work, trace: TraceClass, compute: Compute, memory: Memory, *, model: ComputeModel | None = None,
+               remote: bool = True, npu_type: int = 0) -> Program:
     """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
 
     Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU.
+    `model`, or else a `compute` that no rule here knows, is a plug-in. `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
     kind = _kinds(trace)
     lane = _lanes(kind, trace.is_cpu)
     duration = np.zeros(kind.size, np.int64)
-    _TIMED[type(compute)](work, trace, compute, memory, kind, duration)
-    _refuse(work, trace, memory, kind)
+    if model is None and type(compute) in _TIMED:
+        _TIMED[type(compute)](work, trace, compute, memory, kind, duration)
+    else:
+        plugged(work, trace, model or cast("ComputeModel", compute), npu_type, kind, duration)
+    _refuse(work, trace, remote, kind)
     comm = np.isin(kind, COMM)
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
@@ -104,8 +114,8 @@ _Timed = Callable[[Work, TraceClass, Compute, Memory, U8, I64], None]
 _TIMED: Mapping[type[Compute], _Timed] = MappingProxyType({Replay: _replay, Roofline: _roofline})
 
 
-def _refuse(work: Work, trace: TraceClass, memory: Memory, kind: U8) -> None:
-    if memory.remote.kind == "none":
+def _refuse(work: Work, trace: TraceClass, remote: bool, kind: U8) -> None:
+    if not remote:
         for node in np.flatnonzero(kind == Kind.REMOTE)[:1]:
             raise work.fault(trace, int(node), "moves bytes to or from remote memory, and the design has none",
                              "memory.remote.kind: per_npu, per_node or pool")

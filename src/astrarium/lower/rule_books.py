@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from astrarium.design import Design
 from astrarium.engine.plan import Plan
@@ -11,18 +12,22 @@ from astrarium.lower.native import lower_native
 from astrarium.lower.native_astra import lower_astra_design
 from astrarium.trace.columns import Traces
 
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import Plugins
+
 __all__ = ["LOWERINGS", "lower"]
 
-LOWERINGS: Mapping[str, Callable[[Design, Traces | None], Plan]] = MappingProxyType({
+LOWERINGS: Mapping[str, Callable[[Design, Traces | None, "Plugins | None"], Plan]] = MappingProxyType({
     "none": lower_native,
     "astra_sim": lower_astra_design,
 })
 
 
-def lower(design: Design, traces: Traces | None = None) -> Plan:
+def lower(design: Design, traces: Traces | None = None, plugins: Plugins | None = None) -> Plan:
     """The Plan of a design. `traces` are those that its workload names (`simulate` reads them); None where it has none.
+    `plugins`: those of the run; its compute model and its choice of algorithms take effect here.
 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.
     """
-    return LOWERINGS[design.compat](design, traces)
+    return LOWERINGS[design.compat](design, traces, plugins)

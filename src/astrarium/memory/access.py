@@ -26,8 +26,8 @@ def access_ns(size: npt.ArrayLike, level: Memory | Tier | Remote) -> F64:
 
 
 def plan_remote(remote: Remote) -> plan.Remote:
-    """Remote memory as the engine takes it."""
+    """Remote memory as the engine takes it; NONE where a plug-in takes its place."""
     if not float(remote.latency).is_integer():
         raise UnsupportedError("memory.remote.latency", f"{remote.latency} is not whole ns", expected="whole ns")
     bandwidth = 1.0 if remote.bandwidth is None else float(remote.bandwidth)
-    return plan.Remote(_KINDS[remote.kind], int(remote.latency), bandwidth, remote.npus_per_node or 1)
+    return plan.Remote(_KINDS.get(remote.kind, plan.RemoteKind.NONE), int(remote.latency), bandwidth, remote.npus_per_node or 1)

@@ -22,7 +22,7 @@ class Tier(Config, frozen=True):
 
 
 def _remote_rules(remote: Remote) -> Iterator[Problem]:
-    if remote.kind != "none" and remote.bandwidth is None:
+    if remote.kind in ("per_npu", "per_node", "pool") and remote.bandwidth is None:
         yield Problem("bandwidth", "is missing", Bandwidth.expected())
     if remote.kind == "per_node" and remote.npus_per_node is None:
         yield Problem("npus_per_node", "is missing", "how many NPUs share one remote memory")

@@ -147,12 +147,21 @@ def _size_rules(network: Network) -> Iterator[Problem]:
         yield Problem("dims", f"{network.npus} NPUs are too many", "less than 2147483648")
 
 
+def _library_rules(network: Network) -> Iterator[Problem]:
+    if network.backend == "library" and network.library is None:
+        yield Problem("library", "is missing", "the shared library of backend: library")
+    if network.backend != "library" and network.library is not None:
+        yield Problem("library", f"means nothing where backend is {network.backend}", "backend: library")
+
+
 class Network(Config, frozen=True):
     """Dims, innermost first, and the model that times messages on them."""
 
-    rules = (_size_rules,)
+    rules = (_size_rules, _library_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
+    library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
+    options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
 
     @property
     def flat(self) -> tuple[LinkDim, ...]:

@@ -1,0 +1,103 @@
+"""Plug-ins of a design: those that it names are made for the run, and compute models and choices are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium import registry
+from astrarium.design import Design
+from astrarium.engine.plan import Backend, Dim, Kind, NetworkPlan
+from astrarium.errors import PluginError
+from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.native_work import Work
+from astrarium.network.dims import plan_dims
+from astrarium.vocab import CommOp
+
+if TYPE_CHECKING:
+    from astrarium.engine.plugins import CollectiveChoice, ComputeModel, Plugins
+
+__all__ = ["chosen_algorithms", "plugged", "plugins_of"]
+
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+OWN = {"backend": ("closed_form", "contention", "library"), "scheduling": ("lifo", "fifo", "priority"),
+       "remote": ("none", "per_npu", "per_node", "pool")}
+
+
+def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
+    """The plug-ins of one run: `given`, and for what it leaves open those that the design names; None: there are none.
+
+    Raises InputError for a library that cannot be opened, PluginError for a plug-in that cannot be made.
+    """
+    network, remote, policy = design.network.backend, design.memory.remote.kind, design.collective.scheduling
+    named = {"network": network not in ("closed_form", "contention"), "memory": remote not in OWN["remote"],
+             "scheduling": policy not in OWN["scheduling"]}
+    if not any(named.values()):
+        return given
+    from astrarium.engine.plugins import Plugins, load
+
+    found = given or Plugins()
+    if named["network"] and found.network is None:
+        fabric = NetworkPlan(Backend.FOREIGN, plan_dims(design.network))
+        found = replace(found, network=load(design.network.library, design.network.options)
+                        if design.network.library is not None
+                        else _made("backend", network, fabric, design.network.options))
+    if named["memory"] and found.memory is None:
+        found = replace(found, memory=_made("remote", remote, design.memory.remote))
+    if named["scheduling"] and found.scheduling is None:
+        found = replace(found, scheduling=_made("scheduling", policy))
+    return found
+
+
+def _made(kind: str, name: str, *arguments: object) -> Any:
+    """What the registered factory makes."""
+    factory: Callable[..., Any] = registry.load(kind, name)
+    try:
+        return factory(*arguments)
+    except Exception as error:
+        raise PluginError(f"{kind} plug-in {name}", f"raised {type(error).__name__} when it was made: {error}") from error
+
+
+def plugged(work: Work, trace: TraceClass, model: ComputeModel, npu_type: int, kind: U8, duration: I64) -> None:
+    """Fill in the durations (ps) that a compute plug-in gives to the compute nodes of a class."""
+    from astrarium.engine.plugins.compute import ComputeNodes, durations_of
+
+    nodes = np.flatnonzero(kind == Kind.DELAY)
+    recorded = trace.duration_us[nodes].astype(np.int64) * 1_000_000
+    duration[nodes] = durations_of(model, ComputeNodes(
+        np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64), recorded,
+        _names(work, trace, nodes), np.asarray(trace.is_cpu[nodes], np.bool_), npu_type))
+
+
+def _names(work: Work, trace: TraceClass, nodes: I64) -> list[str]:
+    if work.traces is None:
+        return [""] * nodes.size
+    columns, _ = work.traces.of(int(trace.ranks[0]))
+    order = np.argsort(columns.node_id, kind="stable")
+    places = order[np.searchsorted(columns.node_id[order], trace.node_id[nodes])]
+    return [columns.name(int(place)) for place in places]
+
+
+def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Sequence[int],
+                      dims: Sequence[Dim]) -> tuple[str, ...]:
+    """What a choice of algorithms says for one collective: one entry per dim, or none. Raises PluginError."""
+    who = f"collective choice plug-in {type(choice).__qualname__}"
+    try:
+        entries = tuple(choice.algorithms(op, size, npus, dims))
+    except Exception as error:
+        raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
+    from astrarium.collective.algorithms import ALGORITHMS
+    from astrarium.collective.config import parse_algorithm
+
+    if len(entries) not in (0, 1, len(dims)):
+        raise PluginError(who, f"algorithms() names {len(entries)} algorithms for {len(dims)} dims")
+    for entry in entries:
+        line = ALGORITHMS.get(parse_algorithm(entry)[0]) if isinstance(entry, str) else None
+        if line is None or op not in line.ops:
+            raise PluginError(who, f"algorithms() names {entry!r}, which has no {op.name.lower()}")
+    return entries * len(dims) if len(entries) == 1 else entries
