@@ -3,12 +3,16 @@
 
 - A `python` block followed by a `text` block (at most one line of prose between them) must print exactly that text.
 - A `python` block without one must run.
-- In a `console` block every `$ astrarium ...` line is run; the lines up to the next `$` are its standard output.
+- In a `console` block every `$ astrarium ...` and `$ python FILE` line is run; the lines up to the next `$` are its
+  standard output.
+- A block with a title (```yaml title="own/design.yaml") is a file, which later blocks of the page find there.
 - `...` in expected output stands for anything, as in doctest.
-- `<!-- not run: why -->` on the line before a block leaves it out.
+- `<!-- not run: why -->` on the line before a block leaves it out; `<!-- exits 1 -->` says that its command fails with
+  that code, and the page then shows what it prints to standard output, then to standard error.
 
-Blocks run in the checkout, each in a process of its own. `python tools/prose.py` rewrites the output of every block
-that prints something else than its page says, and examples/quickstart/expected.txt: read the difference.
+The blocks of a page run in order, each in a process of its own, in an empty folder in which `examples` is the
+checkout's. `python tools/prose.py` rewrites the output of every block that prints something else than its page says,
+and examples/quickstart/expected.txt: read the difference.
 """
 
 from __future__ import annotations
@@ -18,29 +22,54 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'^```\w* title="([\w./-]+)"$', re.MULTILINE)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
+EXITS = re.compile(r"<!-- exits ([0-9]+) -->\s*$")
 CLI = (sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())")
+PROGRAMS = {"astrarium": CLI, "python": (sys.executable,)}
 QUICKSTART = ROOT / "examples" / "quickstart"
 
 
 @dataclass(frozen=True)
 class Block:
-    """A command; the standard output that the page promises, if it does, is page[start:end]."""
+    """A command, or a file to write; the output that the page promises, if it does, is page[start:end]."""
 
     where: str
     command: tuple[str, ...]
     expected: str | None
     start: int = 0
     end: int = 0
+    exits: int = 0
+    file: str = ""
+    text: str = ""
 
-    def run(self) -> subprocess.CompletedProcess[str]:
-        """The finished process."""
-        return subprocess.run(self.command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    def run(self, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        """The finished process; its standard output is what the page shows."""
+        if self.file:
+            path = folder / self.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.text, encoding="utf-8")
+            return subprocess.CompletedProcess((), 0, "", "")
+        run = subprocess.run(self.command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        if self.exits and run.returncode == self.exits:
+            run.stdout += run.stderr
+        return run
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder for the blocks of one page, in which `examples` is the checkout's."""
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "examples").symlink_to(ROOT / "examples", target_is_directory=True)
+        yield Path(name)
 
 
 def pages() -> list[Path]:
@@ -54,27 +83,31 @@ def same(expected: str, got: str) -> bool:
     return doctest.OutputChecker().check_output(want, have, doctest.ELLIPSIS)
 
 
-def console_blocks(where: str, text: str, at: int) -> list[Block]:
-    """The `$ astrarium` lines of a console block (which starts at `at`) with their output."""
+def console_blocks(where: str, text: str, at: int, exits: int = 0) -> list[Block]:
+    """The `$ astrarium` and `$ python` lines of a console block (which starts at `at`) with their output."""
     found = []
     for line in re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, flags=re.MULTILINE):
         words = shlex.split(line.group(1), comments=True)
-        if words and words[0] == "astrarium":
+        if words and words[0] in PROGRAMS:
             output = line.group(2) if line.group(2).strip() else None
-            found.append(Block(where, (*CLI, *words[1:]), output, at + line.start(2), at + line.end(2)))
+            found.append(Block(where, (*PROGRAMS[words[0]], *words[1:]), output, at + line.start(2), at + line.end(2),
+                               exits))
     return found
 
 
 def blocks(name: str, text: str) -> list[Block]:
-    """The blocks of one page that are to run."""
+    """The blocks of one page that are to run, or to be written, in order."""
     fences = list(FENCE.finditer(text))
     found: list[Block] = []
     for fence, following in zip(fences, [*fences[1:], None]):
         language, body = fence.groups()
         where = f"{name}:{text.count(chr(10), 0, fence.start()) + 1}"
-        if NOT_RUN.search(text[:fence.start()]):
+        before, title = text[:fence.start()], TITLE.match(text, fence.start())
+        if NOT_RUN.search(before):
             continue
-        if language == "python":
+        if title:
+            found.append(Block(where, (), None, file=title.group(1), text=body))
+        elif language == "python":
             command = (sys.executable, "-c", body)
             between = text[fence.end():following.start()].strip() if following else ""
             if following and following.group(1) == "text" and "\n" not in between and not between.startswith("#"):
@@ -82,18 +115,36 @@ def blocks(name: str, text: str) -> list[Block]:
             else:
                 found.append(Block(where, command, None))
         elif language == "console":
-            found += console_blocks(where, body, fence.start(2))
+            exits = EXITS.search(before)
+            found += console_blocks(where, body, fence.start(2), int(exits.group(1)) if exits else 0)
+    return found
+
+
+def complaints(name: str, text: str) -> list[str]:
+    """What the blocks of a page do otherwise than it says, one text each; none after one that failed."""
+    found = []
+    with scratch() as folder:
+        for block in blocks(name, text):
+            run = block.run(folder)
+            if run.returncode != block.exits:
+                return [*found, f"{block.where} failed with {run.returncode}:\n{run.stderr}"]
+            if block.expected is not None and not same(block.expected, run.stdout):
+                found.append(f"{block.where} prints:\n{run.stdout}")
     return found
 
 
 def refreshed(name: str, text: str) -> str:
     """The page with the output that its blocks really print. Raises RuntimeError where one fails."""
-    for block in reversed(blocks(name, text)):
-        run = block.run()
-        if run.returncode != 0:
-            raise RuntimeError(f"{block.where} failed:\n{run.stderr}")
-        if block.expected is not None and not same(block.expected, run.stdout):
-            text = text[:block.start] + run.stdout.strip("\n") + "\n" + text[block.end:]
+    outputs = []
+    with scratch() as folder:
+        for block in blocks(name, text):
+            run = block.run(folder)
+            if run.returncode != block.exits:
+                raise RuntimeError(f"{block.where} failed:\n{run.stderr}")
+            outputs.append((block, run.stdout))
+    for block, output in reversed(outputs):
+        if block.expected is not None and not same(block.expected, output):
+            text = text[:block.start] + output.strip("\n") + "\n" + text[block.end:]
     return text
 
 

@@ -24,16 +24,13 @@ def _load() -> Any:
 
 
 prose = _load()
-ALL = [block for page in prose.pages()
-       for block in prose.blocks(page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8"))]
+PAGES = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in prose.pages()}
 
 
-@pytest.mark.parametrize("block", ALL, ids=lambda block: block.where)
-def test_block_prints_what_the_page_says(block: Any) -> None:
-    run = block.run()
-    assert run.returncode == 0, f"{block.where} failed:\n{run.stderr}"
-    if block.expected is not None:
-        assert prose.same(block.expected, run.stdout), f"{block.where} prints:\n{run.stdout}"
+@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if prose.blocks(name, text)])
+def test_page_does_what_it_says(name: str) -> None:
+    found = prose.complaints(name, PAGES[name])
+    assert not found, "\n".join(found)
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
@@ -77,6 +74,15 @@ def test_blocks_are_found_and_compared() -> None:
     assert prose.same("1\n", "1 \n")
     assert prose.same("a ... c", "a b c\n")
     assert not prose.same("1\n", "2\n")
+
+
+def test_files_and_failures_of_a_page() -> None:
+    page = ('```yaml title="a/b.txt"\nx\n```\n```python\nprint(open("a/b.txt").read())\n```\n```text\nx\n```\n'
+            '```py title="c.py"\nraise SystemExit("bad")\n```\n<!-- exits 1 -->\n```console\n$ python c.py\nbad\n```\n')
+    assert prose.complaints("page", page) == []
+    assert prose.refreshed("page", page.replace("\nbad", "\nworse")) == page
+    assert "page:4 prints:\nx" in prose.complaints("page", page.replace("text\nx", "text\ny"))[0]
+    assert "page:14 failed with 1:\nbad" in prose.complaints("page", page.replace("exits 1", "exit 1"))[0]
 
 
 def test_output_is_refreshed_in_place() -> None:
