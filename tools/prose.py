@@ -122,7 +122,7 @@ def blocks(name: str, text: str) -> list[Block]:
 
 def complaints(name: str, text: str) -> list[str]:
     """What the blocks of a page do otherwise than it says, one text each; none after one that failed."""
-    found = []
+    found: list[str] = []
     with scratch() as folder:
         for block in blocks(name, text):
             run = block.run(folder)
