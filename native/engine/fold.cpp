@@ -191,11 +191,31 @@ bool Fold::next_ready(Class& k, std::uint32_t& node) const {
     return true;
 }
 
+// ASTRA-sim: a snapshot of ready nodes, lowest id first. What a SKIP frees is not part of it: the rank looks again at its
+// next event, or at once when it has nothing in flight.
 void Fold::issue_ready(std::uint32_t c) {
-    std::uint32_t node = 0;
-    while (next_ready(class_[c], node)) {
-        if (astra_ && static_cast<Kind>(class_[c].program->kind[node]) == Kind::skip) throw Unfoldable{"metadata or invalid nodes"};
-        issue(c, node);
+    Class& k = class_[c];
+    for (bool again = true; again;) {
+        std::vector<std::pair<int, std::uint32_t>> later;
+        std::uint32_t node = 0;
+        while (next_ready(k, node)) {
+            if (static_cast<Kind>(k.program->kind[node]) != Kind::skip) {
+                issue(c, node);
+                continue;
+            }
+            if (const int lane = k.program->lane[node]; lane >= 0) ++k.inflight[lane];
+            ++k.ongoing;
+            busy_[c] += k.program->busy[node];
+            if (record_) start_[k.node_base + node] = now_;
+            ReadySet waiting;
+            std::swap(waiting, k.ready);
+            complete(c, node);
+            for (int lane = -1; lane < lane_count; ++lane)
+                for (const std::uint32_t freed : k.ready.all(lane)) later.emplace_back(lane, freed);
+            std::swap(waiting, k.ready);
+        }
+        for (const auto& [lane, freed] : later) k.ready.push(lane, freed);
+        again = !later.empty() && k.ongoing == 0;
     }
 }
 
@@ -248,6 +268,7 @@ std::vector<std::uint32_t> Fold::dry_run(std::uint32_t c, const std::vector<std:
         finish_node(k, node, left);
         std::uint32_t next = 0;
         while (next_ready(k, next)) {
+            if (static_cast<Kind>(k.program->kind[next]) == Kind::skip) throw Unfoldable{"ranks race within one ns"};
             if (const int lane = k.program->lane[next]; lane >= 0) ++k.inflight[lane];
             issued.push_back(next);
         }
