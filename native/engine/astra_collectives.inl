@@ -12,7 +12,7 @@ inline std::uint32_t Astra::take_streams(std::uint32_t count) {
     return base;
 }
 
-// How many sources a phase's receives tell apart: ring 1, halving_doubling one per bit, tree 3, direct one per offset.
+// How many sources a phase's receives tell apart: ring 1, halving_doubling one per bit and way, tree 3, direct one per offset.
 static inline std::uint32_t sources(const Phase& phase) {
     switch (phase.algorithm) {
         case Algorithm::ring: return 1;

@@ -122,7 +122,7 @@ inline void Astra::insert_packet(std::uint32_t id) {
     const std::int64_t size = s.message;
     if (algorithm == Algorithm::halving_doubling) {
         s.packet_size = size;
-        s.packet_step = s.offset;
+        s.packet_step = s.halving ? s.offset : -s.offset;  // the way back meets the same partners with other sizes
         s.reduce_delay = reduction(size, policy_, plan_.network.whole_ns);
         s.offset = s.halving ? s.offset * 2 : s.offset / 2;
         s.message = s.halving ? s.message / 2 : s.message * 2;
@@ -179,9 +179,10 @@ inline bool Astra::send_next(std::uint32_t id) {
     const int n = s.n, number = s.popped;
     --s.sends_left, ++s.popped, --s.free;
     if (s.phase->algorithm == Algorithm::halving_doubling) {
-        const int distance = s.packet_step;
+        const int distance = std::abs(s.packet_step);
         const int peer = wrap(s.index / distance % 2 == 0 ? s.index + distance : s.index - distance, n);
-        const auto bit = static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(distance)) - 1);
+        const auto bit = static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(distance)) - 1) +
+                         (s.packet_step < 0 ? 16U : 0U);
         const std::int64_t size = s.packet_size;
         chunk_send(id, peer, bit, size);
         chunk_receive(id, peer, bit, size);
