@@ -1,7 +1,7 @@
 """Random SPMD programs on random systems, under both rule books, for properties that every program must have.
 
-A program is drawn from one seed, and small: 2 to 16 ranks, a dozen steps. Times are chosen so that many things happen at
-the same instant (round bandwidths, durations of a few ns), because that is where equal ranks could part.
+A program is drawn from one seed, and small: 2 to 16 ranks, a dozen steps. Times are chosen so that many things happen
+at the same instant (round bandwidths, durations of a few ns), because that is where equal ranks could part.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from astrarium import Collective, Design, FullyConnected, Hypercube, Memory, Mesh, Network, Remote, Ring, Roofline, Switch, System
-from astrarium import Trace as TraceFiles
+import astrarium as ar
 from astrarium.engine.plan import Backend, Plan, RemoteKind
 from astrarium.engine.plan import Remote as RemotePlan
 from astrarium.lower import lower
 from astrarium.lower.astra_files import AstraInputs, lower_inputs, workload_of
 from astrarium.lower.astra_sim import AstraDim, AstraSystem
+from astrarium.network.config import LinkDim
 from astrarium.trace import Traces, traces_of_bytes
 from astrarium.trace.build import TraceBuilder
 from astrarium.trace.node import IOInfo
@@ -26,11 +27,13 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["RandomProgram", "random_program"]
 
-SIZES: Sequence[tuple[int, ...]] = ((2,), (3,), (4,), (6,), (8,), (16,), (2, 2), (4, 2), (2, 4), (3, 2), (4, 4), (8, 2), (2, 2, 2),
-                                    (2, 3, 2), (2, 2, 2, 2))
+SIZES: Sequence[tuple[int, ...]] = ((2,), (3,), (4,), (6,), (8,), (16,), (2, 2), (4, 2), (2, 4), (3, 2), (4, 4), (8, 2),
+                                    (2, 2, 2), (2, 3, 2), (2, 2, 2, 2))
 BYTES = (1, 1000, 4000, 8192, 64_000, 100_003, 1 << 20)
 NS = (0, 1, 2, 5, 10, 20, 64, 100, 1000, 4321, 20_000)
 OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
+RARE = {True: (CommOp.BROADCAST,),
+        False: (CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER)}
 Partition = list[list[int]]
 
 
@@ -44,15 +47,22 @@ class RandomProgram:
 
 
 class _Writer:
-    """The traces of all ranks, written step by step; `text` collects one line per step. `groups`: defined in every trace."""
+    """The traces of all ranks, written step by step; `text` collects one line per step.
 
-    def __init__(self, ranks: int, groups: dict[str, tuple[int, ...]]) -> None:
-        self.builders = [TraceBuilder() for _ in range(ranks)]
-        listed = [{"pg_name": name, "ranks": list(members)} for name, members in groups.items()]
-        for builder in self.builders if groups else ():
-            builder.node(NodeKind.METADATA, "## process_group:init ##", inputs=IOInfo(values=str([json.dumps(listed)])))
-        self.steps: list[list[list[int]]] = [[] for _ in range(ranks)]   # per rank and step: node ids
+    `compat`: for ASTRA-sim's rule book. `world`: collectives of all ranks only, and no messages.
+    """
+
+    def __init__(self, rng: random.Random, partitions: list[Partition], compat: bool, world: bool) -> None:
+        self.rng, self.partitions, self.compat, self.world = rng, partitions, compat, world
+        everyone = partitions[0][0]
+        self.builders = [TraceBuilder() for _ in everyone]
+        self.names = {str(number): tuple(group) for number, group in
+                      enumerate((group for partition in partitions[1:] for group in partition), 1)}
+        self.steps: list[list[list[int]]] = [[] for _ in everyone]   # per rank and step: node ids
         self.text: list[str] = []
+        listed = [{"pg_name": name, "ranks": list(members)} for name, members in self.names.items()]
+        for builder in self.builders if listed and not compat else ():
+            builder.node(NodeKind.METADATA, "## process_group:init ##", inputs=IOInfo(values=str([json.dumps(listed)])))
 
     def begin(self, line: str) -> None:
         """Open a step."""
@@ -67,30 +77,30 @@ class _Writer:
     def after(self, rank: int, waits: Sequence[int]) -> list[int]:
         """Nodes of the named steps; where a rank did nothing in one, of its last step before."""
         found: set[int] = set()
-        for step in waits:
-            while step >= 0 and not self.steps[rank][step]:
-                step -= 1
-            if step >= 0:
-                found.update(self.steps[rank][step])
+        for wanted in waits:
+            found.update(next((nodes for nodes in self.steps[rank][wanted::-1] if nodes), ()))
         return sorted(found)
+
+    def traces(self) -> Traces:
+        """What was written."""
+        return traces_of_bytes([builder.encode() for builder in self.builders])
 
 
 def random_program(seed: int, compat: bool) -> RandomProgram:
-    """A program of one rule book. Now and then it cannot end, as ranks wait for each other: that must be found, too."""
+    """A program of one rule book. Now and then it cannot end, as ranks wait for each other: that must be found, too.
+
+    Raises InputError where the draw named an algorithm that has no such operation.
+    """
     rng = random.Random(f"{seed} {compat}")
     sizes = rng.choice(SIZES)
-    count = math.prod(sizes)
-    partitions = _partitions(rng, sizes)
-    names = {str(number + 1): tuple(group) for number, group in
-             enumerate(group for partition in partitions[1:] for group in partition)}
-    writer = _Writer(count, {} if compat else names)
     links = rng.random() < 0.25
-    sharing = "world" if links and rng.random() < 0.8 else "any"
+    writer = _Writer(rng, _partitions(rng, sizes), compat, links and rng.random() < 0.8)
     for _ in range(rng.randint(1, 10)):
-        _step(rng, writer, partitions, names, compat, sharing)
-    system, plan = (_astra if compat else _native)(rng, sizes, writer, names, links)
-    groups = " ".join(f"{name}:{list(members)}" for name, members in names.items())
-    return RandomProgram(seed, plan, "\n".join([f"seed {seed} compat {compat}", system, f"groups {groups}", *writer.text]))
+        _step(writer)
+    system, plan = (_astra if compat else _native)(rng, sizes, writer, links)
+    groups = " ".join(f"{name}:{list(members)}" for name, members in writer.names.items())
+    text = [f"seed {seed} compat {compat}", system, f"groups {groups}", *writer.text]
+    return RandomProgram(seed, plan, "\n".join(text))
 
 
 def _partitions(rng: random.Random, sizes: tuple[int, ...]) -> list[Partition]:
@@ -115,22 +125,20 @@ def _partitions(rng: random.Random, sizes: tuple[int, ...]) -> list[Partition]:
     return found
 
 
-def _step(rng: random.Random, writer: _Writer, partitions: list[Partition], names: dict[str, tuple[int, ...]], compat: bool,
-          sharing: str) -> None:
-    done = len(writer.text)
+def _step(writer: _Writer) -> None:
+    """One step of all ranks, after some earlier ones."""
+    rng, done = writer.rng, len(writer.text)
     waits = sorted(rng.sample(range(done), min(done, rng.choice([0, 1, 1, 1, 2]))))
-    if done and rng.random() < (0.5 if compat else 0.7):
+    if done and rng.random() < (0.5 if writer.compat else 0.7):
         waits = [done - 1]
-    kinds = ["compute"] * 4 + ["collective"] * 4 + (["move"] * 2 if sharing == "any" else []) + ["memory", "odd"]
-    _STEPS[rng.choice(kinds)](rng, writer, partitions, names, waits, compat, sharing)
+    kinds = [_compute] * 4 + [_collective] * 4 + ([] if writer.world else [_move] * 2) + [_memory, _odd]
+    rng.choice(kinds)(writer, waits)
 
 
-def _compute(rng: random.Random, writer: _Writer, partitions: list[Partition], names: dict[str, tuple[int, ...]],
-             waits: list[int], compat: bool, sharing: str) -> None:
-    del names, compat, sharing
+def _compute(writer: _Writer, waits: list[int]) -> None:
+    rng, count = writer.rng, len(writer.builders)
     ns, mode = rng.choice(NS), rng.choice(["same"] * 6 + ["half", "parity", "one", "rank", "group"])
-    count, extra, host = len(writer.builders), rng.choice([0, 1, 7, 1000]), rng.random() < 0.1
-    group = rng.choice(partitions)[0]
+    extra, host, group = rng.choice([0, 1, 7, 1000]), rng.random() < 0.1, rng.choice(writer.partitions)[0]
     more = {"same": lambda _: 0, "half": lambda r: r // max(1, count // 2), "parity": lambda r: r % 2,
             "one": lambda r: int(r == count // 2), "rank": lambda r: r, "group": lambda r: int(r in group)}[mode]
     writer.begin(f"compute {ns} ns + {extra} x {mode}, host {host}, after {waits}")
@@ -140,90 +148,73 @@ def _compute(rng: random.Random, writer: _Writer, partitions: list[Partition], n
         writer.add(rank, builder.comp("compute", cpu=host, after=writer.after(rank, waits), **given))
 
 
-def _collective(rng: random.Random, writer: _Writer, partitions: list[Partition], names: dict[str, tuple[int, ...]],
-                waits: list[int], compat: bool, sharing: str) -> None:
-    which = 0 if sharing == "world" else rng.randrange(len(partitions))
-    rare = (CommOp.BROADCAST,) if compat else (CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER)
-    op = rng.choice(OPS * 3 + rare)
-    size, priority = rng.choice(BYTES), rng.randrange(3)
-    involved = None
-    if compat and which == 0 and rng.random() < 0.15:
-        involved = [rng.random() < 0.7 for _ in range(4)]
-    writer.begin(f"{op.name} {size} bytes, partition {which}, priority {priority}, dims {involved}, after {waits}")
-    number_of = {members: name for name, members in names.items()}
+def _collective(writer: _Writer, waits: list[int]) -> None:
+    rng = writer.rng
+    which = 0 if writer.world else rng.randrange(len(writer.partitions))
+    op, size, priority = rng.choice(OPS * 3 + RARE[writer.compat]), rng.choice(BYTES), rng.randrange(3)
+    more: dict[str, Any] = {}
+    if writer.compat and which == 0 and rng.random() < 0.15:
+        more["involved_dim"] = [rng.random() < 0.7 for _ in range(4)]
+    writer.begin(f"{op.name} {size} bytes, partition {which}, priority {priority}, {more}, after {waits}")
+    number_of = {members: name for name, members in writer.names.items()}
     previous = [s for s, line in enumerate(writer.text[:-1]) if line.split()[0] in CommOp.__members__]
     if previous and rng.random() < 0.7:      # else ranks may issue collectives in different orders, and stall
         waits = sorted({*waits, previous[-1]})
-    for group in partitions[which]:
+    for group in writer.partitions[which]:
         name = None if which == 0 else number_of[tuple(group)]
         for rank in group:
-            more = {} if involved is None else {"involved_dim": involved}
-            writer.add(rank, writer.builders[rank].coll("coll", op, size, group=name, after=writer.after(rank, waits),
+            after = writer.after(rank, waits)
+            writer.add(rank, writer.builders[rank].coll("coll", op, size, group=name, after=after,
                                                         comm_priority=priority, duration=2, **more))
 
 
-def _move(rng: random.Random, writer: _Writer, partitions: list[Partition], names: dict[str, tuple[int, ...]],
-          waits: list[int], compat: bool, sharing: str) -> None:
+def _move(writer: _Writer, waits: list[int]) -> None:
     """Messages: a shift, a pipeline, an exchange, or one pair, among all ranks or within the groups of a partition."""
-    del names, compat, sharing
-    which = rng.randrange(len(partitions))
-    n = min(len(group) for group in partitions[which])
-    if n < 2:
-        which, n = 0, len(writer.builders)
-    kind, by = rng.choice(["shift", "shift", "pipeline", "exchange", "pair"]), rng.randrange(1, n)
+    rng, which = writer.rng, writer.rng.randrange(len(writer.partitions))
+    least = min(len(group) for group in writer.partitions[which])
+    if least < 2:
+        which, least = 0, len(writer.builders)
+    kind, by = rng.choice(["shift", "shift", "pipeline", "exchange", "pair"]), rng.randrange(1, least)
     size, tag = rng.choice(BYTES), rng.choice([len(writer.text), len(writer.text), 7])
     chained, first = rng.random() < 0.5, rng.random() < 0.5
     writer.begin(f"{kind} by {by}, {size} bytes, partition {which}, tag {tag}, chained {chained}, "
                  f"receives first {first}, after {waits}")
-    for group in partitions[which]:
-        n = len(group)
-        target: Callable[[int], int] = {"shift": lambda p: (p + by) % n, "pipeline": lambda p: p + by, "exchange":
-                                        lambda p: p ^ by, "pair": lambda p: p + by if p == 0 else -1}[kind]  # noqa: B023
-        to = [t if 0 <= (t := target(p)) < n and t != p else -1 for p in range(n)]
+    for group in writer.partitions[which]:
+        to = _targets(kind, by, len(group))
         source = {t: p for p, t in enumerate(to) if t >= 0}
         for p, rank in enumerate(group):
             after, builder = writer.after(rank, waits), writer.builders[rank]
-
-            def receive(p: int = p, rank: int = rank, after: list[int] = after, builder: TraceBuilder = builder,
-                        group: list[int] = group, source: dict[int, int] = source) -> None:
-                if p in source:
-                    writer.add(rank, builder.recv("recv", group[source[p]], size, tag, after=after))
-
-            if first:
-                receive()
+            if first and p in source:
+                writer.add(rank, builder.recv("recv", group[source[p]], size, tag, after=after))
             if to[p] >= 0:
                 node = builder.send("send", group[to[p]], size, tag, after=after)
                 writer.add(rank, node)
                 after = [node] if chained else after
-            if not first:
-                receive(after=after)
+            if not first and p in source:
+                writer.add(rank, builder.recv("recv", group[source[p]], size, tag, after=after))
 
 
-def _memory(rng: random.Random, writer: _Writer, partitions: list[Partition], names: dict[str, tuple[int, ...]],
-            waits: list[int], compat: bool, sharing: str) -> None:
-    del names, compat, sharing
-    size, odd = rng.choice(BYTES), rng.random() < 0.2
-    writer.begin(f"memory {size} bytes, differs {odd}, after {waits}")
-    for rank in partitions[0][0]:
-        writer.add(rank, writer.builders[rank].memory("load", size * (1 + odd * rank), after=writer.after(rank, waits)))
+def _targets(kind: str, by: int, n: int) -> list[int]:
+    """Whom each of `n` sends to, by position; -1 nobody."""
+    wish = {"shift": lambda p: (p + by) % n, "pipeline": lambda p: p + by, "exchange": lambda p: p ^ by,
+            "pair": lambda p: -1 if p else by}[kind]
+    return [wish(p) if 0 <= wish(p) < n and wish(p) != p else -1 for p in range(n)]
 
 
-def _odd(rng: random.Random, writer: _Writer, partitions: list[Partition], names: dict[str, tuple[int, ...]],
-         waits: list[int], compat: bool, sharing: str) -> None:
+def _memory(writer: _Writer, waits: list[int]) -> None:
+    size, differs = writer.rng.choice(BYTES), writer.rng.random() < 0.2
+    writer.begin(f"memory {size} bytes, differs {differs}, after {waits}")
+    for rank, builder in enumerate(writer.builders):
+        writer.add(rank, builder.memory("load", size * (1 + differs * rank), after=writer.after(rank, waits)))
+
+
+def _odd(writer: _Writer, waits: list[int]) -> None:
     """Some ranks do more than the others."""
-    del names, compat, sharing
-    some = rng.choice(rng.choice(partitions))
-    ns = rng.choice(NS)
+    some, ns = writer.rng.choice(writer.rng.choice(writer.partitions)), writer.rng.choice(NS)
     writer.begin(f"compute {ns} ns on {some} only, after {waits}")
     for rank in some:
-        writer.add(rank, writer.builders[rank].comp("more", num_ops=1000 * ns, tensor_size=1, after=writer.after(rank, waits)))
-
-
-_STEPS = {"compute": _compute, "collective": _collective, "move": _move, "memory": _memory, "odd": _odd}
-
-
-def _traces(writer: _Writer) -> Traces:
-    return traces_of_bytes([builder.encode() for builder in writer.builders])
+        node = writer.builders[rank].comp("more", num_ops=1000 * ns, tensor_size=1, after=writer.after(rank, waits))
+        writer.add(rank, node)
 
 
 # --- systems
@@ -231,22 +222,22 @@ def _traces(writer: _Writer) -> Traces:
 ROUND, LATENCY = (1.0, 10.0, 50.0, 100.0, 37.3), (0.0, 1.0, 10.0, 20.0, 500.0)
 
 
-def _astra(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, names: dict[str, tuple[int, ...]],
-           links: bool) -> tuple[str, Plan]:
+def _astra(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: bool) -> tuple[str, Plan]:
     """A system under ASTRA-sim's rule book; its "GB/s" are 2^30 bytes, so whole bytes per ns are odd numbers."""
     sizes = (math.prod(sizes),) if links else sizes
     dims = tuple(AstraDim(rng.choice(["Ring", "FullyConnected", "Switch"]), n, rng.choice(ROUND) * 1e9 / 2**30,
                           rng.choice(LATENCY)) for n in sizes)
     entries = {op: tuple(_astra_entry(rng, op, n) for n in sizes) for op in OPS}
     system = AstraSystem(
-        splits=rng.choice([1, 1, 2, 3, 4, 8]), implementations=entries, scheduling=rng.choice(["LIFO", "FIFO", "EXPLICIT"]),
-        optimization=rng.choice(["baseline", "localBWAware"]), endpoint_delay=rng.choice([1, 10, 10, 10, 64]),
-        active_chunks=rng.choice([1, 1, 2, 3, 8]), queues_per_dim=rng.choice([1] * 15 + [2]),
+        splits=rng.choice([1, 1, 2, 3, 4, 8]), implementations=entries,
+        scheduling=rng.choice(["LIFO", "FIFO", "EXPLICIT"]), optimization=rng.choice(["baseline", "localBWAware"]),
+        endpoint_delay=rng.choice([1, 10, 10, 10, 64]), active_chunks=rng.choice([1, 1, 2, 3, 8]),
+        queues_per_dim=rng.choice([1] * 15 + [2]),
         local_mem_bw=rng.choice([50.0, 1000.0, 1e6]), peak_perf=1.0, roofline=True, rendezvous=rng.random() < 0.03)
     kind = rng.choice([RemoteKind.PER_NPU] * 8 + [RemoteKind.PER_NODE, RemoteKind.POOL])
-    inputs = AstraInputs("random", system, dims, RemotePlan(kind, rng.choice([0, 10, 100]), 1.0, 2), names,
+    inputs = AstraInputs("random", system, dims, RemotePlan(kind, rng.choice([0, 10, 100]), 1.0, 2), writer.names,
                          Backend.LINKS if links else Backend.UNSHARED)
-    plan = lower_inputs(inputs, workload_of(inputs, _traces(writer)))
+    plan = lower_inputs(inputs, workload_of(inputs, writer.traces()))
     return f"{dims}\n{system}\n{inputs.backend.name} {inputs.remote}", plan
 
 
@@ -257,32 +248,33 @@ def _astra_entry(rng: random.Random, op: CommOp, n: int) -> str:
     return rng.choice(able)
 
 
-def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, names: dict[str, tuple[int, ...]],
-            links: bool) -> tuple[str, Plan]:
+def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: bool) -> tuple[str, Plan]:
     """A system under our own rule book."""
-    kinds = [Ring, FullyConnected, Switch, Switch] + [Hypercube] * (rng.random() < 0.25) + [Mesh] * (rng.random() < 0.1)
+    kinds: list[type[LinkDim]] = [ar.Ring, ar.FullyConnected, ar.Switch, ar.Switch]
+    kinds += [ar.Hypercube] * (rng.random() < 0.25) + [ar.Mesh] * (rng.random() < 0.1)
     dims = []
     for n in sizes:
-        able = [kind for kind in kinds if kind is not Hypercube or n & (n - 1) == 0]
-        more = {"one_way": rng.random() < 0.3} if (kind := rng.choice(able)) is Ring else {}
+        able = [kind for kind in kinds if kind is not ar.Hypercube or n & (n - 1) == 0]
+        more = {"one_way": rng.random() < 0.3} if (kind := rng.choice(able)) is ar.Ring else {}
         dims.append(kind(n, bandwidth=f"{rng.choice(ROUND)} GB/s", latency=f"{rng.choice(LATENCY)} ns", **more))
     count = math.prod(sizes)
-    collective = Collective(
+    collective = ar.Collective(
         **{op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}, chunks=rng.choice([1, 1, 2, 3, 8]),
         active_chunks=rng.choice([0, 1, 1, 2]), composition=rng.choice(["baseline", "blueconnect", "themis"]),
         scheduling=rng.choice(["lifo", "fifo", "priority"]), endpoint_delay=rng.choice(["0 ns", "10 ns", "1 ns"]))
     placement = "identity" if rng.random() < 0.8 else tuple(rng.sample(range(count), count))
-    system = System(compute_streams=rng.choice([1, 1, 2]), comm_streams=rng.choice([1, 1, 1, 2]),
-                    p2p_streams=rng.choice([1, 2]), placement=placement)
-    remote = rng.choice([Remote("per_npu", bandwidth="1 GB/s", latency="10 ns")] * 8 + [Remote("pool", bandwidth="1 GB/s")])
-    design = Design(workload=TraceFiles("random"), network=Network(dims, backend="contention" if links else "closed_form"),
-                    collective=collective, compute=Roofline(peak="1 TFLOP/s"), system=system,
-                    memory=Memory(bandwidth=rng.choice(["50 GB/s", "1 TB/s"]), remote=remote))
-    return str(design), lower(design, _traces(writer))
+    system = ar.System(compute_streams=rng.choice([1, 1, 2]), comm_streams=rng.choice([1, 1, 1, 2]),
+                       p2p_streams=rng.choice([1, 2]), placement=placement)
+    own, pool = ar.Remote("per_npu", bandwidth="1 GB/s", latency="10 ns"), ar.Remote("pool", bandwidth="1 GB/s")
+    network = ar.Network(dims, backend="contention" if links else "closed_form")
+    memory = ar.Memory(bandwidth=rng.choice(["50 GB/s", "1 TB/s"]), remote=rng.choice([own] * 8 + [pool]))
+    design = ar.Design(workload=ar.Trace("random"), network=network, collective=collective, memory=memory,
+                       compute=ar.Roofline(peak="1 TFLOP/s"), system=system)
+    return str(design), lower(design, writer.traces())
 
 
 def _native_entries(rng: random.Random, op: CommOp, dims: int) -> tuple[str, ...]:
     able = ["ring", "direct", "direct:2", "ring_two_way", "halving_doubling"]
-    able += {CommOp.ALL_REDUCE: ["double_binary_tree"], CommOp.ALL_GATHER: ["bruck"], CommOp.ALL_TO_ALL: ["bruck"]}.get(op, [])
+    able += {CommOp.ALL_REDUCE: ["double_binary_tree"], CommOp.REDUCE_SCATTER: []}.get(op, ["bruck"])
     return tuple(rng.choice(able) for _ in range(rng.choice([1, dims])))
 
