@@ -5,10 +5,13 @@ namespace nb = nanobind;
 namespace astrarium {
 namespace {
 
-// An exact int that fits, or a fault in words: no rounding of floats, no wrapping.
+// An exact integer that fits, or a fault in words: no rounding of floats, no wrapping.
 Tick whole(nb::handle value, const char* function) {
     Tick out = 0;
-    if (!PyLong_Check(value.ptr()) || !nb::try_cast<Tick>(value, out))
+    const bool index = PyIndex_Check(value.ptr());
+    const nb::object number = index ? nb::steal(PyNumber_Index(value.ptr())) : nb::object();
+    if (index && !number.is_valid()) throw nb::python_error();
+    if (!index || !nb::try_cast<Tick>(number, out))
         throw PluginFault(std::string(function) + "() gave " + nb::repr(value).c_str() + ", not a whole number of ps");
     return out;
 }

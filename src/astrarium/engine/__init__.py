@@ -47,10 +47,11 @@ def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Out
         plan = replace(plan, network=replace(plan.network, backend=Backend.FOREIGN))
     elif plan.network.backend == Backend.FOREIGN:
         raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
+    team = plugins.team(plan.network)
     if HAVE_CORE and not pure:
         from astrarium.engine._native import run_with
 
-        return run_with(plan, plugins, record=record)
+        return run_with(plan, team, record=record)
     from astrarium.engine.reference import execute as reference
 
-    return reference(plan, record=record, plugins=plugins)
+    return reference(plan, record=record, team=team)

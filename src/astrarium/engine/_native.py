@@ -11,7 +11,7 @@ from astrarium.engine.plan import Plan
 from astrarium.errors import InternalError, PluginError, StallError, TraceError, UnsupportedError
 
 if TYPE_CHECKING:
-    from astrarium.engine.plugins.given import Plugins
+    from astrarium.engine.plugins.given import Team
 
 
 def _compiled() -> Any:
@@ -42,24 +42,24 @@ def run(plan: Plan, *, record: bool, fold: bool) -> Outcome:
     raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
 
 
-def run_with(plan: Plan, plugins: Plugins, *, record: bool) -> Outcome:
+def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
     """Run a Plan with plug-ins in the core; every rank, every message."""
     from astrarium.engine.plugins.library import Library
 
-    network, labels = plugins.network, plugins.labels
-    memory = None if plugins.memory is None else plugins.memory.access_time
-    pick = None if plugins.scheduling is None else plugins.scheduling.pick
+    network, labels = team.network, team.labels
+    memory = None if team.memory is None else team.memory.access_time
+    pick = None if team.scheduling is None else team.scheduling.pick
     log: list[tuple[int, str]] = []
     if network is None:
         chosen: object = None
     else:
-        chosen = (network.address, network.options) if isinstance(network, Library) else (network, plugins.network_name)
+        chosen = (network.address, network.options) if isinstance(network, Library) else (network, team.network_name)
     try:
-        answer = _core.execute_with(plan, record, chosen, memory, pick, plugins.limit, log)
+        answer = _core.execute_with(plan, record, chosen, memory, pick, team.patience, log)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     for level, text in log:
-        logging.getLogger(f"astrarium.plugins.{plugins.network_name}").log(level, "%s", text)
+        logging.getLogger(f"astrarium.plugins.{team.network_name}").log(level, "%s", text)
     if isinstance(answer, dict):
         return Outcome(**answer)
     kind, what = answer[:2]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Order, Plan, Policy, Program, Remote
-from astrarium.engine.plugins.given import Plugins, ask
+from astrarium.engine.plugins.given import Plugins, Team, ask
 from astrarium.engine.plugins.work import Work, WorkSource
 from astrarium.engine.reference.native_engine import NativeEngine, NativeRuntime
 from astrarium.engine.reference.record import Record
@@ -69,7 +69,7 @@ def run_source(source: WorkSource, stage: Stage, plugins: Plugins | None = None)
     """
     if stage.policy.order != Order.CANONICAL:
         raise UnsupportedError("compat", "ASTRA-sim's rule book runs traces", expected="compat: none")
-    feeder = _Feeder(source, stage, plugins or Plugins())
+    feeder = _Feeder(source, stage, (plugins or Plugins()).team(stage.network))
     return feeder.run()
 
 
@@ -95,11 +95,11 @@ def _plan(stage: Stage) -> Plan:
 class _Feeder:
     """Appends what the source hands out to the ranks' tables, and tells it what ended."""
 
-    def __init__(self, source: WorkSource, stage: Stage, plugins: Plugins) -> None:
+    def __init__(self, source: WorkSource, stage: Stage, team: Team) -> None:
         self._source, self._stage = source, stage
         self._who = f"workload plug-in {type(source).__qualname__}"
         self._record = Record([0] * len(stage.npu_of))
-        self._engine = NativeEngine(_plan(stage), self._record, plugins)
+        self._engine = NativeEngine(_plan(stage), self._record, team)
         self._works: list[Work] = []
         self._of: dict[tuple[int, int], Work] = {}
 

@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from astrarium import registry
 from astrarium.design import Design
-from astrarium.engine.plan import Backend, Dim, Kind, NetworkPlan
+from astrarium.engine.plan import Dim, Kind
 from astrarium.errors import PluginError
 from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.native_work import Work
-from astrarium.network.dims import plan_dims
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ OWN = {"backend": ("closed_form", "contention", "library"), "scheduling": ("lifo
 def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     """The plug-ins of one run: `given`, and for what it leaves open those that the design names; None: there are none.
 
-    Raises InputError for a library that cannot be opened, PluginError for a plug-in that cannot be made.
+    Raises InputError for a library that cannot be opened and for a plug-in that cannot be imported.
     """
     network, remote, policy = design.network.backend, design.memory.remote.kind, design.collective.scheduling
     named = {"network": network not in ("closed_form", "contention"), "memory": remote not in OWN["remote"],
@@ -43,24 +42,25 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
 
     found = given or Plugins()
     if named["network"] and found.network is None:
-        fabric = NetworkPlan(Backend.FOREIGN, plan_dims(design.network))
         found = replace(found, network=load(design.network.library, design.network.options)
                         if design.network.library is not None
-                        else _made("backend", network, fabric, design.network.options))
+                        else _maker("backend", network, design.network.options))
     if named["memory"] and found.memory is None:
-        found = replace(found, memory=_made("remote", remote, design.memory.remote))
+        found = replace(found, memory=_maker("remote", remote, design.memory.remote))
     if named["scheduling"] and found.scheduling is None:
-        found = replace(found, scheduling=_made("scheduling", policy))
+        found = replace(found, scheduling=_maker("scheduling", policy))
     return found
 
 
-def _made(kind: str, name: str, *arguments: object) -> Any:
-    """What the registered factory makes."""
+def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:
+    """The registered factory, which is told the design's settings last."""
     factory: Callable[..., Any] = registry.load(kind, name)
-    try:
-        return factory(*arguments)
-    except Exception as error:
-        raise PluginError(f"{kind} plug-in {name}", f"raised {type(error).__name__} when it was made: {error}") from error
+
+    def make(*arguments: object) -> Any:
+        return factory(*arguments, *settings)
+
+    make.__qualname__ = name
+    return make
 
 
 def plugged(work: Work, trace: TraceClass, model: ComputeModel, npu_type: int, kind: U8, duration: I64) -> None:

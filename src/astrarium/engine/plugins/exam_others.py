@@ -85,13 +85,13 @@ def exam_choice(choice: CollectiveChoice, known: Sequence[str]) -> None:
                 demand(tuple(choice.algorithms(op, size, npus, dims)) == chosen, f"{what}, and another answer next time")
 
 
-def exam_work(make: Callable[[], WorkSource], stage: Stage, plugins: Callable[[], Plugins] = Plugins) -> SourceOutcome:
+def exam_work(make: Callable[[], WorkSource], stage: Stage, plugins: Plugins | None = None) -> SourceOutcome:
     """Examine workloads made by `make()` on `stage`: they come to their end, and twice in the same way. Raises ExamError;
     gives the outcome."""
     runs = []
     for _ in range(2):
         try:
-            runs.append(run_source(make(), stage, plugins()))
+            runs.append(run_source(make(), stage, plugins))
         except AstrariumError as error:
             demand(False, str(error))
     first, second = runs

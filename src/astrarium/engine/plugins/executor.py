@@ -43,9 +43,8 @@ class MessageExecutor:
 
     def done(self, collective: CollectivePlan, npus: I32, ready: I64) -> I64:
         """As `CollectiveExecutor` says. Raises what `engine.execute` raises."""
-        network = None if self.plugin is None else self.plugin(self.network)
         return execute(_plan(collective, npus, ready, self), fold=False, pure=self.pure,
-                       plugins=None if network is None else Plugins(network=network)).finish
+                       plugins=None if self.plugin is None else Plugins(network=self.plugin)).finish
 
 
 Memo = MutableMapping[tuple[CollectivePlan, bytes, bytes], I64]

@@ -1,11 +1,13 @@
-"""The plug-ins of one run."""
+"""The plug-ins of a run: how to make them, and those that were made."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.plugins.compute import ComputeModel
 from astrarium.engine.plugins.library import Library
 from astrarium.engine.plugins.memory import RemoteMemory
@@ -13,25 +15,24 @@ from astrarium.engine.plugins.network import Network
 from astrarium.engine.plugins.system import CollectiveChoice, Scheduling
 from astrarium.errors import PluginError
 
-__all__ = ["Plugins", "ask"]
-
-T = TypeVar("T")
+__all__ = ["Plugins", "Team", "ask", "ask_whole"]
 
 PATIENCE, LIBRARY_PATIENCE = 10_000_000, 1_000_000_000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Plugins:
-    """What takes part in a run in place of the engine's own; None: the engine's own.
+    """What takes part in runs in place of the engine's own; None: the engine's own.
 
-    A network, memory or scheduling object serves one run (make new ones for the next). `patience`: after how many steps
-    of the network's clock without a callback the run counts as stalled; None: ten million, for a library a billion.
-    `compute` and `choice` take effect where a design is lowered.
+    `network`, `memory` and `scheduling` are called for every run and give an object for it: a class will do. `compute`
+    and `choice` have no state and take effect where a design is lowered. `patience`: after how many steps of the
+    network's clock without a callback a run counts as stalled; None: ten million, for a library a billion.
     """
 
-    network: Network | Library | None = None
-    memory: RemoteMemory | None = None
-    scheduling: Scheduling | None = None
+    network: Callable[[NetworkPlan], Network] | Library | None = None
+    memory: Callable[[], RemoteMemory] | None = None
+    scheduling: Callable[[], Scheduling] | None = None
     compute: ComputeModel | None = None
     choice: CollectiveChoice | None = None
     patience: int | None = None
@@ -41,23 +42,38 @@ class Plugins:
         """Whether any of them takes part in the engine's run."""
         return self.network is not None or self.memory is not None or self.scheduling is not None
 
-    @property
-    def limit(self) -> int:
-        """The patience in steps."""
-        if self.patience is not None:
-            return self.patience
-        return LIBRARY_PATIENCE if isinstance(self.network, Library) else PATIENCE
+    def team(self, fabric: NetworkPlan) -> Team:
+        """The plug-ins of one run over `fabric`. Raises PluginError for one that cannot be made."""
+        network: Network | Library | None
+        if self.network is None or isinstance(self.network, Library):
+            network = self.network
+        else:
+            network = ask(f"network plug-in {_name(self.network)}", self.network, fabric)
+        memory = None if self.memory is None else ask(f"remote memory plug-in {_name(self.memory)}", self.memory)
+        policy = None if self.scheduling is None else ask(f"scheduling plug-in {_name(self.scheduling)}", self.scheduling)
+        limit = LIBRARY_PATIENCE if isinstance(network, Library) else PATIENCE
+        return Team(network, memory, policy, limit if self.patience is None else self.patience)
+
+
+@dataclass(frozen=True)
+class Team:
+    """The plug-ins of one run; a library stays one until an engine opens it."""
+
+    network: Network | Library | None = None
+    memory: RemoteMemory | None = None
+    scheduling: Scheduling | None = None
+    patience: int = PATIENCE
 
     @property
     def network_name(self) -> str:
         """The name of the network plug-in."""
-        return self.network.name if isinstance(self.network, Library) else _name(self.network)
+        return self.network.name if isinstance(self.network, Library) else type(self.network).__qualname__
 
     @property
     def labels(self) -> tuple[str, str, str]:
         """What errors call the network, the memory and the scheduling plug-in."""
-        return (f"network plug-in {self.network_name}", f"remote memory plug-in {_name(self.memory)}",
-                f"scheduling plug-in {_name(self.scheduling)}")
+        return (f"network plug-in {self.network_name}", f"remote memory plug-in {type(self.memory).__qualname__}",
+                f"scheduling plug-in {type(self.scheduling).__qualname__}")
 
 
 def ask(who: str, function: Callable[..., T], *arguments: object) -> T:
@@ -70,5 +86,17 @@ def ask(who: str, function: Callable[..., T], *arguments: object) -> T:
         raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
 
 
-def _name(plugin: object) -> str:
-    return type(plugin).__qualname__
+def ask_whole(who: str, what: str, function: Callable[..., int], *arguments: object) -> int:
+    """Call a plug-in for a number; PluginError unless it is a whole one of 64 bits (numpy's will do)."""
+    answer = ask(who, function, *arguments)
+    try:
+        number = operator.index(answer)
+    except TypeError:
+        number = 2**63
+    if not -2**63 <= number < 2**63:
+        raise PluginError(who, f"{what}() gave {answer!r}, not a whole number of ps")
+    return number
+
+
+def _name(factory: object) -> str:
+    return str(getattr(factory, "__qualname__", type(factory).__qualname__))

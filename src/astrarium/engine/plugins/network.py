@@ -46,5 +46,5 @@ class Network(Protocol):
 
 
 NetworkFactory = Callable[[NetworkPlan, str], Network]
-"""What is registered as `backend.<name>`: (dims of the design's network, the design's `network.options`) -> a network
-for one run."""
+"""What is registered as `backend.<name>`: (dims of the design's network, its `network.options`) -> a network for one
+run. Handed to a run in Python (`Plugins(network=...)`) it takes the dims only."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order, Plan
-from astrarium.engine.plugins.given import Plugins
+from astrarium.engine.plugins.given import Team
 from astrarium.engine.reference.astra_engine import AstraEngine
 from astrarium.engine.reference.native_engine import NativeEngine
 from astrarium.engine.reference.record import Record, no_record
@@ -17,7 +17,7 @@ from astrarium.errors import StallError
 __all__ = ["execute"]
 
 
-def execute(plan: Plan, *, record: bool = False, plugins: Plugins | None = None) -> Outcome:
+def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Outcome:
     """Run `plan`, every rank on its own row. With `record` every node's issue and completion and every link's traffic
     are kept; without it those columns are empty.
 
@@ -32,7 +32,7 @@ def execute(plan: Plan, *, record: bool = False, plugins: Plugins | None = None)
         engine = AstraEngine(plan, kept)
         engine.run()
     else:
-        engine = NativeEngine(plan, kept, plugins)
+        engine = NativeEngine(plan, kept, team)
         engine.run()
         foreign = engine.foreign.waits() if engine.foreign is not None else []
     ranks = engine.ranks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from astrarium.engine.plan import Kind, Plan, RemoteKind
-from astrarium.engine.plugins.given import Plugins, ask
+from astrarium.engine.plugins.given import Team, ask_whole
 from astrarium.engine.plugins.library import Library
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.meetings import Meeting, Meetings
@@ -29,11 +29,11 @@ __all__ = ["NativeEngine"]
 class NativeEngine:
     """A run. `run` plays it; afterwards `clock`, `traffic` and `ranks` hold what was measured."""
 
-    def __init__(self, plan: Plan, record: Record | None, plugins: Plugins | None = None) -> None:
-        self.plugins = plugins or Plugins()
+    def __init__(self, plan: Plan, record: Record | None, team: Team | None = None) -> None:
+        self.team = team or Team()
         self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
         self.traffic = Traffic() if record is not None else None
-        self.foreign = _foreign(self.clock, plan, self.plugins)
+        self.foreign = _foreign(self.clock, plan, self.team)
         self.network: NativeNetwork = self.foreign or native_network(self.clock, plan.network, self.traffic)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()
@@ -53,10 +53,10 @@ class NativeEngine:
 
     def pick(self, rank: int, lane: int, nodes: list[int]) -> int:
         """The choice of the scheduling plug-in."""
-        assert self.plugins.scheduling is not None
-        chosen = ask(self.plugins.labels[2], self.plugins.scheduling.pick, rank, lane, nodes, self.clock.now)
+        assert self.team.scheduling is not None
+        chosen = ask_whole(self.team.labels[2], "pick", self.team.scheduling.pick, rank, lane, nodes, self.clock.now)
         if not 0 <= chosen < len(nodes):
-            raise PluginError(self.plugins.labels[2], f"picks number {chosen} of {len(nodes)} nodes")
+            raise PluginError(self.team.labels[2], f"picks number {chosen} of {len(nodes)} nodes")
         return chosen
 
     def npu(self, group: int, position: int) -> int:
@@ -75,12 +75,12 @@ class NativeEngine:
         return self._boards.setdefault(meeting.number, Board())
 
 
-def _foreign(clock: BatchClock, plan: Plan, plugins: Plugins) -> ForeignWires | None:
-    network = plugins.network
+def _foreign(clock: BatchClock, plan: Plan, team: Team) -> ForeignWires | None:
+    network = team.network
     if network is None:
         return None
     made = network.open(plan.network) if isinstance(network, Library) else network
-    return ForeignWires(clock, made, plugins.labels[0], plugins.limit)
+    return ForeignWires(clock, made, team.labels[0], team.patience)
 
 
 class NativeRuntime:
@@ -91,7 +91,7 @@ class NativeRuntime:
         self.meetings: dict[int, Meeting] = {}
         self.given: dict[int, tuple[int, int, int]] = {}     # arguments of nodes that are not in the plan
         start, end = record.rows(rank) if record is not None else (None, None)
-        pick = None if engine.plugins.scheduling is None else partial(engine.pick, rank)
+        pick = None if engine.team.scheduling is None else partial(engine.pick, rank)
         self.nodes = NativeRank(engine.clock, rank, rows, engine.plan.lanes, self._order, self._issue, start, end, pick)
 
     def argument(self, node: int) -> tuple[int, int, int]:
@@ -157,9 +157,9 @@ class NativeRuntime:
     def _remote_end(self, node: int) -> int:
         """When a remote access issued now is over; shared memories serve in order of issue."""
         engine, remote, size = self._engine, self._engine.plan.remote, self.rows.size[node]
-        if engine.plugins.memory is not None:
-            who, now = engine.plugins.labels[1], engine.clock.now
-            time = ask(who, engine.plugins.memory.access_time, size, self.rank, now)
+        if engine.team.memory is not None:
+            who, now = engine.team.labels[1], engine.clock.now
+            time = ask_whole(who, "access_time", engine.team.memory.access_time, size, self.rank, now)
             if time < 0:
                 raise PluginError(who, f"access_time() gave {time} ps: time cannot go back")
             return now + time

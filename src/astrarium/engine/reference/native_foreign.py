@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
-
+from astrarium.engine.plugins.given import ask, ask_whole
 from astrarium.engine.plugins.network import NEVER, Network
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key
@@ -14,7 +13,6 @@ from astrarium.errors import PluginError
 __all__ = ["ForeignWires", "collective_tag"]
 
 RECEIVE = 1 << 31   # receives stand after the sends of a node: added to their number
-T = TypeVar("T")
 
 
 def collective_tag(meeting: int, step: int, number: int) -> int:
@@ -43,7 +41,7 @@ class ForeignWires:
 
     def run(self, unfinished: Callable[[], bool]) -> None:
         """Run both clocks until nothing is left, or nothing comes."""
-        if start := self._ask(self._plugin.sim_get_time):
+        if start := self._time_of("sim_get_time"):
             raise self._bad(f"its clock stands at {start} ps before the run; every run needs a new one")
         while (self._open or unfinished()) and self._idle <= self._patience and self._step():
             pass
@@ -55,8 +53,8 @@ class ForeignWires:
         return (moved if self._idle > self._patience else []) + list(self._open.values())
 
     def _step(self) -> bool:
-        clock, plugin = self._clock, self._plugin
-        theirs = self._ask(plugin.next_event_time)
+        clock = self._clock
+        theirs = self._time_of("next_event_time")
         if theirs < clock.now:
             raise self._bad(f"next_event_time() says {theirs} ps, before now ({clock.now} ps): time cannot go back")
         time = min(theirs, clock.next_time())
@@ -66,7 +64,7 @@ class ForeignWires:
             self._idle += 1
             clock.now = time
             self._bring_to(time)
-            if (then := self._ask(plugin.next_event_time)) <= time:
+            if (then := self._time_of("next_event_time")) <= time:
                 raise self._bad(f"next_event_time() says {then} ps after advance({time}), which should have run "
                                 "everything up to then")
         if clock.next_time() == time:
@@ -97,19 +95,20 @@ class ForeignWires:
     def _bring_to(self, time: int) -> None:
         self._time = time
         self._ask(self._plugin.advance, time)
-        if (theirs := self._ask(self._plugin.sim_get_time)) != time:
+        if (theirs := self._time_of("sim_get_time")) != time:
             raise self._bad(f"sim_get_time() says {theirs} ps after advance({time})")
 
-    def _ask(self, function: Callable[..., T], *arguments: object) -> T:
-        try:
-            answer = function(*arguments)
-        except PluginError:
-            raise
-        except Exception as error:
-            raise self._bad(f"raised {type(error).__name__}: {error}") from error
+    def _time_of(self, what: str) -> int:
+        function = self._plugin.next_event_time if what == "next_event_time" else self._plugin.sim_get_time
+        time = ask_whole(self._who, what, function)
         if self._fault is not None:
             raise self._fault
-        return answer
+        return time
+
+    def _ask(self, function: Callable[..., None], *arguments: object) -> None:
+        ask(self._who, function, *arguments)
+        if self._fault is not None:
+            raise self._fault
 
     def _bad(self, message: str) -> PluginError:
         return PluginError(self._who, message)

@@ -1,0 +1,70 @@
+"""What the tests of plug-ins share: the example's networks, a compiler, plans."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Plan, Shape
+from astrarium.engine.plugins import DelayNetwork, Network
+from astrarium.vocab import CommOp
+
+from ..engine.plans import collective, delay, native_collective, plan_of, recv, send
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ROOT / "examples" / "plugins"
+HEADER = ROOT / "native" / "engine"
+
+
+def example(name: str) -> ModuleType:
+    """The module examples/plugins/<name>.py."""
+    spec = importlib.util.spec_from_file_location(f"plugin_example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def compiled(source: Path, out: Path) -> Path:
+    """A shared library of one C file; skips aloud where there is no C compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler here (cc, gcc or clang): the C ABI is not tested")
+    command = [compiler, "-O1", "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{HEADER}", "-o",
+               str(out), str(source), "-lm"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return out
+
+
+def fabric(npus: int = 8) -> NetworkPlan:
+    """One ring."""
+    return NetworkPlan(Backend.FOREIGN, (Dim(Shape.RING, npus, 50.0, 500.0),))
+
+
+def mixed_plan(npus: int = 4, algorithm: str = "ring") -> Plan:
+    """Compute, an all-reduce in chunks, and a message around the ring."""
+    ranks = [[delay(1000 * r), collective(0, 0), send((r + 1) % npus, 100 + r, 0, tag=3),
+              recv((r - 1) % npus, 100 + (r - 1) % npus, tag=3), collective(1, 1, 2, 3)] for r in range(npus)]
+    plans = (native_collective(algorithm, CommOp.ALL_REDUCE, npus, 1 << 16, chunks=3, active=2),
+             native_collective("direct", CommOp.ALL_TO_ALL, npus, 1 << 12))
+    return plan_of(ranks, fabric(npus), collectives=plans)
+
+
+def pair_plan(size: int = 64, tag: int = 5) -> Plan:
+    """One message from rank 0 to rank 1."""
+    return plan_of([[send(1, size, tag=tag)], [recv(0, size, tag=tag)]], fabric(2))
+
+
+def steady(latency: int = 1000) -> Callable[[NetworkPlan], Network]:
+    """Networks in which every message takes `latency` ps."""
+    return lambda _: DelayNetwork(lambda size, src, dst, now: latency)
