@@ -1,4 +1,4 @@
-"""Strategies for ASTRA-sim's input files: a good file with some of its values replaced by strange ones, and small runs."""
+"""Strategies for ASTRA-sim's input files: a good file with strange values here and there, and small runs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ ALGORITHMS = ["ring", "direct", "direct1", "direct3", "halvingDoubling", "double
               "oneHalvingDoubling"]
 OPS = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all"]
 STRANGE: st.SearchStrategy[Any] = st.one_of(
-    st.sampled_from([None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e-320, 1e308, float("nan"), float("inf"), 2**31, 2**63,
-                     2**64, -(2**63), 10**40, "", "0", "ring", "Ring", "direct0", "direct-1", "direct99999999999999999999",
-                     "one", "\u0000", "\ud800", "é" * 9, [], {}, [[]], [None], ["ring", 1], {"a": {"b": [1]}}, "1" * 5000]),
+    st.sampled_from([None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e-320, 1e308, float("nan"), float("inf"), 2**31,
+                     2**63, 2**64, -(2**63), 10**40, "", "0", "ring", "Ring", "direct0", "direct-1",
+                     "direct99999999999999999999", "one", "\u0000", "\ud800", "é" * 9, [], {}, [[]], [None],
+                     ["ring", 1], {"a": {"b": [1]}}, "1" * 5000]),
     st.integers(), st.floats(), st.text(max_size=8), st.lists(st.integers(-1, 9), max_size=4))
 
 
@@ -30,8 +31,8 @@ def system(dims: int) -> dict[str, Any]:
             "roofline-enabled": 0, "peak-perf": 900, **lists}
 
 
-SYSTEM_EXTRA = ["model-shared-bus", "L", "o", "g", "G", "local-reduction-delay", "replay-only", "trace-enabled", "nonsense",
-                "boost-mode", "all-reduce-implementation-custom", "per-node-custom-implementation"]
+SYSTEM_EXTRA = ["model-shared-bus", "L", "o", "g", "G", "local-reduction-delay", "replay-only", "trace-enabled",
+                "nonsense", "boost-mode", "all-reduce-implementation-custom", "per-node-custom-implementation"]
 NETWORK = {"topology": ["Ring", "Switch"], "npus_count": [2, 2], "bandwidth": [50.0, 25.0], "latency": [500.0, 0.0]}
 MEMORY = {"memory-type": "PER_NODE_MEMORY_EXPANSION", "num-nodes": 2, "num-npus-per-node": 2, "remote-mem-latency": 100,
           "remote-mem-bw": 50}
@@ -155,7 +156,8 @@ def settings(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], dict[str,
     network = {"topology": [draw(st.sampled_from(["Ring", "Switch", "FullyConnected"])) for _ in sizes],
                "npus_count": sizes, "bandwidth": [draw(st.sampled_from([50.0, 1e6, 1e-3, 0.3])) for _ in sizes],
                "latency": [draw(st.sampled_from([0.0, 0.5, 500.0])) for _ in sizes]}
-    lists = {f"{op}-implementation": draw(st.lists(st.sampled_from(ALGORITHMS), min_size=1, max_size=dims)) for op in OPS}
+    algorithms = st.lists(st.sampled_from(ALGORITHMS), min_size=1, max_size=dims)
+    lists = {f"{op}-implementation": draw(algorithms) for op in OPS}
     values = {**system(dims), **lists, "scheduling-policy": draw(st.sampled_from(["LIFO", "FIFO", "EXPLICIT"])),
               "endpoint-delay": draw(st.sampled_from([0, 1, 10])), "roofline-enabled": draw(st.integers(0, 1)),
               "preferred-dataset-splits": draw(st.sampled_from([1, 2, 4, 7])),

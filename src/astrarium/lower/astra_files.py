@@ -16,10 +16,11 @@ from astrarium.lower.astra_keys import Keys, load_json, load_yaml, show
 from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.classes import trace_classes
-from astrarium.trace import Traces, groups_of, read_traces
+from astrarium.trace import Traces, group_key, groups_of, read_traces
 
 __all__ = ["AstraInputs", "AstraWorkload", "lower_inputs", "read_inputs", "read_workload", "workload_of"]
 
+LEAST_BANDWIDTH = 1e-9  # GB/s: about one byte per second
 SYSTEM_KEYS = {
     "scheduling-policy", "collective-optimization", "local-reduction-delay", "active-chunks-per-dimension", "L", "o",
     "g", "G", "endpoint-delay", "model-shared-bus", "preferred-dataset-splits", "peak-perf", "local-mem-bw",
@@ -124,10 +125,16 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
         endpoint_delay=keys.number("endpoint-delay", 0, high=2**40, whole=True) if "endpoint-delay" in values else None,
         active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, high=2**31, whole=True),
         queues_per_dim=queues, shared_bus=bus,
-        local_mem_bw=keys.number("local-mem-bw", 0.0), peak_perf=keys.number("peak-perf", 0.0),
+        local_mem_bw=_bandwidth(keys), peak_perf=keys.number("peak-perf", 0.0),
         roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
         rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, high=2**31, whole=True),
         where=f"{path}: ")
+
+
+def _bandwidth(keys: Keys) -> float:
+    """local-mem-bw; 0 or none: reductions take no time."""
+    value = keys.number("local-mem-bw", 0.0)
+    return float(keys.number("local-mem-bw", 0.0, low=LEAST_BANDWIDTH)) if value else 0.0
 
 
 def _custom(path: str, key: str, keys: Keys) -> CustomCollective:
@@ -175,11 +182,9 @@ def _network(path: str) -> tuple[AstraDim, ...]:
     for i, (topology, npus, bandwidth, latency) in enumerate(zip(*rows, strict=True)):
         keys = Keys(path, {f"npus_count[{i}]": npus, f"bandwidth[{i}]": bandwidth, f"latency[{i}]": latency,
                             f"topology[{i}]": topology})
-        if keys.number(f"bandwidth[{i}]", 0.0) <= 0:
-            raise InputError(f"{path}: bandwidth[{i}]", show(bandwidth), expected="GB/s above 0")
         dims.append(AstraDim(keys.word(f"topology[{i}]", "", ("Ring", "FullyConnected", "Switch")),
                              keys.number(f"npus_count[{i}]", 0, low=1, whole=True),
-                             keys.number(f"bandwidth[{i}]", 0.0), keys.number(f"latency[{i}]", 0.0)))
+                             keys.number(f"bandwidth[{i}]", 0.0, low=LEAST_BANDWIDTH), keys.number(f"latency[{i}]", 0.0)))
     if np.prod([float(dim.npus) for dim in dims]) > 2**24:
         raise InputError(f"{path}: npus_count", "more than 16,777,216 NPUs")
     return tuple(dims)
@@ -204,12 +209,14 @@ def _groups(path: str) -> dict[str, tuple[int, ...]]:
     """{group id: ranks}; ids are positive integers, ranks distinct."""
     groups = {}
     for name, members in load_json(path).items():
-        if not name.strip().isdecimal() or int(name) == 0:
-            raise InputError(f"{path}: {name!r}", "not a group id", expected="a whole number above 0 (0 is all ranks)")
+        number = group_key(name)
+        if not (number.isascii() and number.isdigit()) or number == "0":
+            raise InputError(f"{path}: {show(name)}", "not a group id",
+                             expected="a whole number above 0 (0 is all ranks)")
         good = isinstance(members, list) and all(type(m) is int and 0 <= m < 2**31 for m in members)
         if not good or not members or len(set(members)) != len(members):
-            raise InputError(f"{path}: group {name}", show(members), expected="a list of distinct ranks")
-        groups[str(int(name))] = tuple(members)
+            raise InputError(f"{path}: group {name[:60]}", show(members), expected="a list of distinct ranks")
+        groups[number] = tuple(members)
     return groups
 
 
