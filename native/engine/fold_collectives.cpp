@@ -1,0 +1,174 @@
+// Folding, collectives: one per kind of group, measured once per pattern of arrival.
+#include <algorithm>
+#include <memory>
+
+#include "fold.hpp"
+
+namespace astrarium {
+
+void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
+    Class& k = class_[c];
+    const std::size_t slot = k.slots + static_cast<std::size_t>(k.program->slot[node]);
+    const auto id = static_cast<std::uint32_t>(plan_.slot_a[slot]);
+    const std::int32_t group = plan_.slot_b[slot];
+    const std::int32_t kind = group < 0 ? 0 : classes_.group_kind[static_cast<std::size_t>(group)];
+    const auto& participants = participants_[static_cast<std::size_t>(kind)];
+    const auto place = std::lower_bound(participants.begin(), participants.end(), c);
+    if (place == participants.end() || *place != c) throw Unfoldable{"a collective of a group that the rank is not in"};
+    const std::uint32_t serial = k.issued_on[static_cast<std::size_t>(kind)]++;
+    Meeting& m = meetings_[{kind, serial}];
+    if (m.collective == none) {
+        m.collective = id;
+        m.at.assign(participants.size(), 0), m.node.assign(participants.size(), none);
+    } else if (m.collective != id) {
+        throw Unfoldable{"ranks issue a group's collectives in different orders"};
+    }
+    const auto index = static_cast<std::size_t>(place - participants.begin());
+    m.at[index] = now_, m.node[index] = node;
+    if (++m.arrived < participants.size()) return;
+    const Meeting all = m;
+    meetings_.erase({kind, serial});
+    const Tick begin = *std::min_element(all.at.begin(), all.at.end());
+    std::vector<Tick> offsets;
+    for (const Tick at : all.at) offsets.push_back(at - begin);
+    const Measured& measured = measure(id, kind, offsets);
+    if (plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed) occupy(links_until_, begin, add(begin, measured.quiet));
+    for (std::size_t i = 0; i < participants.size(); ++i) {
+        const Tick done = add(begin, measured.done[i]);
+        if (kind_size_[static_cast<std::size_t>(kind)] == 1 && !astra_ && done == now_) {  // alone in its group: over as it begins
+            complete(c, node);
+            pending_.push({now_, false, c, none});
+            return;
+        }
+        if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
+        if (!astra_) {
+            const Tick quiet = std::max(done, add(begin, measured.quiet));
+            occupy(class_[participants[i]].out_until, all.at[i], quiet);
+            occupy(class_[participants[i]].in_until, begin, quiet);
+        }
+        pending_.push({done, measured.late[i] != 0, participants[i], all.node[i]});
+        if (!measured.loads.empty()) carry(participants[i], measured.loads[measured.loads.size() == 1 ? 0 : i]);
+    }
+}
+
+bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
+    if (plan_.network.backend == Backend::routed) return false;
+    const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
+    bool whole = group < 0 && plan_.ranks() == static_cast<std::size_t>(plan_.npus);
+    for (std::size_t r = 0; whole && r < plan_.ranks(); ++r) whole = plan_.npu_of[r] == static_cast<std::int32_t>(r);
+    if (group >= 0) return stand_alike(plan_, c, plan_.groups[static_cast<std::size_t>(group)], whole);
+    return stand_alike(plan_, c, {}, whole);
+}
+
+// Natively: whether a message of the collective could be delivered at the instant at which it leaves.
+bool Fold::in_no_time(const Collective& c) const {
+    for (const Dim& dim : plan_.network.dims) {
+        if (ticks(dim.latency, false) > 0) continue;
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& phase : chunk.phases)
+                if (phase.n > 1 && ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) == 0) return true;
+    }
+    return false;
+}
+
+const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets) {
+    const auto [it, fresh] = measured_.try_emplace({id, kind, offsets});
+    if (!fresh) return it->second;
+    const Collective& c = plan_.collectives[id];
+    if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
+    const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
+    Plan small;
+    small.npus = plan_.npus, small.network = plan_.network, small.policy = plan_.policy;
+    small.collectives.push_back(c);
+    small.lanes[lane_comm] = plan_.lanes[lane_comm];
+    const bool together = std::all_of(offsets.begin(), offsets.end(), [](Tick t) { return t == 0; });
+    std::vector<std::uint32_t> members(kind_size_[static_cast<std::size_t>(kind)]);
+    for (std::uint32_t p = 0; p < members.size(); ++p)
+        members[p] = group < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(group)][p]);
+    if (together && symmetric(c, kind)) {
+        std::vector<std::int32_t> npu_of(members.size());
+        for (std::size_t p = 0; p < members.size(); ++p) npu_of[p] = plan_.npu_of[members[p]];
+        small.npu_of = {npu_of.data(), npu_of.size()};
+        return it->second = loop_back(small, offsets.size());
+    }
+    return it->second = run_members(small, members, offsets);
+}
+
+Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {
+    const Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
+    if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
+    return {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
+            alone.loads};
+}
+
+Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
+    if (members.size() > 4096) throw Unfoldable{"an asymmetric collective of more than 4,096 ranks"};
+    Plan small = base;
+    std::vector<std::int32_t> npu_of, program_of, zeros(members.size(), 0), minus(members.size(), -1);
+    std::vector<std::int64_t> slot_ptr{0};
+    std::map<Tick, std::int32_t> program_at;
+    const auto& of = classes_.of;
+    std::vector<std::uint32_t> sorted;  // classes that take part
+    for (const std::uint32_t m : members) sorted.push_back(static_cast<std::uint32_t>(of[m]));
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    const auto index = [&](std::uint32_t cls) { return static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), cls) - sorted.begin()); };
+    // Members as ranks in the order of their numbers, as ties go by rank; `order` is the group's.
+    std::vector<std::uint32_t> ascending = members;
+    std::sort(ascending.begin(), ascending.end());
+    std::vector<std::int32_t> order;
+    for (const std::uint32_t m : members)
+        order.push_back(static_cast<std::int32_t>(std::lower_bound(ascending.begin(), ascending.end(), m) - ascending.begin()));
+    for (const std::uint32_t m : ascending) {
+        npu_of.push_back(plan_.npu_of[m]);
+        const Tick offset = offsets[index(static_cast<std::uint32_t>(of[m]))];
+        program_of.push_back(program_at.try_emplace(offset, static_cast<std::int32_t>(program_at.size())).first->second);
+        slot_ptr.push_back(slot_ptr.back() + 1);
+    }
+    const bool sorted_group = std::is_sorted(order.begin(), order.end());
+    if (!sorted_group) small.groups.push_back({order.data(), order.size()}), std::fill(minus.begin(), minus.end(), 0);
+    // Each member waits for its offset, then takes part.
+    static constexpr std::uint64_t ids[] = {0, 1};
+    static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::delay), static_cast<std::uint8_t>(Kind::collective)};
+    static constexpr std::int16_t lanes[] = {-1, lane_comm};
+    static constexpr std::int64_t nothing[] = {0, 0};
+    static constexpr std::int32_t slots[] = {-1, 0}, parents[] = {0, 1}, child_ptr[] = {0, 1, 1}, child[] = {1};
+    std::vector<std::unique_ptr<std::int64_t[]>> delays(program_at.size());
+    small.programs.resize(program_at.size());
+    for (const auto& [offset, number] : program_at) {
+        auto& delay = delays[static_cast<std::size_t>(number)];
+        delay = std::make_unique<std::int64_t[]>(2);
+        delay[0] = offset, delay[1] = 0;
+        small.programs[static_cast<std::size_t>(number)] = {{ids, 2}, {kinds, 2}, {lanes, 2}, {delay.get(), 2}, {nothing, 2}, {nothing, 2},
+                                                            {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+    }
+    small.program_of = {program_of.data(), program_of.size()}, small.npu_of = {npu_of.data(), npu_of.size()};
+    small.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
+    small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {minus.data(), minus.size()}, small.slot_c = {zeros.data(), zeros.size()};
+    const Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
+    if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
+    Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}};
+    if (record_) out.loads.resize(sorted.size());
+    for (std::size_t p = 0; p < members.size(); ++p) {
+        const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));
+        Tick& done = out.done[at];
+        std::uint8_t& late = out.late[at];
+        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Unfoldable{"members of one class end a collective at different times"};
+        late = alone.late[p];
+        if (record_) {
+            const auto same = [](const std::vector<Load>& x, const std::vector<Load>& y) {
+                return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Load& a, const Load& b) {
+                    return a.dim == b.dim && a.inward == b.inward && a.bytes == b.bytes && a.busy == b.busy;
+                });
+            };
+            if (done < 0)
+                out.loads[at] = alone.loads[p];
+            else if (!same(out.loads[at], alone.loads[p]))
+                throw Unfoldable{"members of one class load their links differently"};
+        }
+        done = alone.each[p];
+    }
+    return out;
+}
+
+}  // namespace astrarium
