@@ -1,8 +1,8 @@
 """The large cases on which ASTRA-sim was measured, rebuilt, and what it took there.
 
-Source of the figures: ASTRA-sim at commit 518bd51, one thread, on a 2-core x86-64 machine under load (repeat noise about
-+-15 %). `user_s` is its user CPU time; where only user + system time was kept, the comment says so. Makespans are ASTRA-sim's
-own; a case whose trace sizes are not known has none here, and the same number of events.
+Source of the figures: ASTRA-sim at commit 518bd51, one thread, on a 2-core x86-64 machine under load (repeat noise
+about +-15 %). `user_s` is its user CPU time; where only user + system time was kept, the comment says so. Makespans are
+ASTRA-sim's own; a case whose trace sizes are not known has none here, and the same number of events.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "Case", "MiB", "flags", "one"]
 
 Dim = tuple[str, int, float, float]  # topology, NPUs, "GB/s" of 2^30 bytes, ns
 RING_FC_SWITCH: tuple[Dim, ...] = (("Ring", 4, 400, 50), ("FullyConnected", 8, 200, 100), ("Switch", 8, 50, 500))
+RING_SWITCH: tuple[Dim, ...] = (("Ring", 32, 400, 50), ("Switch", 32, 100, 300))
 MiB = 1 << 20
 
 
@@ -31,7 +33,8 @@ def one(op: CommOp, size: int) -> bytes:
 
 def compute_chain() -> bytes:
     """1,000 compute nodes in a row, 1 to 7 us each: 3,997 us."""
-    builder, after = TraceBuilder(), ()
+    builder = TraceBuilder()
+    after: tuple[int, ...] = ()
     for i in range(1000):
         after = (builder.comp(f"c{i}", duration=i % 7 + 1, after=after),)
     return builder.encode()
@@ -39,7 +42,8 @@ def compute_chain() -> bytes:
 
 def layers() -> bytes:
     """24 layers of a compute node and three all_reduces, in a row."""
-    builder, after = TraceBuilder(), ()
+    builder = TraceBuilder()
+    after: tuple[int, ...] = ()
     for layer in range(24):
         after = (builder.comp(f"layer{layer}", duration=50, after=after),)
         for number, size in enumerate((64 * MiB, 16 * MiB, 4 * MiB)):
@@ -71,9 +75,10 @@ class Case:
     def write(self, folder: Path) -> list[str]:
         """Write ASTRA-sim's input files into `folder`; the flags that name them."""
         keys = [f"{op}-implementation" for op in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")]
-        system = {"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": self.active,
-                  "preferred-dataset-splits": self.chunks, "collective-optimization": "localBWAware", "local-mem-bw": 1600,
-                  "roofline-enabled": 0, "peak-perf": 900, **dict.fromkeys(keys, list(self.algorithms))}
+        system: dict[str, Any] = {
+            "scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": self.active,
+            "preferred-dataset-splits": self.chunks, "collective-optimization": "localBWAware", "local-mem-bw": 1600,
+            "roofline-enabled": 0, "peak-perf": 900, **dict.fromkeys(keys, self.algorithms)}
         rows = zip(("topology", "npus_count", "bandwidth", "latency"), zip(*self.dims, strict=True), strict=True)
         (folder / "system.json").write_text(json.dumps(system))
         (folder / "network.yml").write_text("".join(f"{key}: [{', '.join(map(str, row))}]\n" for key, row in rows))
@@ -86,15 +91,10 @@ class Case:
 
 def flags(folder: Path, groups: bool = False) -> list[str]:
     """The drop-in command's flags for the files of a folder."""
-    found = {"workload": "w", "system": "system.json", "network": "network.yml", "remote-memory": "memory.json",
-             "comm-group": "groups.json"}
-    return [f"--{key}-configuration={folder / name}" for key, name in found.items() if groups or key != "comm-group"]
-
-
-def ring(op: CommOp, npus: int, topology: str) -> Callable[[], bytes]:
-    """64 MiB over `npus` NPUs."""
-    del npus, topology
-    return lambda: one(op, 64 * MiB)
+    found = {"workload": "w", "system": "system.json", "network": "network.yml", "remote-memory": "memory.json"}
+    if groups:
+        found["comm-group"] = "groups.json"
+    return [f"--{key}-configuration={folder / name}" for key, name in found.items()]
 
 
 AR, A2A = CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL
@@ -105,13 +105,13 @@ CASES: Sequence[Case] = (
          {"unaware": 0.42, "aware": 0.73}, {"unaware": 4_671_640, "aware": 7_160_440}),       # user + system
     Case("z_a2a_S256_dir", (("Switch", 256, 50, 500),), ("direct",), lambda: one(A2A, 64 * MiB),
          {"unaware": 1.35, "aware": 2.19}, {"unaware": 8_960, "aware": 1_253_360}),            # user + system
-    Case("z_ar_2D_1024", (("Ring", 32, 400, 50), ("Switch", 32, 100, 300)), ("ring", "ring"), lambda: one(AR, 1024 * MiB),
+    Case("z_ar_2D_1024", RING_SWITCH, ("ring", "ring"), lambda: one(AR, 1024 * MiB),
          {"unaware": 1.134}, {"unaware": 6_808_672}),
     Case("z_ar_3D_4x8x8", RING_FC_SWITCH, ("ring", "direct", "halvingDoubling"), lambda: one(AR, 256 * MiB),
          {"unaware": 0.417}, {"unaware": 660_472}, chunks=16, active=2),
     Case("z_ar_4D_1024", (*RING_FC_SWITCH, ("Switch", 4, 25, 1000)), ("ring", "direct", "ring", "halvingDoubling"),
          lambda: one(AR, 1024 * MiB), {"unaware": 4.55}, {"unaware": 2_632_936}, chunks=16, active=2),   # user + system
-    Case("z_comp_1024", (("Ring", 32, 400, 50), ("Switch", 32, 100, 300)), ("ring", "ring"), compute_chain,
+    Case("z_comp_1024", RING_SWITCH, ("ring", "ring"), compute_chain,
          {"unaware": 28.11}, {"unaware": 3_997_000}),                                          # user + system
     Case("z_dag_3D_256", RING_FC_SWITCH, ("ring", "direct", "halvingDoubling"), layers,        # our sizes, its events
          {"unaware": 11.79}, {}, active=2),                                                    # user + system

@@ -2,10 +2,10 @@
 
 usage: gpt_1024.py [--runs 5] [--keep FOLDER]
 
-The files (260 MB) are written to a temporary folder first (see gpt_traces.py), or to FOLDER, where a second run finds them.
-Targets, CPU seconds of the whole process with reading: --fold off under 4 s and 900 MB, --fold auto under 0.8 s, and the
-same integers. ASTRA-sim at 518bd51 took 126 to 139 CPU s and 1.34 GB for traces of this size (870,400 nodes, 4 chunks,
-2 active, a 2-core x86-64 machine).
+The files (260 MB) are written to a temporary folder first (see gpt_traces.py), or to FOLDER, where a second run finds
+them. Targets, CPU seconds of the whole process with reading: --fold off under 4 s and 900 MB, --fold auto under 0.8 s,
+and the same integers. ASTRA-sim at 518bd51 took 126 to 139 CPU s and 1.34 GB for traces of this size (870,400 nodes,
+4 chunks, 2 active, a 2-core x86-64 machine).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from _cases import flags
 from _measure import astra_sim, machine, median
 from gpt_traces import Gpt, write_gpt
 
@@ -27,31 +28,30 @@ LISTS = ["ring", "direct", "ring", "halvingDoubling"]
 def write_system(folder: Path) -> list[str]:
     """The system that ASTRA-sim was measured with; the flags that name the files."""
     system: dict[str, Any] = {
-        "scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 2, "preferred-dataset-splits": 4,
-        "collective-optimization": "localBWAware", "local-mem-bw": 2039, "roofline-enabled": 1, "peak-perf": 312}
+        "scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 2,
+        "preferred-dataset-splits": 4, "collective-optimization": "localBWAware", "local-mem-bw": 2039,
+        "roofline-enabled": 1, "peak-perf": 312}
     for op in ("all-reduce", "all-gather", "reduce-scatter"):
         system[f"{op}-implementation"] = LISTS
     (folder / "system.json").write_text(json.dumps(system))
     (folder / "network.yml").write_text("topology: [Ring, FullyConnected, Ring, Switch]\nnpus_count: [4, 8, 4, 8]\n"
                                         "bandwidth: [375, 175, 150, 100]\nlatency: [100, 200, 300, 500]\n")
     (folder / "memory.json").write_text('{"memory-type": "NO_MEMORY_EXPANSION"}')
-    files = {"workload": "w", "system": "system.json", "network": "network.yml", "remote-memory": "memory.json",
-             "comm-group": "groups.json"}
-    return [f"--{key}-configuration={folder / name}" for key, name in files.items()]
+    return flags(folder, groups=True)
 
 
-def measure(flags: list[str], runs: int) -> None:
+def measure(arguments: list[str], runs: int) -> None:
     """One line per fold, and whether every rank has the same integers."""
     answers = {}
     for fold, (seconds, megabytes) in TARGETS.items():
-        found = [astra_sim([*flags, "--backend=congestion_unaware", f"--fold={fold}"]) for _ in range(runs)]
+        found = [astra_sim([*arguments, "--backend=congestion_unaware", f"--fold={fold}"]) for _ in range(runs)]
         answers[fold] = found[0][0]
         cpu, peak = median(f[1] for f in found), median(f[2] for f in found)
         parts = {key: median(f[0]["cpu_s"][key] for f in found) for key in found[0][0]["cpu_s"]}
         verdict = "ok" if cpu < seconds and peak < megabytes else "MISSED"
         shown = ", ".join(f"{key} {value:.3f}" for key, value in parts.items())
-        print(f"--fold {fold:4} {cpu:6.3f} CPU s ({shown}), {peak:4.0f} MB, {answers[fold]['events']:,} events, makespan "
-              f"{answers[fold]['makespan_ns'] / 1e6:.3f} ms; {THEIRS_S / cpu:.0f}x  (target {seconds:g} s, "
+        print(f"--fold {fold:4} {cpu:6.3f} CPU s ({shown}), {peak:4.0f} MB, {answers[fold]['events']:,} events, "
+              f"makespan {answers[fold]['makespan_ns'] / 1e6:.3f} ms; {THEIRS_S / cpu:.0f}x  (target {seconds:g} s, "
               f"{megabytes:g} MB: {verdict})", flush=True)
     same = answers["off"]["ranks"] == answers["auto"]["ranks"]
     print("same integers for every rank" if same else "DIFFERENT INTEGERS")

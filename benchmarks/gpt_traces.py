@@ -2,9 +2,9 @@
 
 usage: gpt_traces.py FOLDER [--dp 64] [--tp 8] [--pp 2] [--layers 40]
 
-With the defaults: 1,024 files of 850 nodes, about 290 bytes a node. Rank = (stage * tp + tensor) * dp + data. Every rank
-of a stage runs the same nodes; groups, peers and tags differ. A node's id says which layer it belongs to and where, forward
-and backward nodes of a layer stand together, and many depend on later ids, as in STAGE's files.
+With the defaults: 1,024 files of 850 nodes, about 300 bytes a node. Rank = (stage * tp + tensor) * dp + data. Every
+rank of a stage runs the same nodes; groups, peers and tags differ. A node's id says which layer it belongs to and
+where, forward and backward nodes of a layer stand together, and many depend on later ids, as in STAGE's files.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ GATHER, SCATTER, REDUCE = CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_R
 LAYER: tuple[tuple[int, str, float | CommOp, tuple[int, ...]], ...] = (
     (2, "input_norm.y", 5, (BEFORE,)), (3, "input_norm.dy", 1, (31, 51)), (4, "input_norm.dx", 5, (3,)),
     (7, "mha.qkv", 6e3, (8,)), (8, "mha.qkv_X1", GATHER, (2,)), (9, "mha.q", 1, (7,)), (10, "mha.k", 1, (7,)),
-    (11, "mha.v", 1, (7,)), (14, "mha.o1", 2e3, (37,)), (16, "mha.o_X1", SCATTER, (14,)), (19, "mha.do1_X1", GATHER, (51,)),
-    (20, "mha.dattn", 2e3, (19,)), (21, "mha.dwo", 2e3, (37, 19)), (25, "mha.dkv", 2, (41, 40)),
+    (11, "mha.v", 1, (7,)), (14, "mha.o1", 2e3, (37,)), (16, "mha.o_X1", SCATTER, (14,)),
+    (19, "mha.do1_X1", GATHER, (51,)), (20, "mha.dattn", 2e3, (19,)), (21, "mha.dwo", 2e3, (37, 19)),
+    (25, "mha.dkv", 2, (41, 40)),
     (26, "mha.dqkv", 3, (25, 39)), (27, "mha.dwqkv", 6e3, (28, 26)), (28, "mha.dwqkv_X2", GATHER, (2,)),
     (29, "mha.dx1", 6e3, (26,)), (31, "mha.dx_X1", SCATTER, (29,)), (37, "mha.attn_kernel.qkv", 3, (9, 10, 11)),
     (39, "mha.attn_kernel.dq", 6, (20,)), (40, "mha.attn_kernel.dk", 6, (20,)), (41, "mha.attn_kernel.dv", 6, (20,)),
-    (44, "mha_res.y", 1, (16, BEFORE)), (49, "post_attn_norm.y", 5, (44,)), (50, "post_attn_norm.dy", 1, (71, AFTER)),
+    (44, "mha_res.y", 1, (16, BEFORE)),
+    (49, "post_attn_norm.y", 5, (44,)), (50, "post_attn_norm.dy", 1, (71, AFTER)),
     (51, "post_attn_norm.dx", 5, (50,)), (56, "ffn.x00_X1", GATHER, (49,)), (57, "ffn.xgate", 8e3, (56,)),
     (58, "ffn.xdown1", 8e3, (57,)), (60, "ffn.xdown_X1", SCATTER, (58,)), (63, "ffn.dxdown2_X1", GATHER, (AFTER,)),
     (64, "ffn.dwdown", 8e3, (57, 63)), (65, "ffn.dxgate", 8e3, (63,)), (67, "ffn.x01_X1", GATHER, (49,)),
@@ -64,8 +66,10 @@ class Gpt:
 
     def groups(self) -> dict[str, list[int]]:
         """Members by name: data-parallel groups first, then tensor-parallel ones."""
-        rows = [[(s * self.tp + t) * self.dp + d for d in range(self.dp)] for s in range(self.pp) for t in range(self.tp)]
-        columns = [[(s * self.tp + t) * self.dp + d for t in range(self.tp)] for s in range(self.pp) for d in range(self.dp)]
+        lines = self.pp * self.tp
+        rows = [list(range(line * self.dp, (line + 1) * self.dp)) for line in range(lines)]
+        across = [rows[stage * self.tp:(stage + 1) * self.tp] for stage in range(self.pp)]
+        columns = [[row[data] for row in stage] for stage in across for data in range(self.dp)]
         return {str(number): members for number, members in enumerate(rows + columns, 1)}
 
 
@@ -87,8 +91,7 @@ def _stage(gpt: Gpt, stage: int, rank: int, known: dict[tuple[object, ...], byte
     each = gpt.layers // gpt.pp
     first, last = stage * each, (stage + 1) * each - 1
     before, after, peers = _ends(gpt, stage, rank)
-    for node in _edges(gpt, stage, rank, groups):
-        yield node
+    yield from _edges(gpt, stage, groups)
     for layer in range(first, last + 1):
         waits = {BEFORE: before if layer == first else layer * STEP - STEP + 74,
                  AFTER: after if layer == last else layer * STEP + STEP + 4}
@@ -104,14 +107,15 @@ def _stage(gpt: Gpt, stage: int, rank: int, known: dict[tuple[object, ...], byte
 
 def _ends(gpt: Gpt, stage: int, rank: int) -> tuple[int, int, list[bytes]]:
     """What the first layer's forward and the last layer's backward wait for, and the rank's messages."""
-    each, across, top = gpt.layers // gpt.pp, gpt.tp * gpt.dp, gpt.layers * STEP
+    each, across, top = gpt.layers // gpt.pp, gpt.tp * gpt.dp, gpt.layers * STEP    # ids beyond the layers'
     size = gpt.tokens * gpt.width * 2 // gpt.tp
     forward, backward = (stage + 1) * each - 1, stage * each
     nodes, before, after = [], top + 1, top + 3
     if stage:
         before = top + 20
         nodes.append(_message(before, NodeKind.COMM_RECV, rank - across, rank - across, size, ()))
-        nodes.append(_message(top + 21, NodeKind.COMM_SEND, rank - across, rank + gpt.ranks, size, (backward * STEP + 4,)))
+        sent = (backward * STEP + 4,)
+        nodes.append(_message(top + 21, NodeKind.COMM_SEND, rank - across, rank + gpt.ranks, size, sent))
     if stage < gpt.pp - 1:
         after = top + 22
         nodes.append(_message(after, NodeKind.COMM_RECV, rank + across, rank + across + gpt.ranks, size, ()))
@@ -119,7 +123,7 @@ def _ends(gpt: Gpt, stage: int, rank: int) -> tuple[int, int, list[bytes]]:
     return before, after, nodes
 
 
-def _edges(gpt: Gpt, stage: int, rank: int, groups: dict[CommOp, str]) -> Iterator[bytes]:
+def _edges(gpt: Gpt, stage: int, groups: dict[CommOp, str]) -> Iterator[bytes]:
     """Embedding of the first stage, head and loss of the last one."""
     top, each = gpt.layers * STEP, gpt.layers // gpt.pp
     if stage == 0:
@@ -138,7 +142,6 @@ def _edges(gpt: Gpt, stage: int, rank: int, groups: dict[CommOp, str]) -> Iterat
         yield _node(gpt, top + 14, "out_emb.w@1", 12, (top + 13,), None)
     for extra in range(3 if stage == 0 else 2):
         yield _node(gpt, top + 30 + extra, f"shadow.{extra}@0", 1, (stage * each * STEP + 4,), None)
-    del rank
 
 
 def _node(gpt: Gpt, number: int, name: str, work: float | CommOp, after: tuple[int, ...], group: str | None) -> bytes:

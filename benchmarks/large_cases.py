@@ -1,4 +1,4 @@
-"""Lower + execute CPU seconds of the large cases against ASTRA-sim's, through the drop-in command, each run a new process.
+"""Lower + execute CPU seconds of the large cases against ASTRA-sim's, each run a new process of the drop-in command.
 
 usage: large_cases.py [--runs 5] [--only NAME] [--in-process]
 
@@ -64,7 +64,8 @@ def main() -> None:
     parser.add_argument("--in-process", action="store_true", help="not through the command line")
     options = parser.parse_args()
     print(machine())
-    print(f"{'case':15} {'back end':8} {'NPUs':>5} {'fold':5} {'events':>9} {'CPU ms':>9} {'theirs s':>8} {'ratio':>10}  target")
+    print(f"{'case':15} {'back end':8} {'NPUs':>5} {'fold':5} {'events':>9} {'CPU ms':>9} {'theirs s':>8} "
+          f"{'ratio':>10}  target")
     for case in CASES:
         if options.only in case.name:
             with tempfile.TemporaryDirectory() as folder:

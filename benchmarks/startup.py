@@ -14,8 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from _cases import MiB, Case, one
+from _cases import Case, MiB, one
 from _measure import child, machine, median
+
 from astrarium.vocab import CommOp
 
 EXAMPLE = Case("8 NPUs", (("Switch", 8, 50, 500),), ("direct",), lambda: one(CommOp.ALL_REDUCE, MiB), {}, {})

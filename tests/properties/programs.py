@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_T
 RARE = {True: (CommOp.BROADCAST,),
         False: (CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER)}
 Partition = list[list[int]]
+Place = Callable[[int], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +140,7 @@ def _compute(writer: _Writer, waits: list[int]) -> None:
     rng, count = writer.rng, len(writer.builders)
     ns, mode = rng.choice(NS), rng.choice(["same"] * 6 + ["half", "parity", "one", "rank", "group"])
     extra, host, group = rng.choice([0, 1, 7, 1000]), rng.random() < 0.1, rng.choice(writer.partitions)[0]
-    more = {"same": lambda _: 0, "half": lambda r: r // max(1, count // 2), "parity": lambda r: r % 2,
+    more: Place = {"same": lambda _: 0, "half": lambda r: r // max(1, count // 2), "parity": lambda r: r % 2,
             "one": lambda r: int(r == count // 2), "rank": lambda r: r, "group": lambda r: int(r in group)}[mode]
     writer.begin(f"compute {ns} ns + {extra} x {mode}, host {host}, after {waits}")
     for rank, builder in enumerate(writer.builders):
@@ -196,7 +197,7 @@ def _move(writer: _Writer, waits: list[int]) -> None:
 
 def _targets(kind: str, by: int, n: int) -> list[int]:
     """Whom each of `n` sends to, by position; -1 nobody."""
-    wish = {"shift": lambda p: (p + by) % n, "pipeline": lambda p: p + by, "exchange": lambda p: p ^ by,
+    wish: Place = {"shift": lambda p: (p + by) % n, "pipeline": lambda p: p + by, "exchange": lambda p: p ^ by,
             "pair": lambda p: -1 if p else by}[kind]
     return [wish(p) if 0 <= wish(p) < n and wish(p) != p else -1 for p in range(n)]
 
@@ -258,11 +259,12 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
         more = {"one_way": rng.random() < 0.3} if (kind := rng.choice(able)) is ar.Ring else {}
         dims.append(kind(n, bandwidth=f"{rng.choice(ROUND)} GB/s", latency=f"{rng.choice(LATENCY)} ns", **more))
     count = math.prod(sizes)
+    chosen: dict[str, Any] = {op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}
     collective = ar.Collective(
-        **{op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}, chunks=rng.choice([1, 1, 2, 3, 8]),
+        **chosen, chunks=rng.choice([1, 1, 2, 3, 8]),
         active_chunks=rng.choice([0, 1, 1, 2]), composition=rng.choice(["baseline", "blueconnect", "themis"]),
         scheduling=rng.choice(["lifo", "fifo", "priority"]), endpoint_delay=rng.choice(["0 ns", "10 ns", "1 ns"]))
-    placement = "identity" if rng.random() < 0.8 else tuple(rng.sample(range(count), count))
+    placement: Any = "identity" if rng.random() < 0.8 else tuple(rng.sample(range(count), count))
     system = ar.System(compute_streams=rng.choice([1, 1, 2]), comm_streams=rng.choice([1, 1, 1, 2]),
                        p2p_streams=rng.choice([1, 2]), placement=placement)
     own, pool = ar.Remote("per_npu", bandwidth="1 GB/s", latency="10 ns"), ar.Remote("pool", bandwidth="1 GB/s")

@@ -75,7 +75,7 @@ def test_a_folded_run_gives_the_same_integers(compat: bool) -> None:
         where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
         if isinstance(folded, tuple) or isinstance(whole, tuple):
             assert folded == whole, where
-            seen["stall" if whole[0] == StallError.__name__ else "refusal"] += 1
+            seen["stall" if StallError.__name__ in str(folded)[:20] else "refusal"] += 1
             continue
         assert not whole.folded
         seen["folded" if folded.folded else "whole"] += 1
