@@ -82,6 +82,11 @@ def _no_astra_sim(design: Design) -> Iterator[Problem]:
         yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
 
 
+def _short_delay(design: Design) -> Iterator[Problem]:
+    if design.collective.endpoint_delay >= 2**63 / 1000:
+        yield Problem("collective.endpoint_delay", "is more than 2^63 ps", "at most 106 days")
+
+
 def _placed(design: Design) -> Iterator[Problem]:
     placement, npus = design.system.placement, design.network.npus
     for rank, npu in enumerate(() if isinstance(placement, str) else placement):
@@ -132,7 +137,7 @@ def _by_rule_book(design: Design) -> Iterator[Problem]:
 class Design(Config, frozen=True, kw_only=True):
     """A distributed AI system and the work that it does."""
 
-    rules = (_by_rule_book, _placed, _types, _roofline_memory)
+    rules = (_by_rule_book, _short_delay, _placed, _types, _roofline_memory)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Network, Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

@@ -15,7 +15,7 @@ from astrarium.lower.native_work import rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
-from astrarium.trace.read import read_traces
+from astrarium.trace.read import read_traces, refuse_more
 from astrarium.workload.config import Trace
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def _traces(design: Design, cache: TraceCache) -> Traces | None:
         return None
     key = (design.workload.path, rank_count(design))
     if key not in cache:
+        refuse_more(*key)
         cache[key] = read_traces(*key)
     return cache[key]
 

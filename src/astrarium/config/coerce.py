@@ -132,10 +132,11 @@ def _quantity(value: object, option: type[Quantity], knob: Knob, path: str, prob
 
 
 def _limit(knob: Knob) -> str:
-    return f"above {knob.gt:g}" if knob.gt is not None else f"{knob.ge:g} or more" if knob.ge is not None else ""
+    low = f"above {knob.gt:g}" if knob.gt is not None else f"{knob.ge:g} or more" if knob.ge is not None else ""
+    return low if knob.lt is None else f"{low}, below {knob.lt:.0f}".removeprefix(", ")
 
 
 def _limits(value: float, knob: Knob, path: str, problems: list[Problem]) -> None:
     low = (knob.gt is not None and not value > knob.gt) or (knob.ge is not None and not value >= knob.ge)
-    if low or not math.isfinite(value):
+    if low or not math.isfinite(value) or (knob.lt is not None and value >= knob.lt):
         problems.append(Problem(path, f"{shown(value)} is impossible", _limit(knob) or "a finite number"))

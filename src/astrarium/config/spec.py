@@ -28,6 +28,7 @@ class Knob:
     help: str
     ge: float | None = None
     gt: float | None = None
+    lt: float | None = None
     choices: Variants | tuple[str, ...] = ()
     file: bool = False  # a path, relative to the design file
 

@@ -51,7 +51,7 @@ def load_yaml(path: str) -> dict[Any, Any]:
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(path, f"not YAML: {error}") from error
+        raise InputError(path, f"not YAML: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(value, dict):
         raise InputError(path, f"a YAML {type(value).__name__}", expected="a mapping")
     return value

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from astrarium.errors import TraceError, nearest
 from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.distinct import distinct
-from astrarium.trace import Dependencies, graph_of, ready_order
+from astrarium.trace import Dependencies, graph_of, group_key, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.vocab import NodeKind
 
@@ -197,5 +197,4 @@ def _index_of(traces: Traces, columns: Columns) -> int:
 
 def _plain(name: str) -> str:
     """Group names are numbers written as text: " 007" is group 7."""
-    stripped = name.strip()
-    return str(int(stripped)) if stripped.isdecimal() else stripped
+    return group_key(name).strip()

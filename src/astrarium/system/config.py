@@ -24,11 +24,11 @@ class System(Config, frozen=True, kw_only=True):
     """How many nodes of each kind an NPU runs at once, and where ranks sit."""
 
     rules = (_placement_rules,)
-    compute_streams: Annotated[int, Knob("Compute nodes in flight on one NPU.", ge=1)] = 1
-    comm_streams: Annotated[int, Knob("Collectives in flight on one NPU.", ge=1)] = 1
-    p2p_streams: Annotated[int, Knob("Sends in flight on one NPU.", ge=1)] = 1
-    copy_streams: Annotated[int, Knob("Remote memory accesses in flight on one NPU.", ge=1)] = 1
-    cpu_threads: Annotated[int, Knob("Host nodes in flight for one NPU.", ge=1)] = 1
+    compute_streams: Annotated[int, Knob("Compute nodes in flight on one NPU.", ge=1, lt=2**31)] = 1
+    comm_streams: Annotated[int, Knob("Collectives in flight on one NPU.", ge=1, lt=2**31)] = 1
+    p2p_streams: Annotated[int, Knob("Sends in flight on one NPU.", ge=1, lt=2**31)] = 1
+    copy_streams: Annotated[int, Knob("Remote memory accesses in flight on one NPU.", ge=1, lt=2**31)] = 1
+    cpu_threads: Annotated[int, Knob("Host nodes in flight for one NPU.", ge=1, lt=2**31)] = 1
     placement: Annotated[Literal["identity"] | Sequence[int],
                          Knob("NPU of every rank, or `identity`: rank r on NPU r.", ge=0)] = "identity"
 

@@ -19,7 +19,8 @@ Groups = Mapping[str, tuple[int, ...]]
 
 def group_key(text: str) -> str:
     """The name under which a `pg_name` is looked up: integers without leading zeros, other texts as they are."""
-    return str(int(text)) if text.strip().isascii() and text.strip().isdigit() else text
+    digits = text.strip()
+    return digits.lstrip("0") or "0" if digits.isascii() and digits.isdigit() else text
 
 
 def read_groups(path: str | os.PathLike[str]) -> dict[str, tuple[int, ...]]:
@@ -69,9 +70,9 @@ def groups_of(traces: Traces) -> dict[str, tuple[int, ...]]:
 
 
 def _group_id(where: str, name: str) -> str:
-    if not (name.isascii() and name.isdigit() and int(name) > 0):
-        raise InputError(where, f"group id {name!r}", expected="a whole number above 0, as text")
-    return str(int(name))
+    if not (name.isascii() and name.isdigit() and name.strip("0")):
+        raise InputError(where, f"group id {name[:60]!r}", expected="a whole number above 0, as text")
+    return group_key(name)
 
 
 def _members(where: str, what: str, members: object) -> tuple[int, ...]:

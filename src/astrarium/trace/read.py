@@ -15,7 +15,7 @@ from astrarium.errors import InputError, TraceError
 from astrarium.trace import _native
 from astrarium.trace.columns import Columns, Traces
 
-__all__ = ["find_traces", "read_traces", "traces_of_bytes"]
+__all__ = ["find_traces", "read_traces", "refuse_more", "traces_of_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_FILE = 4 << 30       # bytes of one file after decompression
@@ -55,13 +55,21 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
     return [f"{prefix}.{rank}.et" for rank in range(ranks)]
 
 
+def refuse_more(workload: str, ranks: int) -> None:
+    """InputError where there are traces of further ranks than 0 .. ranks - 1: work that nobody would do."""
+    more = [rank for rank in _existing(workload.removesuffix(".*.et")) if rank >= ranks]
+    if more:
+        raise InputError("workload.path", f"{workload} has traces of ranks {spans(more)} too",
+                         expected=f"ranks 0 to {ranks - 1}: one per NPU, or per entry of system.placement")
+
+
 def _existing(prefix: str) -> list[int]:
     """Ranks that have a file, ascending."""
     folder, stem = os.path.split(prefix)
     pattern = re.compile(re.escape(stem) + r"\.(0|[1-9][0-9]*)\.et")
     try:
         names = os.listdir(folder or ".")
-    except OSError:
+    except (OSError, ValueError):      # ValueError: a name that no folder can have
         return []
     return sorted(int(match[1]) for match in map(pattern.fullmatch, names) if match)
 
@@ -103,7 +111,9 @@ def _load(path: str, rank: int) -> bytes:
             data = file.read()
     except FileNotFoundError:
         matched = re.fullmatch(r"(.*)\.(\d+)\.et", path, re.DOTALL)
-        raise _missing(path, path, _existing(matched[1]) if matched else []) from None
+        raise _missing(matched[1] if matched else "", path, _existing(matched[1]) if matched else []) from None
+    except ValueError as error:      # a NUL or a lone surrogate
+        raise InputError("", f"workload file: {path[:80]!r} is not a file name ({error})") from None
     except PermissionError:
         raise InputError("", f"workload file: {path} exists but is not readable") from None
     except OSError as error:
