@@ -1,5 +1,5 @@
 // Native rule book over a foreign network: a co-simulation in which the engine owns the loop. Sends and receives are
-// handed over in class `depart`, in key order; the network's callbacks become events of class `done`.
+// handed over in the classes `depart` and `issue`, in key order; the network's callbacks become events of class `done`.
 #include "interrupt.hpp"
 #include "native.hpp"
 
@@ -135,7 +135,7 @@ void Native::post_receives(std::uint32_t instance, std::uint32_t state) {
         m.purpose = Message::chunk, m.receives = true;
         m.instance = instance, m.state = state, m.phase = static_cast<std::uint32_t>(s.phase), m.receive = r;
         m.high = static_cast<std::uint64_t>(member.rank) << 32 | member.node;
-        m.low = static_cast<std::uint64_t>(s.chunk) << 32 | 0x80000000u | r;
+        m.low = static_cast<std::uint64_t>(s.chunk) << 32 | r;
         m.flight.source = plan_.npu_of[membership_.rank(group, static_cast<std::uint32_t>(s.base + peer * phase.stride))];
         m.flight.destination = plan_.npu_of[member.rank];
         m.flight.size = received_blocks(schedule)[first + r] * phase.block_size;

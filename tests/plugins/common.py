@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,11 @@ def example(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def environment() -> dict[str, str]:
+    """The environment of a script that runs elsewhere: it finds the package where this process does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path if p)}
 
 
 def compiled(source: Path, out: Path) -> Path:

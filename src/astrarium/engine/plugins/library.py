@@ -189,7 +189,8 @@ class LibraryNetwork:
 
     def _check(self, status: int, function: str) -> None:
         if self._fault is not None:
-            raise self._fault
+            fault, self._fault = self._fault, None
+            raise fault
         if status:
             raise PluginError(self._who, f"{function}() failed: {self._words(self._network)}")
 

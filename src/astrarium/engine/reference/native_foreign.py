@@ -7,12 +7,11 @@ from functools import partial
 from astrarium.engine.plugins.given import ask, ask_whole
 from astrarium.engine.plugins.network import NEVER, Network
 from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key
+from astrarium.engine.reference.native_clock import DEPART, DONE, ISSUE, BatchClock, Key
 from astrarium.errors import PluginError
 
 __all__ = ["ForeignWires", "collective_tag"]
 
-RECEIVE = 1 << 31   # receives stand after the sends of a node: added to their number
 
 
 def collective_tag(meeting: int, step: int, number: int) -> int:
@@ -21,7 +20,7 @@ def collective_tag(meeting: int, step: int, number: int) -> int:
 
 
 class ForeignWires:
-    """Hands sends and receives to a plug-in, in class DEPART and in key order; its callbacks are DONE events."""
+    """Hands sends (class DEPART) and receives (class ISSUE) to a plug-in, in key order; its callbacks are DONE events."""
 
     def __init__(self, clock: BatchClock, plugin: Network, who: str, patience: int) -> None:
         self._clock, self._plugin, self._who, self._patience = clock, plugin, who, patience
@@ -32,12 +31,11 @@ class ForeignWires:
 
     def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
         """`delivered` runs when the plug-in calls the send back."""
-        self._post(self._plugin.sim_send, "send", key, source, destination, size, delivered, tag)
+        self._post(DEPART, self._plugin.sim_send, "send", key, source, destination, size, delivered, tag)
 
     def receive(self, key: Key, source: int, destination: int, size: int, there: Event, tag: int) -> None:
         """`there` runs when the plug-in calls the receive back."""
-        place = (*key[:3], key[3] + RECEIVE)
-        self._post(self._plugin.sim_recv, "recv", place, source, destination, size, there, tag)
+        self._post(ISSUE, self._plugin.sim_recv, "recv", key, source, destination, size, there, tag)
 
     def run(self, unfinished: Callable[[], bool]) -> None:
         """Run both clocks until nothing is left, or nothing comes."""
@@ -72,8 +70,8 @@ class ForeignWires:
             clock.instant()
         return True
 
-    def _post(self, function: Callable[..., None], verb: str, key: Key, source: int, destination: int, size: int,
-              event: Event, tag: int) -> None:
+    def _post(self, kind: int, function: Callable[..., None], verb: str, key: Key, source: int, destination: int,
+              size: int, event: Event, tag: int) -> None:
         def hand_over() -> None:
             if self._time != self._clock.now:
                 self._bring_to(self._clock.now)
@@ -83,7 +81,7 @@ class ForeignWires:
                                         f"{source} to {destination}, {what})")
             self._ask(function, size, source, destination, partial(self._called, self._number, key, event), tag)
 
-        self._clock.at(self._clock.now, DEPART, key, hand_over)
+        self._clock.at(self._clock.now, kind, key, hand_over)
 
     def _called(self, number: int, key: Key, event: Event) -> None:
         if self._over or self._open.pop(number, None) is None:

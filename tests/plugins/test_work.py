@@ -1,0 +1,129 @@
+"""Workloads that decide as they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astrarium.engine import execute
+from astrarium.engine.plan import Backend, Kind
+from astrarium.engine.plugins import Plugins
+from astrarium.engine.plugins.exams import ExamError, exam_work
+from astrarium.engine.plugins.work import PlanSource, Work, collective, compute, recv, send, timer
+from astrarium.engine.source import Stage, run_source
+from astrarium.errors import PluginError, StallError
+
+from ..engine.plans import random_native_plan
+from .common import example, mixed_plan, steady
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1))
+def test_a_trace_is_the_trivial_source(seed: int) -> None:
+    plan = random_native_plan(seed)
+    own = execute(plan, fold=False, record=True)
+    outcome = run_source(PlanSource(plan), Stage.of(plan))
+    places = [int(own.node_ptr[work.rank]) + work.id for work in outcome.work]
+    assert sorted(places) == list(range(len(own.end)))
+    assert own.start[places].tolist() == outcome.start.tolist()
+    assert own.end[places].tolist() == outcome.end.tolist()
+    assert outcome.makespan == own.makespan
+
+
+def test_a_source_over_a_network_plug_in() -> None:
+    plan, plugins = mixed_plan(), Plugins(network=steady(777))
+    outcome = run_source(PlanSource(plan), Stage.of(plan), plugins)
+    assert outcome.makespan == execute(plan, plugins=plugins).makespan
+
+
+class Scripted:
+    """A source from functions."""
+
+    def __init__(self, start: Callable[[], Sequence[Any]], then: Callable[[Work, int], Sequence[Any]] = lambda w, t: (),
+                 left: Sequence[str] = ()) -> None:
+        self._start, self._then, self._left = start, then, left
+
+    def start(self, t: int) -> Sequence[Work]:
+        assert t == 0
+        return self._start()
+
+    def completed(self, work: Work, t: int) -> Sequence[Work]:
+        return self._then(work, t)
+
+    def unfinished(self) -> Sequence[str]:
+        return self._left
+
+
+def stage() -> Stage:
+    return Stage.of(replace(mixed_plan(), network=replace(mixed_plan().network, backend=Backend.PORTS)))
+
+
+def test_what_runs_next_depends_on_when_something_ended() -> None:
+    def then(work: Work, t: int) -> list[Work]:
+        return [compute(1, 0, 50 if t > 150 else 5)] if work.id == 0 else []
+
+    for first, end in ((100, 105), (200, 250)):
+        outcome = run_source(Scripted(lambda first=first: [timer(0, 0, first)], then), stage())
+        assert outcome.end.tolist() == [first, end]
+
+
+def test_ids_may_have_holes_and_decide_ties() -> None:
+    outcome = run_source(Scripted(lambda: [compute(9, 0, 10), compute(4, 0, 10)]), stage())
+    assert dict(zip((work.id for work in outcome.work), outcome.start.tolist(), strict=True)) == {9: 10, 4: 0}
+
+
+@pytest.mark.parametrize(("works", "words"), [
+    ([timer(0, 9, 1)], "there is no rank 9"), ([timer(0, 0, 1), timer(0, 0, 1)], "has had a work 0"),
+    ([timer(-1, 0, 1)], "not a small number"), ([timer(10**9, 0, 1)], "not a small number"),
+    ([collective(0, 0, 7)], "there is no collective 7"), ([collective(0, 0, 0, group=3)], "there is no group 3"),
+    ([Work(0, 0, Kind.DELAY, lane=17)], "there is no lane 17"), ([timer(0, 0, -4)], "negative"),
+    (["compute"], "which is no Work"),
+])
+def test_work_that_cannot_be_is_refused_in_the_sources_name(works: list[Any], words: str) -> None:
+    with pytest.raises(PluginError, match=f"workload plug-in Scripted: .*{words}"):
+        run_source(Scripted(lambda: works), stage())
+
+
+def test_a_source_that_raises_is_named() -> None:
+    def then(work: Work, t: int) -> list[Work]:
+        raise ZeroDivisionError("no tokens")
+
+    with pytest.raises(PluginError, match="workload plug-in Scripted: raised ZeroDivisionError: no tokens"):
+        run_source(Scripted(lambda: [timer(0, 0, 1)], then), stage())
+
+
+def test_work_that_never_ends_is_a_stall() -> None:
+    with pytest.raises(StallError, match="recv from 1, tag 5, 10 bytes"):
+        run_source(Scripted(lambda: [recv(0, 0, 1, 10, tag=5)]), stage())
+    with pytest.raises(StallError, match="request 3 has no answer"):
+        run_source(Scripted(lambda: [timer(0, 0, 1)], left=["request 3 has no answer"]), stage())
+
+
+def test_the_exam() -> None:
+    outcome = exam_work(lambda: Scripted(lambda: [send(0, 0, 1, 64), recv(0, 1, 0, 64)]), stage())
+    assert outcome.end[0] == outcome.end[1] > 0
+    numbers = iter(range(100))
+    with pytest.raises(ExamError, match="different work"):
+        exam_work(lambda: Scripted(lambda: [timer(0, 0, next(numbers))]), stage())
+    with pytest.raises(ExamError, match="no answer"):
+        exam_work(lambda: Scripted(list, left=["no answer"]), stage())
+
+
+def test_serving_reacts_to_the_network() -> None:
+    """A slower network makes longer steps, so other requests share a batch."""
+    module = example("serving")
+    requests = [(number * 12 * module.MS, 2) for number in range(6)]
+    steps = []
+    for latency in (1, 3 * module.MS):
+        server = module.Server(requests)
+        run_source(server, module.stage(), Plugins(network=steady(latency)))
+        assert sorted(server.done) == list(range(6))
+        assert all(size <= module.MOST for _, size in server.steps)
+        steps.append([size for _, size in server.steps])
+    assert set(steps[0]) == {1}
+    assert max(steps[1]) > 1
