@@ -1,0 +1,244 @@
+#include "check_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <unordered_map>
+
+namespace astrarium {
+namespace {
+
+constexpr double longest_ns = 9.2e15;      // 2^63 ps
+
+bool comm(Kind kind) { return kind == Kind::collective || kind == Kind::send || kind == Kind::recv; }
+
+class Checker {
+public:
+    explicit Checker(const Plan& plan) : plan_(plan) {}
+
+    void check() {
+        check_network();
+        check_policy();
+        for (const Program& p : plan_.programs) {
+            check_program(p);
+            comm_.push_back(comm_kinds(p));
+        }
+        check_ranks();
+        check_groups();
+        for (const Schedule& s : plan_.schedules) check_schedule(s), widest_.emplace(&s, widest(s));
+        for (const Collective& c : plan_.collectives) check_collective(c);
+        fits_.assign(plan_.collectives.size(), std::numeric_limits<std::size_t>::max());
+        for (std::size_t r = 0; r < plan_.ranks(); ++r) check_slots(r);
+    }
+
+private:
+    const Plan& plan_;
+    double heaviest_ = 0;                                  // bytes of a message that every link can carry in 2^63 ps
+    std::vector<std::vector<Kind>> comm_;                  // per program: its comm nodes in order
+    std::unordered_map<const Schedule*, std::int64_t> widest_;  // blocks of its largest message
+    std::vector<std::size_t> fits_;                        // per collective: the last number of members it was checked for
+
+    bool astra() const { return plan_.policy.order == Order::astra_sim; }
+
+    void check_network() {
+        const Network& network = plan_.network;
+        require(plan_.npus >= 1 && !network.dims.empty(), "no npus");
+        std::int64_t npus = 1;
+        heaviest_ = 9.2e18;
+        for (const Dim& dim : network.dims) {
+            require(dim.shape >= Shape::ring && dim.shape <= Shape::hypercube, "shape out of range");
+            require(dim.npus >= 1 && dim.bandwidth > 0 && dim.latency >= 0, "dim out of range");
+            require(dim.shape != Shape::hypercube || std::has_single_bit(static_cast<unsigned>(dim.npus)), "a hypercube needs a power of two");
+            npus *= dim.npus;
+            require(npus <= plan_.npus, "npus is not the product of the dims");
+            heaviest_ = std::min(heaviest_, longest_ns / dim.npus * dim.bandwidth);
+        }
+        require(npus == plan_.npus, "npus is not the product of the dims");
+        const Backend b = network.backend;
+        require(astra() ? b == Backend::unshared || b == Backend::links
+                        : b == Backend::ports || b == Backend::routed || b == Backend::foreign, "a back end of the other rule book");
+        if (b != Backend::links) return;
+        const Dim& dim = network.dims[0];
+        require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");
+        if (dim.shape == Shape::fully_connected && dim.npus > 16384) throw Unsupported("a network of more than 2^28 links");
+    }
+
+    void check_policy() const {
+        const Policy& p = plan_.policy;
+        require(p.order == Order::canonical || p.order == Order::astra_sim, "tie order out of range");
+        require(p.queues_per_dim >= 1 && p.active_chunks >= 0 && p.endpoint_delay >= 0 && !(p.reduce_bandwidth < 0), "policy out of range");
+        if (static_cast<std::int64_t>(p.queues_per_dim) * static_cast<std::int64_t>(plan_.network.dims.size()) > 16384)
+            throw Unsupported("more than 16,384 queues at one NPU");
+        require(p.active_chunks <= 1 << 30, "policy out of range");
+        if (p.shared_bus) {
+            const SharedBus& bus = *p.shared_bus;
+            const Tick most = static_cast<Tick>(longest_ns / 8);
+            require(bus.L >= 0 && bus.o >= 0 && bus.g >= 0 && bus.G >= 0 && bus.reduction_delay >= 0, "shared bus out of range");
+            if (bus.L > most || bus.o > most || bus.g > most) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+        }
+        const Remote& r = plan_.remote;
+        require(r.kind >= RemoteKind::none && r.kind <= RemoteKind::pool && r.npus_per_node >= 1 && r.bandwidth > 0 && r.latency >= 0,
+                "remote memory out of range");
+        if (static_cast<double>(r.latency) >= longest_ns) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+        for (const int room : plan_.lanes) require(room >= 1, "lane without room");
+    }
+
+    void check_size(double bytes) const {
+        if (bytes > heaviest_) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+    }
+
+    void check_program(const Program& p) const {
+        const std::size_t n = p.nodes();
+        require(p.kind.size == n && p.lane.size == n && p.duration.size == n && p.busy.size == n && p.size.size == n &&
+                    p.slot.size == n && p.parents.size == n && p.child_ptr.size == n + 1, "program arrays differ in length");
+        Tick busy = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            require(p.kind[i] <= static_cast<std::uint8_t>(Kind::skip) && p.lane[i] >= -1 && p.lane[i] < lane_count && p.duration[i] >= 0 &&
+                        p.size[i] >= 0 && p.busy[i] >= 0 && p.parents[i] >= 0 && p.child_ptr[i] >= 0 && p.child_ptr[i] <= p.child_ptr[i + 1],
+                    "node out of range");
+            busy = add(busy, p.busy[i]);
+            if (const auto kind = static_cast<Kind>(p.kind[i]); kind == Kind::send || kind == Kind::recv) check_size(static_cast<double>(p.size[i]));
+        }
+        require(static_cast<std::size_t>(p.child_ptr[n]) == p.child.size, "child_ptr out of range");
+        for (const std::int32_t child : p.child) require(child >= 0 && static_cast<std::size_t>(child) < n, "child out of range");
+    }
+
+    static std::vector<Kind> comm_kinds(const Program& p) {
+        std::vector<Kind> found;
+        for (std::size_t i = 0; i < p.nodes(); ++i) {
+            const auto kind = static_cast<Kind>(p.kind[i]);
+            if (!comm(kind)) continue;
+            require(p.slot[i] >= 0 && static_cast<std::size_t>(p.slot[i]) == found.size(), "slot out of order");
+            found.push_back(kind);
+        }
+        return found;
+    }
+
+    void check_ranks() const {
+        const std::size_t ranks = plan_.ranks();
+        require(plan_.npu_of.size == ranks && plan_.slot_ptr.size == ranks + 1, "rank arrays differ in length");
+        require(plan_.slot_ptr[0] == 0 && plan_.slot_b.size == plan_.slot_a.size && plan_.slot_c.size == plan_.slot_a.size, "slots differ in length");
+        bool ascends = true;
+        for (std::size_t r = 0; r < ranks; ++r) {
+            require(plan_.program_of[r] >= 0 && static_cast<std::size_t>(plan_.program_of[r]) < plan_.programs.size() &&
+                        plan_.npu_of[r] >= 0 && plan_.npu_of[r] < plan_.npus, "rank out of range");
+            require(plan_.slot_ptr[r + 1] - plan_.slot_ptr[r] ==
+                        static_cast<std::int64_t>(comm_[static_cast<std::size_t>(plan_.program_of[r])].size()), "slots of another program");
+            ascends = ascends && (r == 0 || plan_.npu_of[r - 1] < plan_.npu_of[r]);
+        }
+        require(static_cast<std::size_t>(plan_.slot_ptr[ranks]) == plan_.slot_a.size, "slots differ in length");
+        if (ascends) return;
+        std::vector<std::int32_t> sorted(plan_.npu_of.begin(), plan_.npu_of.end());
+        std::sort(sorted.begin(), sorted.end());
+        require(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "two ranks on one NPU");
+    }
+
+    void check_groups() const {
+        std::vector<std::size_t> seen;  // per rank: the last group, plus one, that it was found in
+        for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+            const auto& group = plan_.groups[g];
+            bool ascends = true;
+            for (std::size_t i = 0; i < group.size; ++i) {
+                require(group[i] >= 0 && static_cast<std::size_t>(group[i]) < plan_.ranks(), "group member out of range");
+                ascends = ascends && (i == 0 || group[i - 1] < group[i]);
+            }
+            if (ascends) continue;
+            seen.resize(plan_.ranks(), 0);
+            for (const std::int32_t member : group) {
+                require(seen[static_cast<std::size_t>(member)] != g + 1, "a rank twice in a group");
+                seen[static_cast<std::size_t>(member)] = g + 1;
+            }
+        }
+    }
+
+    static std::int64_t widest(const Schedule& s) {
+        std::int64_t most = 0;
+        for (std::size_t k = 0; k < s.send_peer.size; ++k) most = std::max<std::int64_t>(most, s.send_block_ptr[k + 1] - s.send_block_ptr[k]);
+        return most;
+    }
+
+    void check_collective(const Collective& c) const {
+        require(c.op >= 0 && c.op <= 15, "collective op out of range");
+        require(c.size >= 0, "collective size out of range");
+        if (c.custom) check_custom(*c.custom);
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& p : chunk.phases) check_phase(p);
+    }
+
+    void check_phase(const Phase& p) const {
+        require(p.dim < static_cast<int>(plan_.network.dims.size()), "phase dim out of range");
+        require(p.n >= 1 && p.stride >= 1 && p.size >= 0 && p.block_size >= 0, "phase out of range");
+        require(p.op >= 0 && p.op <= 15 && p.pick >= Pick::any && p.pick <= Pick::last_half, "phase out of range");
+        require((p.algorithm == Algorithm::schedule) == (p.schedule != nullptr), "schedule missing");
+        if (p.schedule) {
+            require(!astra() && p.schedule->n == p.n, "schedule of another size");
+            return check_size(static_cast<double>(widest_.at(p.schedule)) * static_cast<double>(p.block_size));
+        }
+        require(astra() && p.algorithm > Algorithm::schedule && p.algorithm <= Algorithm::double_binary_tree, "algorithm out of range");
+        if (p.n > 32767) throw Unsupported("ASTRA-sim's machines with more than 32,767 NPUs in a phase");
+        const double most = static_cast<double>(p.size) * (p.op == op_all_gather ? p.n : 1);  // halving_doubling sends up to this
+        check_size(most);
+        const Policy& policy = plan_.policy;
+        if (policy.reduce_bandwidth > 0 && most / policy.reduce_bandwidth * 3e9 >= longest_ns)
+            throw Unsupported("a delay of more than 2^63 ps (106 days)");
+        if (policy.shared_bus && most * (policy.shared_bus->G + 0.01 * static_cast<double>(policy.shared_bus->reduction_delay) + 1) >= longest_ns / 8)
+            throw Unsupported("a delay of more than 2^63 ps (106 days)");
+    }
+
+    void check_custom(const Custom& c) const {
+        require(c.slot_peer.size() == c.programs.size() && c.slot_tag.size() == c.programs.size(), "custom programs differ in length");
+        for (std::size_t q = 0; q < c.programs.size(); ++q) {
+            const Program& p = c.programs[q];
+            check_program(p);
+            require(c.slot_peer[q].size == c.slot_tag[q].size, "custom slots differ in length");
+            for (std::size_t i = 0; i < p.nodes(); ++i) {
+                const auto kind = static_cast<Kind>(p.kind[i]);
+                if (kind != Kind::send && kind != Kind::recv) continue;
+                require(p.slot[i] >= 0 && static_cast<std::size_t>(p.slot[i]) < c.slot_peer[q].size, "custom slot out of range");
+                const auto slot = static_cast<std::size_t>(p.slot[i]);
+                require(c.slot_peer[q][slot] >= 0 && static_cast<std::size_t>(c.slot_peer[q][slot]) < c.program_of.size && c.slot_tag[q][slot] >= 0,
+                        "custom peer out of range");
+            }
+        }
+        for (std::size_t position = 0; position < c.program_of.size; ++position) {
+            require(c.program_of[position] >= 0 && static_cast<std::size_t>(c.program_of[position]) < c.programs.size(), "custom program out of range");
+            const auto q = static_cast<std::size_t>(c.program_of[position]);
+            const Program& p = c.programs[q];
+            for (std::size_t i = 0; i < p.nodes(); ++i)
+                if (const auto kind = static_cast<Kind>(p.kind[i]); kind == Kind::send || kind == Kind::recv)
+                    require(static_cast<std::size_t>(c.slot_peer[q][static_cast<std::size_t>(p.slot[i])]) != position, "a custom message to itself");
+        }
+    }
+
+    void check_slots(std::size_t rank) {
+        const auto& kinds = comm_[static_cast<std::size_t>(plan_.program_of[rank])];
+        const auto base = static_cast<std::size_t>(plan_.slot_ptr[rank]);
+        for (std::size_t s = 0; s < kinds.size(); ++s) {
+            const std::int32_t a = plan_.slot_a[base + s], b = plan_.slot_b[base + s];
+            if (kinds[s] != Kind::collective) {
+                require(a >= 0 && b >= 0, "peer or tag out of range");
+                continue;
+            }
+            require(a >= 0 && static_cast<std::size_t>(a) < plan_.collectives.size() && b < static_cast<std::int64_t>(plan_.groups.size()),
+                    "collective out of range");
+            const std::size_t members = b < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(b)].size;
+            if (fits_[static_cast<std::size_t>(a)] == members) continue;
+            check_fits(plan_.collectives[static_cast<std::size_t>(a)], members);
+            fits_[static_cast<std::size_t>(a)] = members;
+        }
+    }
+
+    // The participants of a phase, stride apart, must all be members.
+    static void check_fits(const Collective& c, std::size_t members) {
+        if (c.custom) require(c.custom->program_of.size == members, "a custom collective of another size");
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& p : chunk.phases)
+                require(p.n == 1 || members % (static_cast<std::size_t>(p.n) * static_cast<std::size_t>(p.stride)) == 0, "a phase that does not fit its group");
+    }
+};
+
+}  // namespace
+
+void check_plan(const Plan& plan) { Checker(plan).check(); }
+
+}  // namespace astrarium
