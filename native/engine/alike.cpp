@@ -1,4 +1,5 @@
 // Do all members of a collective stand alike? Then one of them, its messages looped back, tells the time of all.
+#include <algorithm>
 #include <vector>
 
 #include "distance.hpp"
@@ -83,6 +84,9 @@ bool stand_alike(const Plan& plan, const Collective& c, const View<std::int32_t>
         for (const Phase& phase : chunk.phases) {
             if (phase.algorithm == Algorithm::double_binary_tree || phase.algorithm == Algorithm::custom) return false;
             if (phase.schedule && phase.schedule->mode == PeerMode::absolute) return false;
+            if (phase.schedule && !std::all_of(phase.schedule->program.begin(), phase.schedule->program.end(),
+                                               [&](std::int32_t p) { return p == phase.schedule->program[0]; }))
+                return false;
             const bool exclusive = phase.schedule ? phase.schedule->mode == PeerMode::xor_ : phase.algorithm == Algorithm::halving_doubling;
             const Dim* dim = phase.dim < 0 ? nullptr : &plan.network.dims[static_cast<std::size_t>(phase.dim)];
             if (dim && dim->shape == Shape::mesh) return false;

@@ -90,7 +90,7 @@ private:
         std::int32_t parent, left, right;  // double_binary_tree: positions in the ring, or -1
         bool tree_min;
         std::int32_t reductions;
-        Tick last_wait, last_received;
+        Tick last_wait, last_received, begun;
     };
     std::uint32_t instance_for(std::uint32_t group, std::uint32_t position, const Collective& c, std::uint32_t id,
                                std::uint32_t rank, std::uint32_t node);

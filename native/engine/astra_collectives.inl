@@ -117,7 +117,7 @@ inline void Astra::start_chunks(std::uint32_t instance, std::uint32_t position, 
     for (std::uint32_t chunk = 0; chunk < static_cast<std::uint32_t>(c.total_chunks); ++chunk) {
         const std::uint32_t s = instances_[instance].streams + position * static_cast<std::uint32_t>(c.total_chunks) + chunk;
         Stream& stream = streams_[s];
-        stream.phase_number = -1, stream.priority = priority, stream.queue = none;
+        stream.phase_number = -1, stream.priority = priority, stream.queue = none, stream.begun = clock_.now;
         if (!c.custom) choose_routes(instances_[instance], position, chunk, rank);
         proceed(s);
     }

@@ -41,6 +41,7 @@ inline void Astra::chunk_receive(std::uint32_t id, int from_index, std::uint32_t
 
 inline void Astra::chunk_arrived(std::uint32_t id, std::uint32_t phase, std::uint32_t source_number) {
     const Stream& s = streams_[id];
+    if (watch_ && s.begun == clock_.now) tie_ = true;  // whether the chunk had begun yet would be a choice
     if (surplus(s, phase, source_number)++ < 0) run_received(id);
 }
 
@@ -186,7 +187,7 @@ inline std::uint32_t Astra::next_link(Message& m) const {
 inline void Astra::hop(std::uint32_t m) {
     const std::uint32_t id = next_link(messages_[m]);
     Link& link = links_[id];
-    if (alone_) {  // images of several equals' messages: who of them is first at an instant would be a choice
+    if (watch_) {  // messages of several ranks (alone: images): who of them is first at an instant would be a choice
         tie_ |= link.last_later == clock_.now || (!messages_[m].first && link.last_first == clock_.now);
         (messages_[m].first ? link.last_first : link.last_later) = clock_.now;
         messages_[m].first = false;
