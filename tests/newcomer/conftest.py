@@ -39,13 +39,14 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return command
 
 
-def write_traces(folder: Path, ranks: int = RANKS, group: str | None = None) -> None:
-    """`w.RANK.et`: compute and an all_reduce."""
+def write_traces(folder: Path, ranks: int = RANKS, group: str | None = None, collectives: int = 1) -> None:
+    """`w.RANK.et`: compute and all_reduces, one after the other."""
     folder.mkdir(parents=True, exist_ok=True)
     for rank in range(ranks):
         trace = TraceBuilder()
-        first = trace.comp("forward", 5, num_ops=10**9, tensor_size=10**6)
-        trace.coll("gradients", CommOp.ALL_REDUCE, 1 << 20, group=group, after=[first])
+        last = trace.comp("forward", 5, num_ops=10**9, tensor_size=10**6)
+        for _ in range(collectives):
+            last = trace.coll("gradients", CommOp.ALL_REDUCE, 1 << 20, group=group, after=[last])
         trace.write(folder / f"w.{rank}.et")
 
 

@@ -13,15 +13,17 @@ from astrarium.trace import read_groups, read_traces
 
 from .conftest import Run, write_traces
 
+LIMITS = {"system.compute_streams": 2**31, "system.comm_streams": 2**31, "system.p2p_streams": 2**31,
+          "system.copy_streams": 2**31, "system.cpu_threads": 2**31, "collective.active_chunks": 2**30}
 
-@pytest.mark.parametrize("path", ["system.compute_streams", "system.comm_streams", "system.p2p_streams",
-                                  "system.copy_streams", "system.cpu_threads", "collective.active_chunks"])
+
+@pytest.mark.parametrize("path", LIMITS)
 def test_numbers_that_the_engine_cannot_hold_are_refused(run: Run, design: Path, path: str) -> None:
-    said = run("run", design, "--set", f"{path}={2**31}")
+    said = run("run", design, "--set", f"{path}={LIMITS[path]}")
     assert said.code == 1
-    assert f"{path}: 2147483648 is impossible" in said.err
-    assert "below 2147483648" in said.err
-    assert run("run", design, "--set", f"{path}={2**31 - 1}").code == 0
+    assert f"{path}: {LIMITS[path]} is impossible" in said.err
+    assert f"below {LIMITS[path]}" in said.err
+    assert run("run", design, "--set", f"{path}={LIMITS[path] - 1}").code == 0
 
 
 def test_an_endless_endpoint_delay_is_refused(run: Run, design: Path) -> None:

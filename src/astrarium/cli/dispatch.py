@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
@@ -23,7 +24,7 @@ VERBS = {
 }
 """Verb -> (module in this package, one sentence)."""
 
-INTERRUPTED, NO_READER, OUR_BUG = 130, 141, 3
+INTERRUPTED, NO_READER, TERMINATED, OUR_BUG = 130, 141, 143, 3
 
 
 class Verb(Protocol):
@@ -40,16 +41,28 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Never raises, except what leaves no choice (SystemExit of a plug-in)."""
     if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s of start-up)
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        _own_process()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _guarded(lambda: _run(arguments))
-        sys.stdout.flush()
+        return _guarded(lambda: _written(_run(arguments)))
     except BrokenPipeError:
         _forget_stdout()
         return NO_READER
     except KeyboardInterrupt:
         print("astrarium: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _own_process() -> None:
+    """Streams that the caller closed go nowhere; `kill` ends a run as Ctrl-C does: no half-written file stays."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))     # noqa: SIM115
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+
+
+def _written(code: int) -> int:
+    sys.stdout.flush()
     return code
 
 
@@ -101,6 +114,10 @@ def _guarded(work: Callable[[], int]) -> int:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 2
     except (BrokenPipeError, KeyboardInterrupt):
         raise
+    except OSError as error:
+        _forget_stdout()
+        print(f"astrarium: {error.filename or 'standard output'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except MemoryError:
         print("astrarium: not enough memory for this input", file=sys.stderr)
         return 1

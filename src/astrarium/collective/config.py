@@ -77,7 +77,7 @@ class Collective(Config, frozen=True, kw_only=True):
                            ] = "baseline"
     chunks: Annotated[int, Knob("Pieces into which a payload is cut, so that dims work at the same time.", ge=1)] = 1
     active_chunks: Annotated[int, Knob("Chunks in flight in one phase of one participant; 0: no limit.", ge=0,
-                                           lt=2**31)] = 1
+                                           lt=2**30)] = 1
     pipeline: Annotated[int, Knob("Blocks in which trees and chains send their payload.", ge=1)] = 8
     scheduling: Annotated[str, Knob("Which waiting collective goes first.", choices=Kind("scheduling"))] = "lifo"
     endpoint_delay: Annotated[Time, Knob("Time at an NPU before a message leaves and after one has arrived.")
