@@ -11,7 +11,7 @@ namespace astrarium {
 #include "astra_custom.inl"
 
 Astra::Astra(const Plan& plan, bool record, bool alone)
-    : plan_(plan), policy_(plan.policy), record_(record), alone_(alone), geometry_(plan.network), membership_(plan) {
+    : plan_(plan), policy_(plan.policy), record_(record), alone_(alone), geometry_(plan.network), membership_(plan), usage_(plan.network.dims.size()) {
     const std::size_t ranks = alone ? 1 : plan.ranks(), dims = plan.network.dims.size();
     if (plan.network.backend == Backend::links && dims != 1)
         throw Unsupported("the congestion-aware back end of ASTRA-sim has one dim, this network has " + std::to_string(dims));
@@ -187,6 +187,7 @@ Outcome Astra::outcome() {
     for (std::size_t r = 0; r < plan_.ranks(); ++r)
         out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = start_, out.end = end_;
+    usage_.report(out);
     const bool links = plan_.network.backend == Backend::links;
     const auto n = static_cast<std::int32_t>(plan_.network.dims[0].npus);
     for (std::size_t p = 0; p < port_bytes_.size(); ++p) {
@@ -211,22 +212,24 @@ Outcome Astra::outcome() {
 
 Alone Astra::run_alone() {
     watch_ = true;
+    usage_.keep_steps();
     const Collective& c = plan_.collectives[0];
     const std::uint32_t instance = instance_for(membership_.all(), 0, c, 0, 0, 0);
     start_chunks(instance, 0, 0, 0);
     clock_.run([this](const Event& event) { handle(event); });
     if (instances_[instance].live) tie_ = true;  // it never ends: let the whole run say why
-    Alone out{alone_done_, {}, clock_.now, tie_, clock_.handled, {}, {0}};
+    Alone out{alone_done_, {}, clock_.now, tie_, clock_.handled, {}, {0}, usage_.steps()};
     if (record_) out.loads = loads_of(outcome(), {plan_.npu_of.data, 1});
     return out;
 }
 
 Alone Astra::run_members() {
     watch_ = true;
+    usage_.keep_steps();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) fire(r);
     clock_.run([this](const Event& event) { handle(event); });
     for (const Rank& rank : ranks_) tie_ |= !rank.finished;
-    Alone out{0, finish_, clock_.now, tie_, clock_.handled, {}, std::vector<std::uint8_t>(ranks_.size(), 0)};
+    Alone out{0, finish_, clock_.now, tie_, clock_.handled, {}, std::vector<std::uint8_t>(ranks_.size(), 0), usage_.steps()};
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

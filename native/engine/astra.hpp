@@ -10,8 +10,10 @@
 #include "clock.hpp"
 #include "distance.hpp"
 #include "groups.hpp"
+#include "message_key.hpp"
 #include "ready.hpp"
 #include "run.hpp"
+#include "usage.hpp"
 
 namespace astrarium {
 
@@ -129,26 +131,13 @@ private:
         Callback sent, received;
         bool arrived = false, wanted = false;
     };
-    struct Key {
-        std::int64_t tag, size;
-        std::uint32_t source, destination;
-        bool operator==(const Key&) const = default;
-    };
-    struct KeyHash {
-        std::size_t operator()(const Key& k) const {
-            std::uint64_t h = static_cast<std::uint64_t>(k.tag) * 0x9e3779b97f4a7c15ull;
-            h ^= (static_cast<std::uint64_t>(k.size) + h) * 0xbf58476d1ce4e5b9ull;
-            h ^= ((static_cast<std::uint64_t>(k.source) << 32 | k.destination) + h) * 0x94d049bb133111ebull;
-            return h ^ h >> 29;
-        }
-    };
     struct Lane_ {
         std::uint32_t sends = 0, receives = 0;
         std::deque<std::uint32_t> entries;  // numbers first..
         std::uint32_t first = 0;
     };
     struct Pending {  // a message that waits for its rendezvous
-        Key key;
+        MessageKey key;
         Callback callback;
     };
     struct Message {  // a message between two devices (links)
@@ -167,14 +156,15 @@ private:
     void chunk_receive(std::uint32_t s, int from_index, std::uint32_t source_number, std::int64_t size);
     void chunk_arrived(std::uint32_t s, std::uint32_t phase, std::uint32_t source_number);
     std::int16_t& surplus(const Stream& s, std::uint32_t phase, std::uint32_t source_number);
-    void send(Key key, Callback sent, bool may_rendezvous);
-    void receive(Key key, Callback received, bool may_rendezvous);
+    void send(MessageKey key, Callback sent, bool may_rendezvous);
+    void receive(MessageKey key, Callback received, bool may_rendezvous);
     std::uint32_t entry(Lane_& lane, std::uint32_t number);
     void message_arrived(std::uint32_t id);
     void call(Callback callback);
     void transmit(std::uint32_t from, std::uint32_t to, std::int64_t size, Event then);
     Tick unshared_delay(std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size);
     void hop(std::uint32_t message);
+    void note_use(std::uint32_t link, std::int64_t size);
     void start_link(std::uint32_t link, std::uint32_t message);
     std::uint32_t next_link(Message& m) const;
     void link_freed(std::uint32_t link);
@@ -240,7 +230,7 @@ private:
     std::vector<std::uint8_t> tree_turn_;  // [rank][op][dim]
     std::uint32_t queue_count_ = 0, threshold_ = 1;
 
-    std::unordered_map<Key, Lane_, KeyHash> lanes_;
+    std::unordered_map<MessageKey, Lane_, MessageKeyHash> lanes_;
     std::vector<Entry> entries_;
     std::vector<std::uint32_t> entry_free_;
     std::vector<Pending> pending_;
@@ -251,6 +241,7 @@ private:
     std::vector<Link> links_;
     std::vector<std::int64_t> port_bytes_;
     std::vector<Tick> port_busy_;
+    Usage usage_;
     std::int64_t last_size_ = -1;
     Tick last_serial_ = 0, last_transfer_ = 0;
     std::unordered_map<std::uint32_t, CustomRun> custom_;

@@ -45,7 +45,7 @@ inline void Astra::chunk_arrived(std::uint32_t id, std::uint32_t phase, std::uin
     if (surplus(s, phase, source_number)++ < 0) run_received(id);
 }
 
-inline void Astra::send(Key key, Callback sent, bool may_rendezvous) {
+inline void Astra::send(MessageKey key, Callback sent, bool may_rendezvous) {
     if (key.source == key.destination)
         throw BadTrace("rank " + std::to_string(key.source) + " sends to itself (tag " + std::to_string(key.tag) + ")");
     if (key.destination >= plan_.ranks())
@@ -53,7 +53,7 @@ inline void Astra::send(Key key, Callback sent, bool may_rendezvous) {
                           ", which does not exist");
     if (may_rendezvous && policy_.rendezvous) {  // wait for the receiver's request
         pending_.push_back({key, sent});
-        const Key request{key.tag ^ (std::int64_t{1} << 61), 8192, key.destination, key.source};
+        const MessageKey request{key.tag ^ (std::int64_t{1} << 61), 8192, key.destination, key.source};
         return receive(request, {Callback::request_in, static_cast<std::uint32_t>(pending_.size() - 1), 0}, false);
     }
     Lane_& lane = lanes_[key];
@@ -63,10 +63,10 @@ inline void Astra::send(Key key, Callback sent, bool may_rendezvous) {
              key.size, {message_arrives, id, 0});
 }
 
-inline void Astra::receive(Key key, Callback received, bool may_rendezvous) {
+inline void Astra::receive(MessageKey key, Callback received, bool may_rendezvous) {
     if (may_rendezvous && policy_.rendezvous) {  // ask the sender first, post when the request has left
         pending_.push_back({key, received});
-        const Key request{key.tag ^ (std::int64_t{1} << 61), 8192, key.destination, key.source};
+        const MessageKey request{key.tag ^ (std::int64_t{1} << 61), 8192, key.destination, key.source};
         return send(request, {Callback::request_out, static_cast<std::uint32_t>(pending_.size() - 1), 0}, false);
     }
     Lane_& lane = lanes_[key];
@@ -148,7 +148,9 @@ inline Tick Astra::unshared_delay(std::uint32_t from, std::uint32_t to, std::int
     const Tick delay = unshared(plan_, geometry_, static_cast<int>(from), static_cast<int>(to), size, dim);
     if (record_) {
         port_bytes_[from * plan_.network.dims.size() + dim] += size;
-        port_busy_[from * plan_.network.dims.size() + dim] += ticks(static_cast<double>(size) / plan_.network.dims[dim].bandwidth, true);
+        const Tick busy = ticks(static_cast<double>(size) / plan_.network.dims[dim].bandwidth, true);
+        port_busy_[from * plan_.network.dims.size() + dim] += busy;
+        usage_.add(dim, clock_.now, busy);
     }
     return delay;
 }
@@ -209,9 +211,15 @@ inline void Astra::start_link(std::uint32_t id, std::uint32_t m) {
         const double serial = static_cast<double>(size) / dim.bandwidth;
         last_size_ = size, last_serial_ = ticks(serial, true), last_transfer_ = ticks(dim.latency + serial, true);
     }
-    if (record_) port_bytes_[id] += size, port_busy_[id] += last_serial_;
+    if (record_) note_use(id, size);
     clock_.after(last_transfer_, {next_hop, m, 0});
     clock_.after(last_serial_, {link_free, id, 0});
+}
+
+inline void Astra::note_use(std::uint32_t link, std::int64_t size) {
+    port_bytes_[link] += size, port_busy_[link] += last_serial_;
+    const Dim& dim = plan_.network.dims[0];
+    if (dim.shape != Shape::switch_ || link < static_cast<std::uint32_t>(dim.npus)) usage_.add(0, clock_.now, last_serial_);
 }
 
 inline void Astra::link_freed(std::uint32_t id) {

@@ -6,7 +6,7 @@
 namespace astrarium {
 
 Fold::Fold(const Plan& plan, bool record)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), classes_(plan), idle_(plan, false, true) {
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), classes_(plan), idle_(plan, false, true), usage_(plan.network.dims.size()) {
     check_supported();
     std::size_t nodes = 0;
     for (const std::int32_t rank : classes_.first) {
@@ -24,6 +24,8 @@ Fold::Fold(const Plan& plan, bool record)
     if (record) start_.assign(nodes, -1), end_.assign(nodes, -1);
     finish_.assign(class_.size(), 0);
     busy_.assign(class_.size(), 0);
+    class_size_.assign(class_.size(), 0);
+    for (const std::int32_t c : classes_.of) ++class_size_[static_cast<std::size_t>(c)];
     for (const std::int32_t group : classes_.first_group) {
         std::set<std::uint32_t> found;
         if (group < 0)
@@ -295,6 +297,7 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
         Load load;
         const Tick time = unshared_time(plan_, static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), size, load);
         carry(c, {load});
+        leave(c, {load});
         return add(now_, time);
     }
     Flight flight;
@@ -303,6 +306,7 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
     const Wires::Transit t = idle_.transit(flight, out, in);
     carry(c, out);
     carry(other, in);
+    leave(c, out);
     occupy(class_[c].out_until, now_, add(now_, t.held));
     occupy(class_[other].in_until, add(now_, t.head), add(now_, t.delivered));
     if (t.delivered == 0) throw Unfoldable{"messages that take no time"};
@@ -316,6 +320,12 @@ void Fold::carry(std::uint32_t c, const std::vector<Load>& loads) {
         Load& sum = class_[c].traffic.try_emplace({load.dim, load.port, load.inward}, load.dim, load.port, load.inward).first->second;
         sum.bytes += load.bytes, sum.busy += load.busy;
     }
+}
+
+// Ports out of a class's ranks are busy from now on.
+void Fold::leave(std::uint32_t c, const std::vector<Load>& loads) {
+    if (!record_) return;
+    for (const Load& load : loads) usage_.add(static_cast<std::size_t>(load.dim), now_, load.busy, class_size_[c]);
 }
 
 void Fold::occupy(Tick& until_now, Tick from, Tick until) {
@@ -360,6 +370,7 @@ Outcome Fold::outcome() {
     out.node_ptr.push_back(0);
     for (const Class& k : class_) out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(k.program->nodes()));
     out.start = start_, out.end = end_;
+    usage_.report(out);
     for (const Class& k : class_)  // the first rank of each class stands for all
         for (const auto& [key, load] : k.traffic) {
             const std::int32_t npu = plan_.npu_of[k.rank];

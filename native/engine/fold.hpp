@@ -7,6 +7,7 @@
 #include "classes.hpp"
 #include "ready.hpp"
 #include "run.hpp"
+#include "usage.hpp"
 #include "wires.hpp"
 
 namespace astrarium {
@@ -43,6 +44,7 @@ private:
         Tick quiet = 0;          // when the last port is free again
         std::uint64_t events = 0;
         std::vector<std::vector<Load>> loads;  // per participant class, or one for all
+        std::vector<Step> steps;               // of all members of one group
     };
     struct Event {
         Tick time;
@@ -68,7 +70,9 @@ private:
     void receive(std::uint32_t c, std::uint32_t node);
     bool order_matters(std::uint32_t c);
     std::vector<std::uint32_t> dry_run(std::uint32_t c, const std::vector<std::uint32_t>& order) const;
+    void leave(std::uint32_t c, const std::vector<Load>& loads);
     void carry(std::uint32_t c, const std::vector<Load>& loads);
+    std::int64_t groups_like(std::size_t kind) const;
     static void occupy(Tick& until_now, Tick from, Tick until);
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets);
     bool symmetric(const Collective& c, std::int32_t kind) const;
@@ -86,6 +90,8 @@ private:
     std::priority_queue<Event, std::vector<Event>, std::greater<>> pending_;
     Tick now_ = 0, links_until_ = 0;
     Wires idle_;
+    Usage usage_;
+    std::vector<std::int64_t> class_size_;
     std::uint64_t events_ = 0;
     std::vector<std::vector<std::uint32_t>> participants_;  // per kind: classes, ascending
     std::vector<std::uint32_t> kind_size_;

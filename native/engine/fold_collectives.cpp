@@ -33,6 +33,7 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
     for (const Tick at : all.at) offsets.push_back(at - begin);
     const Measured& measured = measure(id, kind, offsets);
     if (plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed) occupy(links_until_, begin, add(begin, measured.quiet));
+    if (record_) usage_.repeat(measured.steps, begin, groups_like(static_cast<std::size_t>(kind)));
     for (std::size_t i = 0; i < participants.size(); ++i) {
         const Tick done = add(begin, measured.done[i]);
         if (kind_size_[static_cast<std::size_t>(kind)] == 1 && !astra_ && done == now_) {  // alone in its group: over as it begins
@@ -49,6 +50,17 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
         pending_.push({done, measured.late[i] != 0, participants[i], all.node[i]});
         if (!measured.loads.empty()) carry(participants[i], measured.loads[measured.loads.size() == 1 ? 0 : i]);
     }
+}
+
+// How many groups of a kind meet: each rank takes part in one, and the members of a class are shared among them.
+std::int64_t Fold::groups_like(std::size_t kind) const {
+    const std::int32_t group = classes_.first_group[kind];
+    if (group < 0) return 1;
+    const std::uint32_t c = participants_[kind].front();
+    std::int64_t here = 0;
+    for (const std::int32_t member : plan_.groups[static_cast<std::size_t>(group)])
+        here += classes_.of[static_cast<std::size_t>(member)] == static_cast<std::int32_t>(c);
+    return class_size_[c] / here;
 }
 
 bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
@@ -95,10 +107,11 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
 }
 
 Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {
-    const Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
+    Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
+    for (Step& step : alone.steps) step.change *= static_cast<std::int64_t>(small.npu_of.size);  // its equals do the same
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
     return {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
-            alone.loads};
+            alone.loads, std::move(alone.steps)};
 }
 
 Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
@@ -145,9 +158,9 @@ Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32
     small.program_of = {program_of.data(), program_of.size()}, small.npu_of = {npu_of.data(), npu_of.size()};
     small.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
     small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {minus.data(), minus.size()}, small.slot_c = {zeros.data(), zeros.size()};
-    const Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
+    Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}};
+    Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}, std::move(alone.steps)};
     if (record_) out.loads.resize(sorted.size());
     for (std::size_t p = 0; p < members.size(); ++p) {
         const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));

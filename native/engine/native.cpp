@@ -93,7 +93,7 @@ std::uint32_t Native::new_message() {
 
 void Native::post(std::uint32_t id) {
     const Message& m = messages_[id];
-    clock_.at(clock_.now, BatchClock::depart, {m.high, m.low, leave_source, id, 0});
+    clock_.at(clock_.now, m.receives ? BatchClock::issue : BatchClock::depart, {m.high, m.low, leave_source, id, 0});
 }
 
 void Native::depart(std::uint32_t id) {
@@ -171,20 +171,22 @@ Outcome Native::outcome() {
 }
 
 Alone Native::run_alone() {
+    wires_.usage().keep_steps();
     const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
     instances_[instance].members[0].node = 0;
     advance(instance, 0, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}};
+    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps()};
 }
 
 Alone Native::run_members() {
+    wires_.usage().keep_steps();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) make_ready(r, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}, late_};
+    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}, late_, wires_.usage().steps()};
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

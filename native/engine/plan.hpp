@@ -155,6 +155,8 @@ struct Outcome {
     std::vector<std::int32_t> link_dim, link_from, link_to;
     std::vector<std::int64_t> link_bytes;
     std::vector<Tick> link_busy;
+    Tick use_width = 0;                  // of a bin, ps
+    std::vector<Tick> use_busy;          // [dims * bins]
     std::uint64_t events = 0;
     bool folded = false;
     std::string unfolded_because;

@@ -16,6 +16,13 @@ struct Load {
     Tick busy = 0;
 };
 
+// At `time` the number of busy links that leave NPUs in a dim changes.
+struct Step {
+    std::int32_t dim = 0;
+    Tick time = 0;
+    std::int64_t change = 0;
+};
+
 // One collective by itself: `plan.collectives[0]` among `npu_of.size` ranks, from instant 0.
 struct Alone {
     Tick done = 0;              // of the one member that ran (looped back)
@@ -25,6 +32,7 @@ struct Alone {
     std::uint64_t events = 0;
     std::vector<std::vector<Load>> loads;  // per member that ran, where recorded
     std::vector<std::uint8_t> late;  // native, per member that ran: messages had arrived in its last instant before it ended
+    std::vector<Step> steps;  // of all members that ran, where recorded: by dim and time
 };
 // One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
 Alone run_astra_alone(const Plan& plan, bool record);

@@ -18,7 +18,7 @@ std::size_t Wires::ports_per_npu(const Dim& dim) const {
 }
 
 Wires::Wires(const Plan& plan, bool record, bool alone)
-    : plan_(plan), record_(record), alone_(alone), geometry_(plan.network) {
+    : plan_(plan), record_(record), alone_(alone), geometry_(plan.network), usage_(plan.network.dims.size()) {
     std::size_t total = 0;
     for (const Dim& dim : plan.network.dims) {
         base_.push_back(total);
@@ -102,6 +102,7 @@ Tick Wires::depart(Flight& flight, Tick now) {
         quiet_ = std::max(quiet_, out_free_[way.out]);
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
         charge(way.out, false, flight.size * way.charged, held);
+        if (record_) usage_.add(way.dim, start, held);
     }
     return head;
 }
@@ -204,11 +205,13 @@ Tick Wires::next_link(Flight& f, Tick now) {
     const Tick start = std::max(now, free);
     free = add(start, serial);
     charge(link, down, f.size, serial);
+    if (record_ && !down) usage_.add(d, start, serial);
     f.at = landing;
     return add(add(start, serial), latency);
 }
 
-void Wires::report(Outcome& out) const {
+void Wires::report(Outcome& out) {
+    usage_.report(out);
     const bool links = plan_.network.backend == Backend::routed;
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
         if (bytes_[i] == 0) continue;

@@ -9,6 +9,7 @@
 #include "distance.hpp"
 #include "plan.hpp"
 #include "run.hpp"
+#include "usage.hpp"
 
 namespace astrarium {
 
@@ -30,7 +31,8 @@ public:
     // Ports: when it is delivered. Links: when it reaches the next device; `there` says whether that is its destination.
     bool arrived(const Flight& flight) const { return plan_.network.backend == Backend::ports || flight.at == flight.destination; }
     Tick deliver(const Flight& flight, Tick now);  // ports only
-    void report(Outcome& out) const;
+    void report(Outcome& out);
+    Usage& usage() { return usage_; }
 
     // The message that an equal of the source sends to the source, where all NPUs stand alike.
     Flight image(const Flight& flight) const;
@@ -65,6 +67,7 @@ private:
     std::vector<Tick> out_free_, in_free_;
     std::vector<std::int64_t> bytes_;
     std::vector<Tick> busy_;
+    Usage usage_;
     std::vector<Way> ways_;
     std::unordered_map<std::size_t, std::size_t> compact_;
     std::vector<std::size_t> ports_;                       // alone: what each compact number stands for

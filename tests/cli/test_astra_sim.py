@@ -162,7 +162,7 @@ def test_timeline(flags: list[str], run: Run, tmp_path: Path) -> None:
     said = run("astra-sim", *flags, "--timeline", tmp_path / "t.json", "--timeline-ranks", "0-1")
     assert said.code == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
-    assert {event["pid"] for event in events} == {0, 1}
+    assert {event["pid"] for event in events} == {0, 1, 4}     # two ranks, and the network
     assert run("astra-sim", *flags, "--timeline", tmp_path / "u.json", "--timeline-ranks", "9").code == 1
     assert not (tmp_path / "u.json").exists()
 

@@ -34,7 +34,7 @@ def assert_same(plan: Plan) -> None:
             engine.execute(plan, fold=False)
         return
     theirs = engine.execute(plan, record=True, fold=False)
-    for name in ("finish", "busy", "node_ptr", "start", "end"):
+    for name in ("finish", "busy", "node_ptr", "start", "end", "use_width", "use_busy"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
     assert rows(ours) == rows(theirs)
 

@@ -51,7 +51,10 @@ def difference(folded: Outcome, whole: Outcome) -> str:
         for name in ("start", "end"):
             if nodes(folded, rank, name) != nodes(whole, rank, name):
                 return f"{name} of rank {rank}: folded {nodes(folded, rank, name)}, unfolded {nodes(whole, rank, name)}"
-    return ""
+    if folded.use_width != whole.use_width:
+        return f"width of bins: folded {folded.use_width}, unfolded {whole.use_width}"
+    same = (folded.use_busy == whole.use_busy).all()
+    return "" if same else f"use: folded {folded.use_busy}, unfolded {whole.use_busy}"
 
 
 def programs(compat: bool, count: int) -> Iterator[RandomProgram]:

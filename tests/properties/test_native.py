@@ -51,6 +51,8 @@ def test_both_engines_give_the_same_integers(case: Case) -> None:
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
     traffic = [sorted(zip(*(getattr(o, name).tolist() for name in LINKS), strict=True)) for o in (ours, theirs)]
     assert traffic[0] == traffic[1]
+    assert ours.use_width == theirs.use_width
+    np.testing.assert_array_equal(ours.use_busy, theirs.use_busy)
 
 
 @needs_core
@@ -63,6 +65,8 @@ def test_folding_gives_the_same_integers(case: Case) -> None:
         return
     for name in ("finish", "busy"):
         np.testing.assert_array_equal(getattr(folded, name)[folded.row], getattr(every, name), err_msg=name)
+    assert folded.use_width == every.use_width
+    np.testing.assert_array_equal(folded.use_busy, every.use_busy)
     one = Result(plan, folded)
     for row, rank in enumerate(one.first_ranks.tolist()):
         ours = slice(*folded.node_ptr[row:row + 2])
@@ -77,6 +81,20 @@ def test_no_link_or_port_exceeds_100_percent(case: Case) -> None:
     outcome = run(plan)
     if isinstance(outcome, Outcome):
         assert (outcome.link_busy <= outcome.makespan).all()
+
+
+@given(cases())
+def test_use_over_time_adds_up_to_what_the_links_were_busy(case: Case) -> None:
+    plan = lowered(case)
+    outcome = run(plan)
+    if not isinstance(outcome, Outcome):
+        return
+    use = outcome.use_busy.reshape(len(plan.network.dims), -1)
+    leaves = outcome.link_from >= 0
+    for number in range(len(plan.network.dims)):
+        mine = leaves & (outcome.link_dim == number)
+        assert use[number].sum() == outcome.link_busy[mine].sum()
+        assert (use[number] <= outcome.use_width * np.count_nonzero(mine)).all()    # no link more than all the time
 
 
 @given(cases(backends=("closed_form",)))

@@ -52,7 +52,7 @@ def outcome(row: list[int], finish: list[int], busy: list[int]) -> Outcome:
     """An Outcome that has times only (ns here, ps there)."""
     none, short = np.zeros(0, np.int64), np.zeros(0, np.int32)
     ends, work = (np.array(values, np.int64) * 1000 for values in (finish, busy))
-    return Outcome(np.array(row, np.int32), ends, work, none, none, none, short, short, short, none, none, 7,
+    return Outcome(np.array(row, np.int32), ends, work, none, none, none, short, short, short, none, none, 0, none, 7,
                    len(finish) < len(row), "because")
 
 

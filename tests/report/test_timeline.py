@@ -22,6 +22,7 @@ import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.report.timeline import Counter, Recorded, write_timeline
 from astrarium.report.timeline_memory import memory_counters
+from astrarium.report.timeline_network import network_counters
 from astrarium.report.trace_events import TraceEvents, quoted, us
 from astrarium.report.tracks import assign
 from astrarium.trace import TraceBuilder, attribute
@@ -249,6 +250,22 @@ def test_a_run_without_node_times_is_refused(tmp_path: Path) -> None:
     bare = ar.simulate(ar.Design(workload=traces(tmp_path), network=ar.Network(dims)), record=False)
     with pytest.raises(InputError, match="not recorded"):
         write_timeline(str(tmp_path / "t.json"), Recorded(bare.plan, bare.outcome, bare.traces))
+
+
+def test_the_network_has_a_counter_per_dim(result: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    run = Recorded(result.plan, result.outcome, network=network_counters(result.plan, result.outcome))
+    write_timeline(str(path), run)
+    found = [event for event in read(path) if isinstance(event, CounterEvent)]
+    assert {(event.pid, event.name) for event in found} == {(4, "dim 0: ring of 4, links busy")}
+    times = [round(event.ts * 1e6) for event in found]
+    assert times == sorted(set(times))
+    assert found[-1].args == {"percent": 0.0}
+    assert result.makespan_ps * 0.9 < times[-1] <= result.makespan_ps
+    shown = [event.args["percent"] for event in found]
+    area = sum(percent * (end - begin) for percent, begin, end in zip(shown, times, times[1:], strict=False)) / 100
+    leaves = result.links.source >= 0
+    assert area == pytest.approx(result.links.busy[leaves].sum() / np.count_nonzero(leaves), rel=1e-4)
 
 
 def test_counters_need_no_tensors(result: Any, tmp_path: Path) -> None:

@@ -107,6 +107,24 @@ def test_links_and_dims() -> None:
     assert result.busiest_link() == ("dim 0: out of NPU 0", pytest.approx(5 / 19))
 
 
+def test_use_of_links_over_time() -> None:
+    # 5,000 bytes leave NPU 0 at 1 byte/ns from 10 us on (see test_a_receive...): bins of 131,072 ps hold 19 us.
+    result = run(first_stage, second_stage)
+    dims = result.dims
+    first = result.messages
+    begin = int(result.comm.start[first.send[0]])
+    shares = [max(0, min(begin + 5 * US, (i + 1) * dims.bin) - max(begin, i * dims.bin))
+              for i in range(dims.busy_over_time.shape[1])]
+    assert dims.bin == 131_072
+    assert len(shares) == 19 * US // dims.bin + 1
+    assert dims.busy_over_time.tolist() == [shares]
+    assert dims.utilisation_over_time.max() == 1.0
+    table = tables(result)["dims_over_time"]
+    assert table["links_busy_ns"].sum() == 5000
+    assert table["end_ns"][-1] == 19_000
+    assert (table["end_ns"][:-1] == table["start_ns"][1:]).all()
+
+
 def test_memory_over_time_and_the_verdict() -> None:
     def make(builder: TraceBuilder) -> None:
         builder.node(NodeKind.COMP, "a", [attribute("inputs", ["w", "100"], "string_list"),
@@ -154,7 +172,7 @@ def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra `parquet`")
     result = run(late(1), late(6))
     written = write_parquet(result, tmp_path / "out")
-    assert len(written) == 5
+    assert len(written) == 6
     assert parquet.read_table(tmp_path / "out" / "ranks.parquet").column("finish_ns").to_pylist() == [14_000, 14_000]
 
 

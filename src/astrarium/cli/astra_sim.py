@@ -43,8 +43,10 @@ def run(options: argparse.Namespace) -> int:
     clock.append(time.process_time())
     if options.timeline:
         from astrarium.report.timeline import Recorded, write_timeline
+        from astrarium.report.timeline_network import network_counters
 
-        write_timeline(options.timeline, Recorded(plan, outcome, workload.traces), ranks=options.timeline_ranks)
+        run = Recorded(plan, outcome, workload.traces, network=network_counters(plan, outcome))
+        write_timeline(options.timeline, run, ranks=options.timeline_ranks)
     before = [0.0, *clock]
     cpu = {stage: clock[i] - before[i] for i, stage in enumerate(("start", "read", "lower", "execute"))}
     for text in json_text(outcome, cpu) if options.json else lines(outcome):

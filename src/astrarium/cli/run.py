@@ -69,8 +69,10 @@ def _changed(options: argparse.Namespace) -> Design:
 def _timeline(result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.timeline import Recorded, write_timeline
     from astrarium.report.timeline_memory import memory_counters
+    from astrarium.report.timeline_network import network_counters
 
-    recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result))
+    recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
+                        network_counters(result.plan, result.outcome))
     write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
 
 

@@ -20,6 +20,9 @@ class Outcome:
     `start` and `end` [sum of nodes over rows] hold every node's issue and completion, row after row (`node_ptr`
     [rows + 1]), in the order of the row's Program; both are empty unless the run recorded nodes. `link_*` [links] is
     the traffic: the link or port (dim, from NPU, to NPU; -1 where a switch or a port has no peer), bytes, busy ps.
+    `use_busy` [dims * 256] is, dim after dim, how long the links and ports that leave NPUs (link_from >= 0) were busy,
+    added up, in each of 256 bins of `use_width` ps (the power of two from 1,024 on that makes them reach to the
+    makespan): those of all NPUs, also where the run was folded. 0 and empty unless traffic was recorded.
     """
 
     row: I32
@@ -33,6 +36,8 @@ class Outcome:
     link_to: I32
     link_bytes: I64
     link_busy: I64
+    use_width: int
+    use_busy: I64
     events: int
     folded: bool
     unfolded_because: str = ""

@@ -26,6 +26,7 @@ from astrarium.vocab import CommOp
 __all__ = ["Counter", "Recorded", "write_timeline"]
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 STREAMS = {Lane.COMPUTE: "compute", Lane.COMM: "communication", Lane.CPU: "cpu", Lane.P2P: "point to point",
            Lane.COPY: "copy"}
 PS_PER_NS = 1000
@@ -38,25 +39,26 @@ CATEGORY = {Kind.DELAY: "compute", Kind.COLLECTIVE: "collective", Kind.SEND: "se
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """A quantity of one rank over time: `value[i]` holds from `time[i]` (ps) on."""
+    """A quantity of one rank, or of the network, over time: `value[i]` holds from `time[i]` (ps) on."""
 
     name: str
     unit: str
     time: I64
-    value: I64
+    value: I64 | F64
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
     """A run with its nodes' times (`engine.execute(record=True)`), and the traces that name the nodes.
 
-    `counters(rank)` are drawn below the rank's tracks.
+    `counters(rank)` are drawn below the rank's tracks, `network` below all ranks.
     """
 
     plan: Plan
     outcome: Outcome
     traces: Traces | None = None
     counters: Callable[[int], Sequence[Counter]] = lambda rank: ()
+    network: Sequence[Counter] = ()
 
 
 def write_timeline(path: str, run: Recorded, *, ranks: Sequence[int] | None = None) -> int:
@@ -72,6 +74,9 @@ def write_timeline(path: str, run: Recorded, *, ranks: Sequence[int] | None = No
             flows = _Flows(run, shown)
             for rank in shown:
                 _rank(events, run, rank, flows)
+            if run.network:
+                events.process(len(run.outcome.row), "network")
+                _counters(events, len(run.outcome.row), run.network)
         if stream is not raw:
             stream.close()
     return events.written
@@ -168,9 +173,13 @@ def _rank(events: TraceEvents, run: Recorded, rank: int, flows: _Flows) -> None:
         flow = flows.find(rank, node) if kind in (Kind.SEND, Kind.RECV) else None
         if flow is not None:
             (events.flow_start if kind == Kind.SEND else events.flow_end)(rank, tid, *flow)
-    for counter in run.counters(rank):
+    _counters(events, rank, run.counters(rank))
+
+
+def _counters(events: TraceEvents, process: int, counters: Sequence[Counter]) -> None:
+    for counter in counters:
         for time, value in zip(counter.time.tolist(), counter.value.tolist(), strict=True):
-            events.counter(rank, counter.name, time, {counter.unit: value})
+            events.counter(process, counter.name, time, {counter.unit: value})
 
 
 def _names(run: Recorded, rank: int, program: Program) -> Sequence[str]:

@@ -33,8 +33,9 @@ def _ns(ps: npt.ArrayLike) -> Column:
 
 
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
-    """Name -> column -> array: `ranks` (every rank), `collectives`, `links`, `dims`, `critical_path`, and if asked for
-    `nodes` (of the rows' own ranks). Without recorded node times, `ranks` alone, with their finish."""
+    """Name -> column -> array: `ranks` (every rank), `collectives`, `links`, `dims`, `dims_over_time` (a row per dim
+    and span of time), `critical_path`, and if asked for `nodes` (of the rows' own ranks). Without recorded node times,
+    `ranks` alone, with their finish."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
     if not result.recorded:
@@ -43,7 +44,8 @@ def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
         ranks[f"{name}_ns"] = _ns(getattr(result.ranks, name))[row]
     ranks["peak_memory_bytes"] = result.memory.peak[row]
     found: dict[str, Table] = {"ranks": ranks, "collectives": _collectives(result), "links": _links(result),
-                               "dims": _dims(result), "critical_path": _path(result)}
+                               "dims": _dims(result), "dims_over_time": _over_time(result),
+                               "critical_path": _path(result)}
     if nodes:
         found["nodes"] = _nodes(result)
     return found
@@ -66,6 +68,16 @@ def _dims(result: Result) -> Table:
     dims = result.dims
     return {"dim": np.arange(len(dims.size)), "size_bytes": dims.size, "mean_utilisation": dims.mean_utilisation,
             "max_utilisation": dims.max_utilisation}
+
+
+def _over_time(result: Result) -> Table:
+    dims = result.dims
+    count, bins = dims.busy_over_time.shape
+    start = np.tile(np.arange(bins, dtype=np.int64) * dims.bin, count)
+    end = np.minimum(start + dims.bin, result.makespan_ps)
+    return {"dim": np.repeat(np.arange(count), bins), "start_ns": _ns(start), "end_ns": _ns(end),
+            "links_busy_ns": _ns(dims.busy_over_time.reshape(-1)),
+            "mean_utilisation": dims.utilisation_over_time.reshape(-1)}
 
 
 def _path(result: Result) -> Table:

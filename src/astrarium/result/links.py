@@ -45,11 +45,19 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Dims:
-    """Per network dim [dims]: bytes sent (counted where they leave), mean and highest utilisation of its links."""
+    """Per network dim [dims]: bytes sent (counted where they leave), mean and highest utilisation of its links.
+
+    `busy_over_time` [dims, bins]: how long its links out of NPUs were busy in each bin of `bin` ps, added up; the last
+    bin ends with the last rank. `utilisation_over_time` is that over the time that they had, those that carried nothing
+    in the whole run left out. No bins for a network that says nothing of its links (a plug-in's).
+    """
 
     size: I64
     mean_utilisation: F64
     max_utilisation: F64
+    bin: int
+    busy_over_time: I64
+    utilisation_over_time: F64
 
 
 def links_of(outcome: Outcome) -> Links:
@@ -70,7 +78,16 @@ def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
     np.add.at(total, links.dim, links.utilisation * many)
     np.add.at(used, links.dim, many)
     np.maximum.at(most, links.dim, links.utilisation)
-    return Dims(size, total / np.maximum(used, 1), most)
+    out = np.bincount(links.dim[links.source >= 0], many[links.source >= 0], count)
+    return Dims(size, total / np.maximum(used, 1), most, outcome.use_width, *_over_time(outcome, out))
+
+
+def _over_time(outcome: Outcome, links: F64) -> tuple[I64, F64]:
+    """(busy ps, utilisation) [dims, bins] of that many links per dim, up to the end of the run."""
+    width, makespan = outcome.use_width, outcome.makespan
+    busy = outcome.use_busy.reshape(len(links), -1)[:, :-(-makespan // width) if width else 0]
+    span = np.minimum(makespan - width * np.arange(busy.shape[1]), width)
+    return busy, busy / (np.maximum(links, 1)[:, None] * span)
 
 
 def _multiples(plan: Plan, outcome: Outcome, links: Links) -> I64:

@@ -32,7 +32,7 @@ class Unshared:
         latency, bandwidth, dim = way
         self._clock.at(self._clock.now + int(latency + size / bandwidth) * 1000, message.arrive)
         if self._traffic is not None:
-            self._traffic.add((dim, source, -1, 0), size, int(size / bandwidth) * 1000)
+            self._traffic.add((dim, source, -1, 0), size, self._clock.now, int(size / bandwidth) * 1000)
 
     def _way(self, source: int, destination: int) -> tuple[float, float, int]:
         """(latency in ns, bytes per ns, dim) between two different NPUs."""
@@ -68,7 +68,7 @@ class Link:
         self._clock.at(self._clock.now + int(self._latency + wire) * 1000, parcel.arrive)
         self._clock.at(self._clock.now + busy, self._free)
         if self._traffic is not None:
-            self._traffic.add(self._name, parcel.size, busy)
+            self._traffic.add(self._name, parcel.size, self._clock.now, busy)
 
     def _free(self) -> None:
         self._busy = False

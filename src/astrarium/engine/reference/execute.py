@@ -38,10 +38,11 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     ranks = engine.ranks
     stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in ranks if r.nodes.left]
     if stalled:
-        raise StallError(foreign + stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node)))
-    return Outcome(row=np.arange(len(ranks), dtype=np.int32),
-                   finish=np.array([r.nodes.finish for r in ranks], dtype=np.int64),
+        waits = stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node))
+        raise StallError(foreign + waits)
+    finish = np.array([r.nodes.finish for r in ranks], dtype=np.int64)
+    return Outcome(row=np.arange(len(ranks), dtype=np.int32), finish=finish,
                    busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),
                    events=engine.clock.events, folded=False,
                    **(kept.columns() if kept else no_record()),
-                   **(engine.traffic.columns() if engine.traffic else no_traffic()))
+                   **(engine.traffic.columns(int(finish.max(initial=0))) if engine.traffic else no_traffic()))

@@ -32,8 +32,8 @@ class NativeEngine:
     def __init__(self, plan: Plan, record: Record | None, team: Team | None = None) -> None:
         self.team = team or Team()
         self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
-        self.traffic = Traffic() if record is not None else None
         self.foreign = _foreign(self.clock, plan, self.team)
+        self.traffic = Traffic(len(plan.network.dims)) if record is not None and self.foreign is None else None
         self.network: NativeNetwork = self.foreign or native_network(self.clock, plan.network, self.traffic)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+
 from astrarium.engine.plugins.given import ask, ask_whole
 from astrarium.engine.plugins.network import NEVER, Network
 from astrarium.engine.reference.clock import Event
@@ -20,7 +21,7 @@ def collective_tag(meeting: int, step: int, number: int) -> int:
 
 
 class ForeignWires:
-    """Hands sends (class DEPART) and receives (class ISSUE) to a plug-in, in key order; its callbacks are DONE events."""
+    """Hands sends (class DEPART) and receives (ISSUE) to a plug-in, in key order; its callbacks are DONE events."""
 
     def __init__(self, clock: BatchClock, plugin: Network, who: str, patience: int) -> None:
         self._clock, self._plugin, self._who, self._patience = clock, plugin, who, patience
@@ -47,8 +48,8 @@ class ForeignWires:
 
     def waits(self) -> list[str]:
         """Sentences for a stall: what the plug-in never called back."""
-        moved = [f"{self._who}: its clock moved {self._idle} times, to {self._clock.now} ps, and it called nothing back"]
-        return (moved if self._idle > self._patience else []) + list(self._open.values())
+        moved = f"its clock moved {self._idle} times, to {self._clock.now} ps, and it called nothing back"
+        return ([f"{self._who}: {moved}"] if self._idle > self._patience else []) + list(self._open.values())
 
     def _step(self) -> bool:
         clock = self._clock

@@ -81,7 +81,7 @@ class Ports:
             free[way.exit] = start + held
             head += way.head + held - wire
             if self._traffic is not None:
-                self._traffic.add(way.exit, size * way.charged, held)
+                self._traffic.add(way.exit, size * way.charged, start, held)
         self._clock.at(head, ARRIVE, key, lambda: self._deliver(key, ways, size, delivered))
 
     def _deliver(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
@@ -92,7 +92,7 @@ class Ports:
         for way in ways:
             free[way.entry] = start + wire
             if self._traffic is not None:
-                self._traffic.add(way.entry, size, wire)
+                self._traffic.add(way.entry, size, start, wire)
         self._clock.at(start + wire, DONE, key, delivered)
 
 
@@ -128,7 +128,7 @@ class Routed:
         wire = ticks(size / hop.bandwidth)
         left = self._free[hop.port] = max(self._clock.now, self._free.get(hop.port, 0)) + wire
         if self._traffic is not None:
-            self._traffic.add(hop.port, size, wire)
+            self._traffic.add(hop.port, size, left - wire, wire)
         self._clock.at(left + hop.latency, ARRIVE, key, lambda: self._next(key, route, step + 1, size, delivered))
 
     def _route(self, source: int, destination: int) -> list[Hop]:

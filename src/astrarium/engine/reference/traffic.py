@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.reference.usage import Usage, no_usage
 
 __all__ = ["Port", "Traffic", "no_traffic"]
 
@@ -14,13 +17,16 @@ COLUMNS = ("link_dim", "link_from", "link_to")
 
 
 class Traffic:
-    """Sums per link or port."""
+    """Sums per link or port, and use per dim over time."""
 
-    def __init__(self) -> None:
+    def __init__(self, dims: int) -> None:
         self._sums: dict[Port, list[int]] = {}
+        self._usage = Usage(dims)
 
-    def add(self, port: Port, size: int, busy: int) -> None:
-        """`size` bytes kept `port` busy for `busy` ps."""
+    def add(self, port: Port, size: int, begin: int, busy: int) -> None:
+        """`size` bytes kept `port` busy for `busy` ps from `begin` on."""
+        if port[1] >= 0:
+            self._usage.add(port[0], begin, busy)
         sums = self._sums.get(port)
         if sums is None:
             self._sums[port] = [size, busy]
@@ -28,15 +34,19 @@ class Traffic:
             sums[0] += size
             sums[1] += busy
 
-    def columns(self) -> dict[str, Any]:
-        """The `link_*` columns of an Outcome: what carried bytes, ordered by (dim, from, to, number)."""
+    def columns(self, makespan: int) -> dict[str, Any]:
+        """The `link_*` columns of an Outcome (what carried bytes, ordered by (dim, from, to, number)), and `use_*`."""
         ports = sorted(port for port, sums in self._sums.items() if sums[0])
         ends = np.array(ports, dtype=np.int32).reshape(-1, 4)
         sums = np.array([self._sums[port] for port in ports], dtype=np.int64).reshape(-1, 2)
-        return {name: ends[:, i].copy() for i, name in enumerate(COLUMNS)} | {
-            "link_bytes": sums[:, 0].copy(), "link_busy": sums[:, 1].copy()}
+        return _columns(ends, sums) | self._usage.columns(makespan)
 
 
 def no_traffic() -> dict[str, Any]:
-    """The `link_*` columns of a run that kept nothing."""
-    return Traffic().columns()
+    """The `link_*` and `use_*` columns of a run that kept nothing."""
+    return _columns(np.zeros((0, 4), np.int32), np.zeros((0, 2), np.int64)) | no_usage()
+
+
+def _columns(ends: npt.NDArray[np.int32], sums: npt.NDArray[np.int64]) -> dict[str, Any]:
+    return {name: ends[:, i].copy() for i, name in enumerate(COLUMNS)} | {
+        "link_bytes": sums[:, 0].copy(), "link_busy": sums[:, 1].copy()}

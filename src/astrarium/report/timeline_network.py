@@ -1,0 +1,30 @@
+"""Counters of a timeline: how busy the links of each network dim are over time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astrarium.engine import Outcome, Plan
+from astrarium.report.timeline import Counter
+from astrarium.result.links import dims_of, links_of
+
+__all__ = ["network_counters"]
+
+
+def network_counters(plan: Plan, outcome: Outcome) -> tuple[Counter, ...]:
+    """`Recorded.network` of a run: a counter per dim, the mean use of its links out of NPUs in percent.
+
+    None for a network that says nothing of its links (a plug-in's).
+    """
+    dims = dims_of(plan, outcome, links_of(outcome))
+    if not dims.busy_over_time.size:
+        return ()
+    time = np.arange(dims.busy_over_time.shape[1] + 1, dtype=np.int64) * dims.bin
+    time[-1] = outcome.makespan
+    counters = []
+    for number, dim in enumerate(plan.network.dims):
+        percent = np.append(np.round(100 * dims.utilisation_over_time[number], 3), 0.0)
+        changes = np.flatnonzero(np.diff(percent, prepend=-1.0))
+        name = f"dim {number}: {dim.shape.name.lower()} of {dim.npus:,}, links busy"
+        counters.append(Counter(name, "percent", time[changes], percent[changes]))
+    return tuple(counters)
