@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 
+from toy import Toy
+
 import astrarium as ar
 from astrarium.engine.plugins import Plugins, load
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
-from toy import Toy
 
 design = ar.Design(
     workload=ar.SingleCollective("all_reduce", "64 MB"),

@@ -34,12 +34,11 @@ class Server:
         self._waiting: list[int] = []
         self._running: dict[int, int] = {}          # request -> tokens to go
         self._next = [0] * RANKS
-        self._arrivals: dict[int, int] = {}
+        self._arrivals: set[int] = set()
         self._busy = 0                              # ranks that have not ended the step
 
     def start(self, t: int) -> list[Work]:
-        for number, (arrival, _) in enumerate(self.requests):
-            self._arrivals[number] = number         # ids 0.. of rank 0 are the arrivals
+        self._arrivals = set(range(len(self.requests)))     # ids 0.. of rank 0 are the arrivals
         self._next[0] = len(self.requests)
         return [timer(number, 0, arrival - t) for number, (arrival, _) in enumerate(self.requests)]
 

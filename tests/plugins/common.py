@@ -17,7 +17,7 @@ from astrarium.engine.plan import Backend, Dim, NetworkPlan, Plan, Shape
 from astrarium.engine.plugins import DelayNetwork, Network
 from astrarium.vocab import CommOp
 
-from ..engine.plans import collective, delay, native_collective, plan_of, recv, send
+from ..engine.plans import collective, delay, native_collective, plan_of, recv, send  # noqa: TID252
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples" / "plugins"

@@ -90,7 +90,8 @@ BROKEN = [
     ("swallows the refusal", {"sim_send": twice_swallowed}, "called it twice"),
     ("runs backwards", {"next_event_time": past}, "next_event_time\\(\\) says"),
     ("does not advance", {"advance": stuck}, "after advance\\(1000\\)"),
-    ("late from the start", {"sim_get_time": lambda net: net.events.now + 3}, "its clock stands at 3 ps before the run"),
+    ("late from the start", {"sim_get_time": lambda net: net.events.now + 3},
+     "its clock stands at 3 ps before the run"),
     ("schedules backwards", {"sim_send": lambda net, *_: net.events.schedule(-1, lambda: None)}, "raised InputError"),
 ]
 
@@ -172,7 +173,7 @@ def test_a_plug_in_that_cannot_be_made_is_named() -> None:
     def bad(_: object) -> Net:
         raise ValueError("no licence")
 
-    with pytest.raises(PluginError, match="network plug-in .*bad: raised ValueError: no licence"):
+    with pytest.raises(PluginError, match=r"network plug-in .*bad: raised ValueError: no licence"):
         execute(pair_plan(), plugins=Plugins(network=bad))
 
 

@@ -15,7 +15,7 @@ from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.errors import UnsupportedError
 
-from ..engine.plans import random_native_plan
+from ..engine.plans import random_native_plan  # noqa: TID252
 from .common import example, fabric, mixed_plan, pair_plan, steady
 
 ENGINES = [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here"), id="core"),

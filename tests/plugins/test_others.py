@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,6 @@ from astrarium.engine.plan import Backend, Dim, Lane, NetworkPlan, Remote, Remot
 from astrarium.engine.plugins import ComputeNodes, DelayNetwork, PerNode, Plugins
 from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.compute import durations_of
-from astrarium.engine.plugins.executor import MemoExecutor, MessageExecutor
 from astrarium.engine.plugins.exams import (
     ExamError,
     exam_choice,
@@ -28,10 +27,11 @@ from astrarium.engine.plugins.exams import (
     exam_memory,
     exam_scheduling,
 )
+from astrarium.engine.plugins.executor import MemoExecutor, MessageExecutor
 from astrarium.errors import PluginError
 from astrarium.vocab import CommOp
 
-from ..engine.plans import Kind, Node, collective, delay, native_collective, plan_of, two_level
+from ..engine.plans import Kind, Node, collective, delay, native_collective, plan_of, two_level  # noqa: TID252
 from .common import EXAMPLES, environment, fabric
 
 ENGINES = [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here"), id="core"),
@@ -52,8 +52,8 @@ class Queue:
 
 
 def remote_plan() -> Any:
-    reads = [[Node(Kind.REMOTE, size=4000 * (r + 1), lane=Lane.COPY), Node(Kind.REMOTE, size=64, after=(0,), lane=Lane.COPY)]
-             for r in range(4)]
+    reads = [[Node(Kind.REMOTE, size=4000 * (r + 1), lane=Lane.COPY),
+              Node(Kind.REMOTE, size=64, after=(0,), lane=Lane.COPY)] for r in range(4)]
     return plan_of(reads, NetworkPlan(Backend.PORTS, fabric(4).dims), remote=Remote(RemoteKind.POOL, 700, 10.0))
 
 
@@ -61,11 +61,13 @@ def remote_plan() -> Any:
 def test_a_memory_plug_in_that_does_as_the_pool_gives_its_integers(pure: bool) -> None:
     exam_memory(Queue)
     own = execute(remote_plan(), fold=False, record=True, pure=pure)
-    assert execute(remote_plan(), plugins=Plugins(memory=Queue), record=True, pure=pure).end.tolist() == own.end.tolist()
+    plugged = execute(remote_plan(), plugins=Plugins(memory=Queue), record=True, pure=pure)
+    assert plugged.end.tolist() == own.end.tolist()
 
 
 @pytest.mark.parametrize("pure", ENGINES)
-@pytest.mark.parametrize(("answer", "words"), [(-1, "time cannot go back"), (0.5, "not a whole number"), (None, "not a whole")])
+@pytest.mark.parametrize(("answer", "words"), [
+    (-1, "time cannot go back"), (0.5, "not a whole number"), (None, "not a whole number")])
 def test_a_memory_that_answers_wrongly_is_named(answer: Any, words: str, pure: bool) -> None:
     class Odd:
         def access_time(self, size: int, rank: int, now: int) -> Any:
@@ -106,7 +108,7 @@ def test_a_policy_that_answers_wrongly_is_named(answer: Any, pure: bool) -> None
             return answer
 
     plan = plan_of([[delay(1), delay(1)], []], NetworkPlan(Backend.PORTS, fabric(2).dims))
-    with pytest.raises(PluginError, match="scheduling plug-in .*Odd: pick"):
+    with pytest.raises(PluginError, match=r"scheduling plug-in .*Odd: pick"):
         execute(plan, plugins=Plugins(scheduling=Odd), pure=pure)
     with pytest.raises(ExamError, match="pick"):
         exam_scheduling(Odd)
@@ -282,6 +284,7 @@ def test_an_unknown_back_end_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["run_toy", "serving", "compute_table", "memory_banks", "system_policy"])
 def test_examples_print_what_they_are_said_to(name: str) -> None:
-    run = subprocess.run([sys.executable, f"{name}.py"], cwd=EXAMPLES, env=environment(), capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, f"{name}.py"], cwd=EXAMPLES, env=environment(),
+                         capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stdout == (EXAMPLES / "expected" / f"{name}.txt").read_text()

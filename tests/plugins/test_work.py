@@ -18,7 +18,7 @@ from astrarium.engine.plugins.work import PlanSource, Work, collective, compute,
 from astrarium.engine.source import Stage, run_source
 from astrarium.errors import PluginError, StallError
 
-from ..engine.plans import random_native_plan
+from ..engine.plans import random_native_plan  # noqa: TID252
 from .common import example, mixed_plan, steady
 
 

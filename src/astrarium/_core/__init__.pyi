@@ -9,3 +9,13 @@ def execute(plan: object, record: bool = False, fold: bool = True) -> object:
     """
     Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).
     """
+
+class Callback:
+    """The callback of one sim_send or sim_recv of a network plug-in."""
+
+    def __call__(self) -> None: ...
+
+def execute_with(plan: object, record: bool, network: object | None, memory: object | None, pick: object | None, patience: int, log: list) -> object:
+    """
+    Runs a Plan with plug-ins; a dict of the Outcome's columns, or (kind of error, message, ...).
+    """

@@ -107,7 +107,7 @@ class _Feeder:
         """Start the source, run the engine dry, and see that nothing is left."""
         engine = self._engine
         for rank, runtime in enumerate(engine.ranks):
-            runtime.nodes.ended = lambda node, rank=rank: self._ended(rank, node)  # type: ignore[misc]
+            runtime.nodes.ended = lambda node, rank=rank: self._ended(rank, node)
         self._take(ask(self._who, self._source.start, 0))
         engine.run()
         waits = engine.foreign.waits() if engine.foreign is not None else []

@@ -43,11 +43,13 @@ def lower_native(design: Design, traces: Traces | None, plugins: Plugins | None 
     program_index = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
         program_index[trace.ranks] = number
-    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, None if plugins is None else plugins.choice)
+    choice = None if plugins is None else plugins.choice
+    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, choice)
     slot_ptr, slot_a, slot_b, slot_c = _slots(rows, npu_of.size, table)
     return Plan(npus=design.network.npus, programs=tuple(program for _, program in rows), program_of=program_index,
                 npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
-                collectives=table.plans(), network=NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
+                collectives=table.plans(),
+                network=NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
                 policy=_policy(design), remote=plan_remote(design.memory.remote), lanes=design.system.lanes)
 
 

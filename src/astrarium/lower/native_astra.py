@@ -33,7 +33,8 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
 def lower_astra_design(design: Design, traces: Traces | None, plugins: object | None = None) -> Plan:
     """The Plan of a design with `compat: astra_sim`. Raises UnsupportedError for what ASTRA-sim does not have."""
     if plugins is not None:
-        raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins", expected="compat: none, or no plug-ins")
+        raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins",
+                               expected="compat: none, or no plug-ins")
     for path, what, expected in _foreign(design):
         raise UnsupportedError(path, f"{what} under compat: astra_sim", expected=expected)
     work = work_of(design, traces)

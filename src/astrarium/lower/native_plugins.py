@@ -88,7 +88,7 @@ def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Seq
     """What a choice of algorithms says for one collective: one entry per dim, or none. Raises PluginError."""
     who = f"collective choice plug-in {type(choice).__qualname__}"
     try:
-        entries = tuple(choice.algorithms(op, size, npus, dims))
+        entries: tuple[object, ...] = tuple(choice.algorithms(op, size, npus, dims))
     except Exception as error:
         raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
     from astrarium.collective.algorithms import ALGORITHMS
@@ -96,8 +96,10 @@ def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Seq
 
     if len(entries) not in (0, 1, len(dims)):
         raise PluginError(who, f"algorithms() names {len(entries)} algorithms for {len(dims)} dims")
+    known: list[str] = []
     for entry in entries:
         line = ALGORITHMS.get(parse_algorithm(entry)[0]) if isinstance(entry, str) else None
         if line is None or op not in line.ops:
             raise PluginError(who, f"algorithms() names {entry!r}, which has no {op.name.lower()}")
-    return entries * len(dims) if len(entries) == 1 else entries
+        known.append(str(entry))
+    return tuple(known * len(dims) if len(known) == 1 else known)

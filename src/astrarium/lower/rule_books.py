@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOWERINGS", "lower"]
 
-LOWERINGS: Mapping[str, Callable[[Design, Traces | None, "Plugins | None"], Plan]] = MappingProxyType({
+LOWERINGS: Mapping[str, Callable[[Design, Traces | None, Plugins | None], Plan]] = MappingProxyType({
     "none": lower_native,
     "astra_sim": lower_astra_design,
 })

@@ -47,35 +47,34 @@ Key = tuple[int, int, int, int]
 class Mailbox:
     """Messages without a receive and receives without a message, by (src, dst, tag, size), in order of arrival."""
 
-    __slots__ = ("_there", "_wanted")
+    __slots__ = ("_further", "_there", "_wanted")
 
     def __init__(self) -> None:
         self._there: dict[Key, int] = {}
-        self._wanted: dict[Key, deque[Callback]] = {}
+        self._wanted: dict[Key, Callback] = {}              # the first receive of a key that waits
+        self._further: dict[Key, deque[Callback]] = {}      # the ones after it
 
     def delivered(self, key: Key) -> None:
         """A message is there: call back the receive that waits for it, if one does."""
-        waiting = self._wanted.get(key)
-        if waiting is None:
+        callback = self._wanted.pop(key, None)
+        if callback is None:
             self._there[key] = self._there.get(key, 0) + 1
             return
-        callback = waiting.popleft()
-        if not waiting:
-            del self._wanted[key]
+        if key in self._further:
+            waiting = self._further[key]
+            self._wanted[key] = waiting.popleft()
+            if not waiting:
+                del self._further[key]
         callback()
 
     def wanted(self, key: Key, callback: Callback) -> None:
         """A receive is posted: called back at once where its message is there already."""
-        there = self._there.get(key)
-        if there is None:
-            waiting = self._wanted.get(key)
-            if waiting is None:
-                self._wanted[key] = deque((callback,))
-            else:
-                waiting.append(callback)
-            return
-        if there == 1:
-            del self._there[key]
+        there = self._there.pop(key, 0)
+        if there:
+            if there > 1:
+                self._there[key] = there - 1
+            callback()
+        elif key in self._wanted:
+            self._further.setdefault(key, deque()).append(callback)
         else:
-            self._there[key] = there - 1
-        callback()
+            self._wanted[key] = callback

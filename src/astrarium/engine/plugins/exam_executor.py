@@ -44,8 +44,9 @@ def exam_executor(executor: CollectiveExecutor, collectives: Sequence[tuple[Coll
 
 def _done(executor: CollectiveExecutor, collective: CollectivePlan, npus: I32, ready: I64) -> I64:
     before = ready.copy()
-    done = executor.done(collective, npus, ready)
+    done: object = executor.done(collective, npus, ready)
     demand(isinstance(done, np.ndarray) and done.dtype == np.int64 and done.shape == ready.shape,
            f"done() gave {type(done).__name__}, not int64 of shape {ready.shape}")
+    assert isinstance(done, np.ndarray)
     demand(bool((before == ready).all()), "done() changed the ready times that it was given")
     return done

@@ -67,7 +67,8 @@ def exam_scheduling(make: Callable[[], Scheduling], *, seed: int = 0, questions:
         chosen = demand_int(first.pick(3, 1, asked, now), "pick()")
         demand(asked == nodes, "pick() changed the list that it was given")
         demand(chosen < len(nodes), f"pick() gave {chosen}, of {len(nodes)} nodes")
-        demand(chosen == second.pick(3, 1, list(nodes), now), "two policies given the same questions answer differently")
+        again = second.pick(3, 1, list(nodes), now)
+        demand(chosen == again, "two policies given the same questions answer differently")
 
 
 def exam_choice(choice: CollectiveChoice, known: Sequence[str]) -> None:
@@ -77,17 +78,19 @@ def exam_choice(choice: CollectiveChoice, known: Sequence[str]) -> None:
     for op in CommOp:
         for size in (0, 1, 1 << 20, 1 << 40):
             for npus in ((0, 1, 2, 3), tuple(range(8)), (0, 4)):
-                chosen = tuple(choice.algorithms(op, size, npus, dims))
+                chosen: tuple[object, ...] = tuple(choice.algorithms(op, size, npus, dims))
                 what = f"algorithms({op.name}, {size}, {npus}) gave {chosen!r}"
                 demand(len(chosen) in (0, 1, len(dims)), f"{what}; expected none, one, or one per dim ({len(dims)})")
                 for name in chosen:
-                    demand(isinstance(name, str) and name.partition(":")[0] in known, f"{what}; {name!r} is not known")
-                demand(tuple(choice.algorithms(op, size, npus, dims)) == chosen, f"{what}, and another answer next time")
+                    found = isinstance(name, str) and name.partition(":")[0] in known
+                    demand(found, f"{what}; {name!r} is not known")
+                again = tuple(choice.algorithms(op, size, npus, dims))
+                demand(again == chosen, f"{what}, and another answer next time")
 
 
 def exam_work(make: Callable[[], WorkSource], stage: Stage, plugins: Plugins | None = None) -> SourceOutcome:
-    """Examine workloads made by `make()` on `stage`: they come to their end, and twice in the same way. Raises ExamError;
-    gives the outcome."""
+    """Examine workloads made by `make()` on `stage`: they come to their end, and twice in the same way. Gives the
+    outcome. Raises ExamError."""
     runs = []
     for _ in range(2):
         try:

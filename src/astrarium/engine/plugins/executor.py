@@ -16,6 +16,7 @@ import numpy.typing as npt
 from astrarium.engine import execute
 from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Plan, Policy, Program
 from astrarium.engine.plugins.given import Plugins
+from astrarium.engine.plugins.library import Library
 from astrarium.engine.plugins.network import Network
 
 __all__ = ["CollectiveExecutor", "Memo", "MemoExecutor", "MessageExecutor"]
@@ -39,7 +40,7 @@ class MessageExecutor:
     network: NetworkPlan
     policy: Policy = field(default_factory=Policy)
     pure: bool = False
-    plugin: Callable[[NetworkPlan], Network] | None = None
+    plugin: Callable[[NetworkPlan], Network] | Library | None = None
 
     def done(self, collective: CollectivePlan, npus: I32, ready: I64) -> I64:
         """As `CollectiveExecutor` says. Raises what `engine.execute` raises."""
@@ -82,6 +83,7 @@ def _plan(collective: CollectivePlan, npus: I32, ready: I64, given: MessageExecu
         total *= dim.npus
     none = np.zeros(count, np.int32)
     return Plan(npus=total, programs=tuple(_program(int(t)) for t in distinct),
-                program_of=which.astype(np.int32).reshape(-1), npu_of=npus, slot_ptr=np.arange(count + 1, dtype=np.int64),
+                program_of=which.astype(np.int32).reshape(-1), npu_of=npus,
+                slot_ptr=np.arange(count + 1, dtype=np.int64),
                 slot_a=none, slot_b=none - 1, slot_c=none, groups=(), collectives=(collective,), network=given.network,
                 policy=given.policy)

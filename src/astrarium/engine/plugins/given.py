@@ -50,7 +50,9 @@ class Plugins:
         else:
             network = ask(f"network plug-in {_name(self.network)}", self.network, fabric)
         memory = None if self.memory is None else ask(f"remote memory plug-in {_name(self.memory)}", self.memory)
-        policy = None if self.scheduling is None else ask(f"scheduling plug-in {_name(self.scheduling)}", self.scheduling)
+        policy = None
+        if self.scheduling is not None:
+            policy = ask(f"scheduling plug-in {_name(self.scheduling)}", self.scheduling)
         limit = LIBRARY_PATIENCE if isinstance(network, Library) else PATIENCE
         return Team(network, memory, policy, limit if self.patience is None else self.patience)
 

@@ -1,9 +1,9 @@
 """The *network* protocol: ASTRA-sim's four functions, and the two of a clock that takes part in a co-simulation.
 
-The engine owns the loop. It calls `advance(t)` to bring the network's clock to an instant, and `sim_send` and `sim_recv`
-at that instant; the network answers by calling the callback of each, once: that of a send when the message is delivered,
-that of a receive when a matching message is there (at once, where it was there before). Messages match when source,
-destination, tag and size are equal; of equal ones the k-th sent meets the k-th received.
+The engine owns the loop. It calls `advance(t)` to bring the network's clock to an instant, and `sim_send` and
+`sim_recv` at that instant; the network answers by calling the callback of each, once: that of a send when the message
+is delivered, that of a receive when a matching message is there (at once, where it was there before). Messages match
+when source, destination, tag and size are equal; of equal ones the k-th sent meets the k-th received.
 """
 
 from __future__ import annotations

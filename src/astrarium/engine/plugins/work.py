@@ -19,7 +19,7 @@ __all__ = ["PlanSource", "Work", "WorkSource", "collective", "compute", "recv", 
 class Work:
     """One thing that a rank does, ready to be issued on its lane.
 
-    `id` is this work's own among those of its rank: small numbers from 0, for ready work of one lane goes in their order.
+    `id` is this work's own among those of its rank: small numbers from 0; ready work of one lane goes in their order.
     `peer` and `tag` belong to sends and receives; `collective`, `group` (indexes into the stage's, group -1: all ranks)
     and `priority` to collectives; `size` is in bytes, `duration` in ps.
     """
