@@ -24,7 +24,7 @@ def test_the_pages_are_current(reference: Any) -> None:
     assert reference.outdated() == [], "run: python tools/reference.py"
 
 
-def test_a_page_that_is_old_or_missing_is_found(reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_or_missing_page_is_found(reference: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "FOLDER", tmp_path / "reference")
     assert len(reference.outdated()) == len(reference.PAGES)
     assert reference.main(["--check"]) == 1
