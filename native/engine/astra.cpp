@@ -120,7 +120,9 @@ inline void Astra::handle(const Event& event) {
         case own_batch: return run_batch(event.a);
         case chunk_arrives:
             return chunk_arrived(event.a, static_cast<std::uint32_t>(event.b >> 32), static_cast<std::uint32_t>(event.b));
-        case chunk_received: return run_received(event.a);
+        case chunk_received:
+            if (watch_) note_arrival(streams_[event.a].rank, event.a, none);
+            return run_received(event.a);
         case message_arrives: return message_arrived(event.a);
         case callback_due: {
             const Callback c = callbacks_[event.a];

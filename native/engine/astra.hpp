@@ -155,6 +155,7 @@ private:
     void chunk_send(std::uint32_t s, int to_index, std::uint32_t source_number, std::int64_t size);
     void chunk_receive(std::uint32_t s, int from_index, std::uint32_t source_number, std::int64_t size);
     void chunk_arrived(std::uint32_t s, std::uint32_t phase, std::uint32_t source_number);
+    void note_arrival(std::uint32_t rank, std::uint32_t stream, std::uint32_t source);
     std::int16_t& surplus(const Stream& s, std::uint32_t phase, std::uint32_t source_number);
     void send(MessageKey key, Callback sent, bool may_rendezvous);
     void receive(MessageKey key, Callback received, bool may_rendezvous);
@@ -200,6 +201,12 @@ private:
         std::vector<std::uint32_t> streams;
     };
     std::vector<Tied> tied_;
+    struct Arrival {  // the last instant at which chunks of a rank received messages
+        Tick instant = -1;
+        std::uint32_t stream = 0, source = 0;
+        bool streams = false, sources = false;  // several of them
+    };
+    std::vector<Arrival> last_arrival_;  // per rank
     std::vector<std::pair<Tick, std::uint32_t>> last_insert_;  // per rank and queue: when, who
     Tick settled_ = -1;
     Geometry geometry_;

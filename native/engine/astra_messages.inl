@@ -39,10 +39,24 @@ inline void Astra::chunk_receive(std::uint32_t id, int from_index, std::uint32_t
         clock_.after(0, {chunk_received, id, 0});
 }
 
+// Which of several chunks goes on first would be a choice, where messages of several ranks come at one instant: it matters
+// where the chunks then ask for one link.
+inline void Astra::note_arrival(std::uint32_t rank, std::uint32_t stream, std::uint32_t source) {
+    if (plan_.network.backend != Backend::links) return;
+    last_arrival_.resize(ranks_.size());
+    Arrival& last = last_arrival_[rank];
+    if (last.instant != clock_.now) last = {clock_.now, stream, source, false, false};
+    last.streams |= last.stream != stream;
+    last.sources |= last.source != source;
+    tie_ |= last.streams && last.sources;
+}
+
 inline void Astra::chunk_arrived(std::uint32_t id, std::uint32_t phase, std::uint32_t source_number) {
     const Stream& s = streams_[id];
     if (watch_ && s.begun == clock_.now) tie_ = true;  // whether the chunk had begun yet would be a choice
-    if (surplus(s, phase, source_number)++ < 0) run_received(id);
+    if (surplus(s, phase, source_number)++ >= 0) return;
+    if (watch_) note_arrival(s.rank, id, source_number);
+    run_received(id);
 }
 
 inline void Astra::send(MessageKey key, Callback sent, bool may_rendezvous) {
