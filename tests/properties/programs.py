@@ -34,6 +34,7 @@ NS = (0, 1, 2, 5, 10, 20, 64, 100, 1000, 4321, 20_000)
 OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 RARE = {True: (CommOp.BROADCAST,),
         False: (CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER)}
+LINKS = 0.25     # share of programs on links that messages share
 Partition = list[list[int]]
 Place = Callable[[int], int]
 
@@ -94,7 +95,7 @@ def random_program(seed: int, compat: bool) -> RandomProgram:
     """
     rng = random.Random(f"{seed} {compat}")
     sizes = rng.choice(SIZES)
-    links = rng.random() < 0.25
+    links = rng.random() < LINKS
     writer = _Writer(rng, _partitions(rng, sizes), compat, links and rng.random() < 0.8)
     for _ in range(rng.randint(1, 10)):
         _step(writer)
@@ -232,7 +233,7 @@ def _astra(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: b
     system = AstraSystem(
         splits=rng.choice([1, 1, 2, 3, 4, 8]), implementations=entries,
         scheduling=rng.choice(["LIFO", "FIFO", "EXPLICIT"]), optimization=rng.choice(["baseline", "localBWAware"]),
-        endpoint_delay=rng.choice([1, 10, 10, 10, 64]), active_chunks=rng.choice([1, 1, 2, 3, 8]),
+        endpoint_delay=rng.choice([0, 1, 10, 10, 10, 64]), active_chunks=rng.choice([1, 1, 2, 3, 8]),
         queues_per_dim=rng.choice([1] * 15 + [2]),
         local_mem_bw=rng.choice([50.0, 1000.0, 1e6]), peak_perf=1.0, roofline=True, rendezvous=rng.random() < 0.03)
     kind = rng.choice([RemoteKind.PER_NPU] * 8 + [RemoteKind.PER_NODE, RemoteKind.POOL])
@@ -253,18 +254,21 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
     """A system under our own rule book."""
     kinds: list[type[LinkDim]] = [ar.Ring, ar.FullyConnected, ar.Switch, ar.Switch]
     kinds += [ar.Hypercube] * (rng.random() < 0.25) + [ar.Mesh] * (rng.random() < 0.1)
+    ranks, spare = math.prod(sizes), rng.random() < 0.15       # spare: twice as many NPUs as ranks
+    sizes = (*sizes, 2) if spare else sizes
     dims = []
     for n in sizes:
         able = [kind for kind in kinds if kind is not ar.Hypercube or n & (n - 1) == 0]
         more = {"one_way": rng.random() < 0.3} if (kind := rng.choice(able)) is ar.Ring else {}
         dims.append(kind(n, bandwidth=f"{rng.choice(ROUND)} GB/s", latency=f"{rng.choice(LATENCY)} ns", **more))
-    count = math.prod(sizes)
     chosen: dict[str, Any] = {op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}
     collective = ar.Collective(
         **chosen, chunks=rng.choice([1, 1, 2, 3, 8]),
         active_chunks=rng.choice([0, 1, 1, 2]), composition=rng.choice(["baseline", "blueconnect", "themis"]),
         scheduling=rng.choice(["lifo", "fifo", "priority"]), endpoint_delay=rng.choice(["0 ns", "10 ns", "1 ns"]))
-    placement: Any = "identity" if rng.random() < 0.8 else tuple(rng.sample(range(count), count))
+    npus = range(math.prod(sizes))
+    places = [tuple(npus[:ranks]), tuple(npus[::len(npus) // ranks]), tuple(rng.sample(npus, ranks))]
+    placement: Any = "identity" if rng.random() < 0.8 and not spare else rng.choice(places)
     system = ar.System(compute_streams=rng.choice([1, 1, 2]), comm_streams=rng.choice([1, 1, 1, 2]),
                        p2p_streams=rng.choice([1, 2]), placement=placement)
     own, pool = ar.Remote("per_npu", bandwidth="1 GB/s", latency="10 ns"), ar.Remote("pool", bandwidth="1 GB/s")
