@@ -51,7 +51,8 @@ contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches 
 docs-examples: $(VENV)/.test  ## run every code block of README and docs, and every example, against its printed output
 	$(BIN)/python -m pytest -q tests/packaging/test_readme.py $(wildcard tests/examples)
 
-prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them
+prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them, and docs/reference
+	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/prose.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/

@@ -18,6 +18,7 @@ and examples/quickstart/expected.txt: read the difference.
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import subprocess
@@ -58,10 +59,19 @@ class Block:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.text, encoding="utf-8")
             return subprocess.CompletedProcess((), 0, "", "")
-        run = subprocess.run(self.command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        run = subprocess.run(self.command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120,
+                             check=False)
         if self.exits and run.returncode == self.exits:
             run.stdout += run.stderr
         return run
+
+
+def environment() -> dict[str, str]:
+    """This process's, with a PYTHONPATH that holds in any folder."""
+    found = dict(os.environ)
+    if found.get("PYTHONPATH"):
+        found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, found["PYTHONPATH"].split(os.pathsep)))
+    return found
 
 
 @contextmanager
