@@ -15,7 +15,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from reference_api import api_page
+from reference_api import SOURCE, api_page
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(SOURCE))      # the checkout, whatever is installed
 
 from astrarium import catalog, registry
 from astrarium.cli.arguments import Parser
