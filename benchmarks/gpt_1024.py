@@ -2,7 +2,7 @@
 
 usage: gpt_1024.py [--runs 5] [--keep FOLDER]
 
-The files (260 MB) are written to a temporary folder first (see gpt_traces.py), or to FOLDER, where a second run finds
+The files (260 MB) are written to a temporary folder first (see _gpt_traces.py), or to FOLDER, where a second run finds
 them. Targets, CPU seconds of the whole process with reading: --fold off under 4 s and 900 MB, --fold auto under 0.8 s,
 and the same integers. ASTRA-sim at 518bd51 took 126 to 139 CPU s and 1.34 GB for traces of this size (870,400 nodes,
 4 chunks, 2 active, a 2-core x86-64 machine).
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from _cases import flags
+from _gpt_traces import Gpt, write_gpt
 from _measure import astra_sim, machine, median
-from gpt_traces import Gpt, write_gpt
 
 THEIRS_S = 125.73
 TARGETS = {"off": (4.0, 900.0), "auto": (0.8, 900.0)}

@@ -1,6 +1,6 @@
 """Writes the traces of a GPT training step in the manner of STAGE: data, tensor and pipeline parallel, one microbatch.
 
-usage: gpt_traces.py FOLDER [--dp 64] [--tp 8] [--pp 2] [--layers 40]
+usage: _gpt_traces.py FOLDER [--dp 64] [--tp 8] [--pp 2] [--layers 40]
 
 With the defaults: 1,024 files of 850 nodes, about 300 bytes a node. Rank = (stage * tp + tensor) * dp + data. Every
 rank of a stage runs the same nodes; groups, peers and tags differ. A node's id says which layer it belongs to and
