@@ -33,6 +33,7 @@ public:
 
 private:
     const Plan& plan_;
+    double slowest_ = 0;                                   // bandwidth of reductions, 0: they are free
     double heaviest_ = 0;                                  // bytes of a message that every link can carry in 2^63 ps
     std::vector<std::vector<Kind>> comm_;                  // per program: its comm nodes in order
     std::unordered_map<const Schedule*, std::int64_t> widest_;  // blocks of its largest message
@@ -63,10 +64,17 @@ private:
         if (dim.shape == Shape::fully_connected && dim.npus > 16384) throw Unsupported("a network of more than 2^28 links");
     }
 
-    void check_policy() const {
+    void check_policy() {
         const Policy& p = plan_.policy;
         require(p.order == Order::canonical || p.order == Order::astra_sim, "tie order out of range");
         require(p.queues_per_dim >= 1 && p.active_chunks >= 0 && p.endpoint_delay >= 0 && !(p.reduce_bandwidth < 0), "policy out of range");
+        require(plan_.reduce_bandwidth.size == 0 || plan_.reduce_bandwidth.size == static_cast<std::size_t>(plan_.npus),
+                "reduction bandwidths differ in length");
+        slowest_ = p.reduce_bandwidth;
+        for (const double rate : plan_.reduce_bandwidth) {
+            require(rate >= 0, "reduction bandwidth out of range");
+            if (rate > 0) slowest_ = slowest_ > 0 ? std::min(slowest_, rate) : rate;
+        }
         if (static_cast<std::int64_t>(p.queues_per_dim) * static_cast<std::int64_t>(plan_.network.dims.size()) > 16384)
             throw Unsupported("more than 16,384 queues at one NPU");
         require(p.active_chunks <= 1 << 30, "policy out of range");
@@ -122,8 +130,9 @@ private:
         for (std::size_t r = 0; r < ranks; ++r) {
             require(plan_.program_of[r] >= 0 && static_cast<std::size_t>(plan_.program_of[r]) < plan_.programs.size() &&
                         plan_.npu_of[r] >= 0 && plan_.npu_of[r] < plan_.npus, "rank out of range");
-            require(plan_.slot_ptr[r + 1] - plan_.slot_ptr[r] ==
-                        static_cast<std::int64_t>(comm_[static_cast<std::size_t>(plan_.program_of[r])].size()), "slots of another program");
+            require(plan_.slot_ptr[r + 1] ==
+                        plan_.slot_ptr[r] + static_cast<std::int64_t>(comm_[static_cast<std::size_t>(plan_.program_of[r])].size()),
+                    "slots of another program");
             ascends = ascends && (r == 0 || plan_.npu_of[r - 1] < plan_.npu_of[r]);
         }
         require(static_cast<std::size_t>(plan_.slot_ptr[ranks]) == plan_.slot_a.size, "slots differ in length");
@@ -179,7 +188,7 @@ private:
         const double most = static_cast<double>(p.size) * (p.op == op_all_gather ? p.n : 1);  // halving_doubling sends up to this
         check_size(most);
         const Policy& policy = plan_.policy;
-        if (policy.reduce_bandwidth > 0 && most / policy.reduce_bandwidth * 3e9 >= longest_ns)
+        if (slowest_ > 0 && most / slowest_ * 3e9 >= longest_ns)
             throw Unsupported("a delay of more than 2^63 ps (106 days)");
         if (policy.shared_bus && most * (policy.shared_bus->G + 0.01 * static_cast<double>(policy.shared_bus->reduction_delay) + 1) >= longest_ns / 8)
             throw Unsupported("a delay of more than 2^63 ps (106 days)");
