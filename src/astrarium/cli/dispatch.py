@@ -85,11 +85,12 @@ def _top(arguments: list[str]) -> int:
                     epilog=f"verbs:\n{verbs}\n\n`astrarium VERB --help` says more.")
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument("verb", nargs="?", metavar="VERB", help="one of those below")
+    verb = next((word for word in arguments if not word.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        guess = nearest(verb, VERBS)
+        parser.error(f"unknown verb {verb!r}" + (f"; did you mean {guess}?" if guess else
+                                                 f"; expected one of {', '.join(VERBS)}"))
     options = parser.parse(arguments)
-    if options.verb and options.verb not in VERBS:
-        guess = nearest(options.verb, VERBS)
-        parser.error(f"unknown verb {options.verb!r}" + (f"; did you mean {guess}?" if guess else
-                                                         f"; expected one of {', '.join(VERBS)}"))
     if not options.version:
         parser.error("which verb?" if not options.verb else f"flags come after the verb: astrarium {options.verb} ...")
     from importlib.metadata import PackageNotFoundError, version
