@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from astrarium.design import Design
 from astrarium.engine.plan import Plan
-from astrarium.lower.native import lower_native
-from astrarium.lower.native_astra import lower_astra_design
 from astrarium.trace.columns import Traces
 
 if TYPE_CHECKING:
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LOWERINGS", "lower"]
 
-LOWERINGS: Mapping[str, Callable[[Design, Traces | None, Plugins | None], Plan]] = MappingProxyType({
-    "none": lower_native,
-    "astra_sim": lower_astra_design,
+LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and function, imported when first used
+    "none": ("astrarium.lower.native", "lower_native"),
+    "astra_sim": ("astrarium.lower.native_astra", "lower_astra_design"),
 })
 
 
@@ -30,4 +29,5 @@ def lower(design: Design, traces: Traces | None = None, plugins: Plugins | None 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.
     """
-    return LOWERINGS[design.compat](design, traces, plugins)
+    module, function = LOWERINGS[design.compat]
+    return cast(Plan, getattr(importlib.import_module(module), function)(design, traces, plugins))

@@ -1,17 +1,38 @@
-"""Chakra execution traces: read, write, check."""
+"""Chakra execution traces: read, write, check.
+
+Names are imported when first used: a run reads traces, and needs neither the doctor nor the writer.
+"""
 
 from __future__ import annotations
 
-from astrarium.trace._native import HAVE_CORE
-from astrarium.trace.build import TraceBuilder
-from astrarium.trace.columns import Attr, Columns, Traces
-from astrarium.trace.doctor import check
-from astrarium.trace.finding import Finding
-from astrarium.trace.graph import Dependencies, Graph, graph_of, index_of, ready_order
-from astrarium.trace.groups import Groups, group_key, groups_of, read_groups
-from astrarium.trace.node import Attribute, IOInfo, Metadata, Node, attribute
-from astrarium.trace.read import find_traces, read_traces, traces_of_bytes
-from astrarium.trace.write import encode_trace, read_node, write_trace, write_traces
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from astrarium.trace._native import HAVE_CORE
+    from astrarium.trace.build import TraceBuilder
+    from astrarium.trace.columns import Attr, Columns, Traces
+    from astrarium.trace.doctor import check
+    from astrarium.trace.finding import Finding
+    from astrarium.trace.graph import Dependencies, Graph, graph_of, index_of, ready_order
+    from astrarium.trace.groups import Groups, group_key, groups_of, read_groups
+    from astrarium.trace.node import Attribute, IOInfo, Metadata, Node, attribute
+    from astrarium.trace.read import find_traces, read_traces, traces_of_bytes
+    from astrarium.trace.write import encode_trace, read_node, write_trace, write_traces
+
+_WHERE = {
+    "astrarium.trace._native": ("HAVE_CORE",),
+    "astrarium.trace.build": ("TraceBuilder",),
+    "astrarium.trace.columns": ("Attr", "Columns", "Traces"),
+    "astrarium.trace.doctor": ("check",),
+    "astrarium.trace.finding": ("Finding",),
+    "astrarium.trace.graph": ("Dependencies", "Graph", "graph_of", "index_of", "ready_order"),
+    "astrarium.trace.groups": ("Groups", "group_key", "groups_of", "read_groups"),
+    "astrarium.trace.node": ("Attribute", "IOInfo", "Metadata", "Node", "attribute"),
+    "astrarium.trace.read": ("find_traces", "read_traces", "traces_of_bytes"),
+    "astrarium.trace.write": ("encode_trace", "read_node", "write_trace", "write_traces"),
+}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "HAVE_CORE", "Attr", "Attribute", "Columns", "Dependencies", "Finding", "Graph", "Groups", "IOInfo", "Metadata",
@@ -19,3 +40,11 @@ __all__ = [
     "groups_of", "index_of", "read_groups", "read_node", "read_traces", "ready_order", "traces_of_bytes", "write_trace",
     "write_traces",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE:
+        raise AttributeError(f"module 'astrarium.trace' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULE[name]), name)
+    globals()[name] = value
+    return value
