@@ -114,6 +114,7 @@ private:
     void init_tree(Stream& s);
     void insert_packet(std::uint32_t s);
     void bundle(std::uint32_t s, bool to_ma, bool reduces, bool sends_back, std::int64_t size);
+    Tick reduction(const Stream& s, std::int64_t size) const;
     void run_general(std::uint32_t s);
     void run_received(std::uint32_t s);
     bool send_next(std::uint32_t s);

@@ -15,10 +15,11 @@ static inline int wrap(int index, int n) {
     return index < 0 ? index + n : index;
 }
 
-static inline Tick reduction(std::int64_t size, const Policy& policy, bool whole_ns) {
-    if (policy.reduce_bandwidth <= 0) return 0;
-    const double pass = static_cast<double>(size) / policy.reduce_bandwidth * 1e9;
-    return whole_ns ? 3 * ticks(pass, true) : ticks(3 * pass, false);
+inline Tick Astra::reduction(const Stream& s, std::int64_t size) const {
+    const double rate = plan_.reduction_rate(plan_.npu_of[s.rank]);
+    if (rate <= 0) return 0;
+    const double pass = static_cast<double>(size) / rate * 1e9;
+    return plan_.network.whole_ns ? 3 * ticks(pass, true) : ticks(3 * pass, false);
 }
 
 inline void Astra::enter_phase(std::uint32_t id) {
@@ -47,7 +48,7 @@ inline void Astra::enter_phase(std::uint32_t id) {
                 s.parallel = phase.window == -1 ? n - 1 : std::min(phase.window, n - 1);
             else if (op == op_all_to_all)
                 s.sends_left = (n - 1) * n / 2;
-            s.reduce_delay = reduction(s.message, policy_, plan_.network.whole_ns);
+            s.reduce_delay = reduction(s, s.message);
             break;
         }
         case Algorithm::halving_doubling: {
@@ -74,7 +75,7 @@ inline void Astra::init_tree(Stream& s) {
         throw Unsupported("double_binary_tree over " + std::to_string(n) +
                           " NPUs: ASTRA-sim's needs a power of two (it crashes otherwise)");
     s.message = s.phase->size;
-    s.reduce_delay = reduction(s.message, policy_, plan_.network.whole_ns);
+    s.reduce_delay = reduction(s, s.message);
     const int shift = s.tree_min ? 0 : 1;  // tree number = index + shift, 1..n-1; the root is 0 (min) or n (max)
     const int number = s.index + shift, root = s.tree_min ? 0 : n;
     s.parent = s.left = s.right = -1;
@@ -123,7 +124,7 @@ inline void Astra::insert_packet(std::uint32_t id) {
     if (algorithm == Algorithm::halving_doubling) {
         s.packet_size = size;
         s.packet_step = s.halving ? s.offset : -s.offset;  // the way back meets the same partners with other sizes
-        s.reduce_delay = reduction(size, policy_, plan_.network.whole_ns);
+        s.reduce_delay = reduction(s, size);
         s.offset = s.halving ? s.offset * 2 : s.offset / 2;
         s.message = s.halving ? s.message / 2 : s.message * 2;
         if (s.offset == s.n && op == op_all_reduce) {

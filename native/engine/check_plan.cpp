@@ -171,10 +171,10 @@ private:
         require(c.size >= 0, "collective size out of range");
         if (c.custom) check_custom(*c.custom);
         for (const Chunk& chunk : c.chunks)
-            for (const Phase& p : chunk.phases) check_phase(p);
+            for (const Phase& p : chunk.phases) check_phase(p, c.custom.has_value());
     }
 
-    void check_phase(const Phase& p) const {
+    void check_phase(const Phase& p, bool custom) const {
         require(p.dim < static_cast<int>(plan_.network.dims.size()), "phase dim out of range");
         require(p.n >= 1 && p.stride >= 1 && p.size >= 0 && p.block_size >= 0, "phase out of range");
         require(p.op >= 0 && p.op <= 15 && p.pick >= Pick::any && p.pick <= Pick::last_half, "phase out of range");
@@ -183,7 +183,8 @@ private:
             require(!astra() && p.schedule->n == p.n, "schedule of another size");
             return check_size(static_cast<double>(widest_.at(p.schedule)) * static_cast<double>(p.block_size));
         }
-        require(astra() && p.algorithm > Algorithm::schedule && p.algorithm <= Algorithm::double_binary_tree, "algorithm out of range");
+        require(astra() && p.algorithm > Algorithm::schedule && p.algorithm <= Algorithm::custom, "algorithm out of range");
+        require((p.algorithm == Algorithm::custom) == custom, "custom program missing");
         if (p.n > 32767) throw Unsupported("ASTRA-sim's machines with more than 32,767 NPUs in a phase");
         const double most = static_cast<double>(p.size) * (p.op == op_all_gather ? p.n : 1);  // halving_doubling sends up to this
         check_size(most);

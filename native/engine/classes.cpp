@@ -1,7 +1,10 @@
 #include "classes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
+
+#include "message_key.hpp"
 
 namespace astrarium {
 namespace {
@@ -12,18 +15,6 @@ inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
     h *= 0xd6e8feb86659fd93ull;
     return h ^ h >> 32;
 }
-
-struct MessageKey {
-    std::int32_t source, destination, tag;
-    std::int64_t size;
-    bool operator==(const MessageKey&) const = default;
-};
-struct MessageHash {
-    std::size_t operator()(const MessageKey& k) const {
-        return mix(mix(mix(static_cast<std::uint64_t>(k.source), static_cast<std::uint64_t>(k.destination)),
-                       static_cast<std::uint64_t>(k.tag)), static_cast<std::uint64_t>(k.size));
-    }
-};
 
 }  // namespace
 
@@ -49,7 +40,7 @@ RankClasses::Hash RankClasses::place(int origin, int npu) const {
 
 // Every message must have one sender and one receiver: then which receive takes which send is known beforehand.
 void RankClasses::match_messages() {
-    std::unordered_map<MessageKey, std::pair<std::int64_t, std::int64_t>, MessageHash> ends;
+    std::unordered_map<MessageKey, std::pair<std::int64_t, std::int64_t>, MessageKeyHash> ends;
     for (std::size_t r = 0; r < plan_.ranks(); ++r) {
         const Program& program = plan_.program(r);
         for (std::size_t n = 0; n < program.nodes(); ++n) {
@@ -58,7 +49,9 @@ void RankClasses::match_messages() {
             const auto at = static_cast<std::int64_t>(plan_.slot_ptr[r] + program.slot[n]);
             const std::int32_t peer = plan_.slot_a[static_cast<std::size_t>(at)], tag = plan_.slot_b[static_cast<std::size_t>(at)];
             const auto rank = static_cast<std::int32_t>(r);
-            const MessageKey key = kind == Kind::send ? MessageKey{rank, peer, tag, program.size[n]} : MessageKey{peer, rank, tag, program.size[n]};
+            const auto source = static_cast<std::uint32_t>(kind == Kind::send ? rank : peer);
+            const auto destination = static_cast<std::uint32_t>(kind == Kind::send ? peer : rank);
+            const MessageKey key{tag, program.size[n], source, destination};
             auto& pair = ends.try_emplace(key, -1, -1).first->second;
             std::int64_t& mine = kind == Kind::send ? pair.first : pair.second;
             if (mine >= 0) throw Unfoldable{"several messages of one size between two ranks share a tag"};
@@ -72,9 +65,9 @@ void RankClasses::match_messages() {
     for (const auto& [key, pair] : ends) {
         if (pair.first < 0 || pair.second < 0) throw Unfoldable{"a message without its other end"};
         partner_slot[static_cast<std::size_t>(pair.first)] =
-            static_cast<std::int32_t>(pair.second - plan_.slot_ptr[static_cast<std::size_t>(key.destination)]);
+            static_cast<std::int32_t>(pair.second - plan_.slot_ptr[key.destination]);
         partner_slot[static_cast<std::size_t>(pair.second)] =
-            static_cast<std::int32_t>(pair.first - plan_.slot_ptr[static_cast<std::size_t>(key.source)]);
+            static_cast<std::int32_t>(pair.first - plan_.slot_ptr[key.source]);
     }
 }
 
@@ -100,6 +93,7 @@ void RankClasses::start() {
     std::vector<std::int32_t> own;
     for (std::size_t r = 0; r < ranks; ++r) {
         Hash h = mix(1, static_cast<std::uint64_t>(plan_.program_of[r]));
+        h = mix(h, std::bit_cast<std::uint64_t>(plan_.reduction_rate(plan_.npu_of[r])));
         own.clear();
         const auto from = static_cast<std::size_t>(plan_.slot_ptr[r]), to = static_cast<std::size_t>(plan_.slot_ptr[r + 1]);
         for (std::size_t s = from; s < to; ++s) {

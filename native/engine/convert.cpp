@@ -33,6 +33,7 @@ public:
         network(source.attr("network"));
         policy(source.attr("policy"));
         remote(source.attr("remote"));
+        plan_.reduce_bandwidth = view<double>(source, "reduce_bandwidth");
         int lane = 0;
         for (nb::handle capacity : source.attr("lanes")) {
             if (lane == lane_count) break;
@@ -49,7 +50,8 @@ private:
     template <class T>
     static T number(nb::handle source, const char* name) {
         T out{};
-        if (!nb::try_cast<T>(source.attr(name), out)) throw nb::type_error((std::string("plan field ") + name + " has the wrong type").c_str());
+        const nb::object value = source.attr(name);
+        if (!nb::try_cast<T>(value, out)) throw nb::type_error((std::string("plan field ") + name + " has the wrong type").c_str());
         return out;
     }
     // Without conversion: a copy of the right type would not outlive this call.

@@ -75,6 +75,7 @@ private:
     std::int64_t groups_like(std::size_t kind) const;
     static void occupy(Tick& until_now, Tick from, Tick until);
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets);
+    bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
     Measured loop_back(const Plan& small, std::size_t participants) const;
     Measured run_members(const Plan& small, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;

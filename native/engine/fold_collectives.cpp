@@ -72,6 +72,12 @@ bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     return stand_alike(plan_, c, {}, whole);
 }
 
+bool Fold::reduce_alike(const std::vector<std::uint32_t>& members) const {
+    if (plan_.reduce_bandwidth.size == 0) return true;
+    const double rate = plan_.reduction_rate(plan_.npu_of[members[0]]);
+    return std::all_of(members.begin(), members.end(), [&](std::uint32_t m) { return plan_.reduction_rate(plan_.npu_of[m]) == rate; });
+}
+
 // Natively: whether a message of the collective could be delivered at the instant at which it leaves.
 bool Fold::in_no_time(const Collective& c) const {
     for (const Dim& dim : plan_.network.dims) {
@@ -93,11 +99,12 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
     small.npus = plan_.npus, small.network = plan_.network, small.policy = plan_.policy;
     small.collectives.push_back(c);
     small.lanes[lane_comm] = plan_.lanes[lane_comm];
+    small.reduce_bandwidth = plan_.reduce_bandwidth;
     const bool together = std::all_of(offsets.begin(), offsets.end(), [](Tick t) { return t == 0; });
     std::vector<std::uint32_t> members(kind_size_[static_cast<std::size_t>(kind)]);
     for (std::uint32_t p = 0; p < members.size(); ++p)
         members[p] = group < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(group)][p]);
-    if (together && symmetric(c, kind)) {
+    if (together && symmetric(c, kind) && reduce_alike(members)) {
         std::vector<std::int32_t> npu_of(members.size());
         for (std::size_t p = 0; p < members.size(); ++p) npu_of[p] = plan_.npu_of[members[p]];
         small.npu_of = {npu_of.data(), npu_of.size()};

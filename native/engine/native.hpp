@@ -6,6 +6,7 @@
 #include "batches.hpp"
 #include "foreign.hpp"
 #include "groups.hpp"
+#include "message_key.hpp"
 #include "ready.hpp"
 #include "run.hpp"
 #include "wires.hpp"
@@ -70,19 +71,6 @@ private:
         std::uint64_t high = 0, low = 0;
         std::int64_t tag = 0;
         std::uint32_t peer = 0;
-    };
-    struct Key {
-        std::int64_t tag, size;
-        std::uint32_t source, destination;
-        bool operator==(const Key&) const = default;
-    };
-    struct KeyHash {
-        std::size_t operator()(const Key& k) const {
-            std::uint64_t h = static_cast<std::uint64_t>(k.tag) * 0x9e3779b97f4a7c15ull;
-            h ^= (static_cast<std::uint64_t>(k.size) + h) * 0xbf58476d1ce4e5b9ull;
-            h ^= ((static_cast<std::uint64_t>(k.source) << 32 | k.destination) + h) * 0x94d049bb133111ebull;
-            return h ^ h >> 29;
-        }
     };
     struct Meeting {  // messages delivered but not yet wanted, receives posted but not yet delivered
         std::deque<std::uint64_t> posted;  // nodes, or custom run << 32 | node
@@ -178,7 +166,7 @@ private:
     std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;         // per group: serial, instance
     std::vector<Message> messages_;
     std::vector<std::uint32_t> message_free_;
-    std::unordered_map<Key, Meeting, KeyHash> meetings_;
+    std::unordered_map<MessageKey, Meeting, MessageKeyHash> meetings_;
     std::vector<CustomRun> custom_;
     std::vector<std::uint32_t> custom_free_;
     std::uint32_t instances_opened_ = 0;

@@ -177,9 +177,10 @@ Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t
     const Schedule& schedule = *phase.schedule;
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + number;
-    if (!schedule.recv_reduce[r] || plan_.policy.reduce_bandwidth <= 0) return plan_.policy.endpoint_delay;
+    const double rate = plan_.reduction_rate(plan_.npu_of[i.members[s.position].rank]);
+    if (!schedule.recv_reduce[r] || rate <= 0) return plan_.policy.endpoint_delay;
     const std::int64_t size = received_blocks(schedule)[r] * phase.block_size;
-    const double passes = 3 * (static_cast<double>(size) / plan_.policy.reduce_bandwidth * 1e9);
+    const double passes = 3 * (static_cast<double>(size) / rate * 1e9);
     return add(plan_.policy.endpoint_delay, ticks(passes, plan_.network.whole_ns));
 }
 

@@ -141,8 +141,12 @@ struct Plan {
     Policy policy;
     Remote remote;
     int lanes[lane_count] = {1, 1, 1, 1, 1};
+    View<double> reduce_bandwidth;  // per NPU, or empty: the policy's
 
     std::size_t ranks() const { return program_of.size; }
+    double reduction_rate(std::int32_t npu) const {
+        return reduce_bandwidth.size ? reduce_bandwidth[static_cast<std::size_t>(npu)] : policy.reduce_bandwidth;
+    }
     const Program& program(std::size_t rank) const { return programs[program_of[rank]]; }
 };
 

@@ -84,7 +84,8 @@ def program(nodes: Sequence[Node]) -> Program:
 
 def plan_of(ranks: Sequence[Sequence[Node]], network: NetworkPlan, *, policy: Policy | None = None,
             collectives: Sequence[CollectivePlan] = (), groups: Sequence[Sequence[int]] = (),
-            remote: Remote | None = None, lanes: tuple[int, ...] = (1, 1, 1, 1, 1)) -> Plan:
+            remote: Remote | None = None, lanes: tuple[int, ...] = (1, 1, 1, 1, 1),
+            reduce_bandwidth: Sequence[float] = ()) -> Plan:
     """The Plan of one list of nodes per rank; rank r on NPU r."""
     comm = [[n for n in nodes if n.kind in COMM] for nodes in ranks]
     slots = np.array([n.args for nodes in comm for n in nodes], dtype=np.int32).reshape(-1, 3)
@@ -94,7 +95,8 @@ def plan_of(ranks: Sequence[Sequence[Node]], network: NetworkPlan, *, policy: Po
                 slot_ptr=np.cumsum([0] + [len(nodes) for nodes in comm]).astype(np.int64),
                 slot_a=slots[:, 0].copy(), slot_b=slots[:, 1].copy(), slot_c=slots[:, 2].copy(),
                 groups=tuple(np.array(g, dtype=np.int32) for g in groups), collectives=tuple(collectives),
-                network=network, policy=policy or Policy(), remote=remote or Remote(), lanes=lanes)
+                network=network, policy=policy or Policy(), remote=remote or Remote(), lanes=lanes,
+                reduce_bandwidth=np.array(reduce_bandwidth, dtype=np.float64))
 
 
 def schedule_phase(algorithm: str, op: CommOp, n: int, size: int, dim: int = 0, stride: int = 1) -> Phase:
@@ -148,7 +150,7 @@ def random_native_plan(seed: int) -> Plan:
     lanes = (rng.choice([1, 2]), rng.choice([1, 2, 3]), 1, 1, 1)
     network = NetworkPlan(rng.choice([Backend.PORTS, Backend.ROUTED]), dims)
     return plan_of(_random_ranks(rng, count, groups, where), network, policy=policy, collectives=collectives,
-                   groups=groups, remote=_random_remote(rng), lanes=lanes)
+                   groups=groups, remote=_random_remote(rng), lanes=lanes, reduce_bandwidth=_random_rates(rng, count))
 
 
 def random_astra_plan(seed: int) -> Plan:
@@ -173,7 +175,13 @@ def random_astra_plan(seed: int) -> Plan:
                     shared_bus=bus if rng.random() < 0.2 else None)
     backend = rng.choice([Backend.UNSHARED, Backend.LINKS]) if len(sizes) == 1 else Backend.UNSHARED
     return plan_of(_random_ranks(rng, count, groups, where), NetworkPlan(backend, dims, whole_ns=True), policy=policy,
-                   collectives=collectives, groups=groups, remote=_random_remote(rng))
+                   collectives=collectives, groups=groups, remote=_random_remote(rng),
+                   reduce_bandwidth=_random_rates(rng, count))
+
+
+def _random_rates(rng: random.Random, count: int) -> list[float]:
+    """None, as most often, or a bandwidth of reductions per NPU."""
+    return [] if rng.random() < 0.7 else [rng.choice([0.0, 1.6e12, 3e9]) for _ in range(count)]
 
 
 def _random_remote(rng: random.Random) -> Remote:

@@ -74,8 +74,10 @@ def cases(draw: st.DrawFn, *, backends: tuple[str, ...] = ("closed_form", "conte
     remote = ar.Remote(kind, bandwidth="3.7 GB/s", latency=Time.of(draw(st.sampled_from([0.0, 100.0]))),
                        npus_per_node=2 if kind == "per_node" else None)
     memory = ar.Memory(bandwidth=draw(st.sampled_from([None, "2 TB/s", "3 GB/s"])), remote=remote)
+    other = ar.Memory(bandwidth=draw(st.sampled_from([None, "2 TB/s", "3 GB/s"])), remote=remote)
+    kinds = [ar.NpuType(npus=f"0:{draw(st.integers(1, ranks))}", memory=other)] if draw(st.booleans()) else []
     design = ar.Design(workload=ar.Trace("in memory"), network=network, collective=draw(collectives(network)),
-                       memory=memory, system=ar.System(placement=placement, **streams))
+                       memory=memory, npu_types=kinds, system=ar.System(placement=placement, **streams))
     return Case(design, draw(programs(ranks)))
 
 

@@ -274,8 +274,10 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
     own, pool = ar.Remote("per_npu", bandwidth="1 GB/s", latency="10 ns"), ar.Remote("pool", bandwidth="1 GB/s")
     network = ar.Network(dims, backend="contention" if links else "closed_form")
     memory = ar.Memory(bandwidth=rng.choice(["50 GB/s", "1 TB/s"]), remote=rng.choice([own] * 8 + [pool]))
+    other = ar.Memory(bandwidth=rng.choice(["20 GB/s", "1 TB/s"]), remote=memory.remote)
+    types = [ar.NpuType(npus=rng.choice(["0:1", f"0:{len(npus)}:2"]), memory=other)] if rng.random() < 0.1 else []
     design = ar.Design(workload=ar.Trace("random"), network=network, collective=collective, memory=memory,
-                       compute=ar.Roofline(peak="1 TFLOP/s"), system=system)
+                       compute=ar.Roofline(peak="1 TFLOP/s"), system=system, npu_types=types)
     return str(design), lower(design, writer.traces())
 
 

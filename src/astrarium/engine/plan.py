@@ -227,3 +227,8 @@ class Plan:
     policy: Policy = field(default_factory=Policy)
     remote: Remote = field(default_factory=Remote)
     lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
+    reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))    # [npus], or [0]: the policy's everywhere
+
+    def reduction_rate(self, npu: int) -> float:
+        """Bytes/s at which an NPU's memory serves the reductions of collectives; 0: they are free."""
+        return float(self.reduce_bandwidth[npu]) if self.reduce_bandwidth.size else self.policy.reduce_bandwidth

@@ -39,11 +39,13 @@ class Stage:
     policy: Policy = field(default_factory=Policy)
     remote: Remote = field(default_factory=Remote)
     lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
+    reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))     # as in a Plan
 
     @staticmethod
     def of(plan: Plan) -> Stage:
         """A Plan's stage, without its programs."""
-        return Stage(plan.npu_of, plan.network, plan.groups, plan.collectives, plan.policy, plan.remote, plan.lanes)
+        return Stage(plan.npu_of, plan.network, plan.groups, plan.collectives, plan.policy, plan.remote, plan.lanes,
+                     plan.reduce_bandwidth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +91,7 @@ def _plan(stage: Stage) -> Plan:
                 program_of=np.arange(ranks, dtype=np.int32), npu_of=stage.npu_of,
                 slot_ptr=np.zeros(ranks + 1, np.int64), slot_a=none, slot_b=none, slot_c=none, groups=stage.groups,
                 collectives=stage.collectives, network=stage.network, policy=stage.policy, remote=stage.remote,
-                lanes=stage.lanes)
+                lanes=stage.lanes, reduce_bandwidth=stage.reduce_bandwidth)
 
 
 class _Feeder:

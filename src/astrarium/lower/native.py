@@ -29,6 +29,7 @@ __all__ = ["lower_native"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 BACKENDS = {"closed_form": Backend.PORTS, "contention": Backend.ROUTED}
 LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
@@ -50,7 +51,8 @@ def lower_native(design: Design, traces: Traces | None, plugins: Plugins | None 
                 npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
                 collectives=table.plans(),
                 network=NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
-                policy=_policy(design), remote=plan_remote(design.memory.remote), lanes=design.system.lanes)
+                policy=_policy(design), remote=plan_remote(design.memory.remote), lanes=design.system.lanes,
+                reduce_bandwidth=_reduce_bandwidths(design))
 
 
 def _placement(design: Design) -> I32:
@@ -78,15 +80,12 @@ def _part(trace: TraceClass, chosen: npt.NDArray[np.bool_]) -> TraceClass:
 
 
 def _same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
-    """One Plan has one remote memory, and one bandwidth of reductions."""
+    """One Plan has one remote memory."""
     for number, (_, memory) in enumerate(types[1:]):
         path = f"npu_types[{number}].memory"
         if memory.remote != types[0][1].remote:
             raise UnsupportedError(f"{path}.remote", "differs from memory.remote",
                                    expected="one remote memory for all NPUs")
-        if memory.bandwidth != types[0][1].bandwidth:
-            raise UnsupportedError(f"{path}.bandwidth", "differs from memory.bandwidth, and the reductions of "
-                                   "collectives have one bandwidth", expected="one local bandwidth for all NPUs")
 
 
 def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64, I32, I32, I32]:
@@ -106,8 +105,19 @@ def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64
 
 
 def _policy(design: Design) -> Policy:
-    bandwidth = design.memory.bandwidth
     return Policy(order=Order.CANONICAL, active_chunks=design.collective.active_chunks,
                   lifo=LIFO.get(design.collective.scheduling, 1),
                   endpoint_delay=round(float(design.collective.endpoint_delay) * 1000),
-                  reduce_bandwidth=0.0 if bandwidth is None else float(bandwidth) * 1e9)
+                  reduce_bandwidth=_reduce_bandwidth(design.memory))
+
+
+def _reduce_bandwidth(memory: Memory) -> float:
+    """Bytes/s at which reductions pass over local memory; 0 where it has no bandwidth: they are free."""
+    return 0.0 if memory.bandwidth is None else float(memory.bandwidth) * 1e9
+
+
+def _reduce_bandwidths(design: Design) -> F64:
+    """The same for every NPU [npus]; [0] where all are the design's own."""
+    type_of, types = npu_types(design)
+    rates = np.array([_reduce_bandwidth(memory) for _, memory in types])
+    return np.zeros(0) if (rates == rates[0]).all() else rates[type_of]

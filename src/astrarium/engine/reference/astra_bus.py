@@ -29,8 +29,8 @@ class Door:
     With `reduce` the packet is also added to local data: three passes over memory, each truncated to whole ns.
     """
 
-    def __init__(self, clock: Clock, npu: NpuEvents, policy: Policy) -> None:
-        self._npu, self._delay, self._reduce_bandwidth = npu, policy.endpoint_delay, policy.reduce_bandwidth
+    def __init__(self, clock: Clock, npu: NpuEvents, policy: Policy, reduce_bandwidth: float) -> None:
+        self._npu, self._delay, self._reduce_bandwidth = npu, policy.endpoint_delay, reduce_bandwidth
         self._bus = Bus(clock, npu, policy.shared_bus, inner=True) if policy.shared_bus is not None else None
 
     def out(self, size: int, fast: bool, done: Event) -> None:

@@ -56,7 +56,7 @@ class Runtime:
         plan = engine.plan
         self.rank, self.rows, self._engine = rank, rows, engine
         self.events = NpuEvents(engine.clock)
-        self.door = Door(engine.clock, self.events, plan.policy)
+        self.door = Door(engine.clock, self.events, plan.policy, plan.reduction_rate(int(plan.npu_of[rank])))
         self.mail = engine.mail
         self.queues = Queues(plan.policy, len(plan.network.dims))
         self.meetings: dict[int, Meeting] = {}

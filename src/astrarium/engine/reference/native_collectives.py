@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
-from astrarium.engine.plan import CollectivePlan, Phase, Policy
+from astrarium.engine.plan import CollectivePlan, Phase, Plan, Policy
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import circle_base
 from astrarium.engine.reference.meetings import Meeting
@@ -27,6 +27,7 @@ class Surroundings(Protocol):
     clock: BatchClock
     network: NativeNetwork
     foreign: ForeignWires | None
+    plan: Plan
     policy: Policy
 
     def npu(self, group: int, position: int) -> int: ...
@@ -162,8 +163,9 @@ class Stay:
         """Delivered while inside: complete after the endpoint and, where it adds, three passes over memory."""
         walk, clock, policy = self._walk, self._walk.run.clock, self._walk.run.policy
         delay = policy.endpoint_delay
-        if self._table and self._table.reduces[self._program][receive] and policy.reduce_bandwidth > 0:
-            delay += ticks(3 * (size / policy.reduce_bandwidth * 1e9))
+        rate = walk.run.plan.reduction_rate(walk.run.npu(walk.group, walk.position))
+        if self._table and self._table.reduces[self._program][receive] and rate > 0:
+            delay += ticks(3 * (size / rate * 1e9))
         clock.at(clock.now + delay, DONE, (walk.rank, walk.node, self.chunk, receive), lambda: self._completed(receive))
 
     def _completed(self, receive: int) -> None:
