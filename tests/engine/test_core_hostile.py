@@ -100,20 +100,22 @@ def _corrupt_array(rng: random.Random, array: np.ndarray[Any, Any]) -> np.ndarra
     if kind == 1:
         return np.append(array, array[-1:] if array.size else np.zeros(1, array.dtype)).astype(array.dtype)
     if kind == 2:
-        return array.astype(rng.choice([np.float64, np.int64, np.int32, np.uint8]))
+        with np.errstate(invalid="ignore"):
+            return array.astype(rng.choice([np.float64, np.int64, np.int32, np.uint8]))
     if kind == 3:
         return np.repeat(array, 2)[::2]     # not contiguous
     if array.size == 0:
         return array
     out, at = array.copy(), rng.randrange(array.size)
+    flat = out.reshape(-1)
     if kind == 4:
-        out[at], out[-1 - at] = out[-1 - at], out[at]
+        flat[at], flat[-1 - at] = flat[-1 - at], flat[at]
     elif array.dtype.kind in "bf":
-        out[at] = not out[at]
+        flat[at] = not flat[at]
     else:
         limits = np.iinfo(array.dtype)
-        near = [int(out[at]) + step for step in (-1, 1, 1, 2)]
-        out[at] = np.clip(rng.choice(near * 4 + WIDE), limits.min, limits.max)
+        near = [int(flat[at]) + step for step in (-1, 1, 1, 2)]
+        flat[at] = np.clip(rng.choice(near * 4 + WIDE), limits.min, limits.max)
     return out
 
 
