@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.lower import lower
+from astrarium.lower.explain import EXPLAINED, explained
 from astrarium.lower.native_plugins import plugins_of
-from astrarium.lower.native_work import rank_count
+from astrarium.lower.native_work import named_groups, rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
@@ -35,14 +36,20 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
     and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files; else they are
-    read, through `cache` where one is given. Raises InputError and its kin, and StallError.
+    read, through `cache` where one is given. Raises InputError and its kin, and StallError, with file, rank and node.
     `plugins` take the place of what the design names; plug-ins that the design names are made for this run.
     """
     found = _traces(design, {} if cache is None else cache) if traces is None else traces
     given = plugins_of(design, plugins)
     plan = lower(design, found, given)
-    outcome = execute(plan, record=record, fold=FOLD[design.fold if fold is None else fold], pure=pure,
-                      plugins=given)
+    try:
+        outcome = execute(plan, record=record, fold=FOLD[design.fold if fold is None else fold], pure=pure,
+                          plugins=given)
+    except EXPLAINED as error:
+        if found is None or not isinstance(design.workload, Trace):
+            raise
+        groups = named_groups(design.workload, found)
+        raise explained(error, found, groups, design.workload.dependencies) from error
     return Result(plan, outcome, found, _capacity(design, plan, outcome))
 
 

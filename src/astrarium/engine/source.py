@@ -24,6 +24,7 @@ __all__ = ["SourceOutcome", "Stage", "run_source"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 HOLES = 1_000_000
 

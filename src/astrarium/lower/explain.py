@@ -4,39 +4,59 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.errors import StallError, TraceError, UnsupportedError
-from astrarium.trace import Finding, Traces, check
+from astrarium.errors import AstrariumError, InputError, StallError, TraceError, UnsupportedError
+from astrarium.trace import Traces
 
-__all__ = ["execute_workload"]
+if TYPE_CHECKING:
+    from astrarium.trace import Dependencies, Finding
+
+__all__ = ["EXPLAINED", "execute_workload", "explained"]
+
+Groups = Mapping[str, Sequence[int]]
+EXPLAINED = (StallError, TraceError, UnsupportedError)
+"""What the engine raises about a workload."""
+NAMED = 100     # waits whose nodes are named; a message shows fewer
 
 
-def execute_workload(plan: Plan, traces: Traces, groups: Mapping[str, Sequence[int]], *, record: bool = False,
-                     fold: bool = True, pure: bool = False) -> Outcome:
-    """`engine.execute` for a Plan that was lowered from `traces`.
-
-    The engine knows ranks and node numbers only. Where it stalls or refuses, the doctor looks at the traces once more,
-    and the error is raised again with its findings: StallError with one cause per line before the waits, TraceError
-    with the finding's place and fix.
-    """
+def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool = False, fold: bool = True,
+                     pure: bool = False) -> Outcome:
+    """`engine.execute` for a Plan that was lowered from `traces`; raises as `explained` says."""
     try:
         return execute(plan, record=record, fold=fold, pure=pure)
-    except StallError as error:
-        causes = [f"cause: {_line(traces, finding)}" for finding in _errors(traces, groups)]
-        waits = [_placed(traces, wait) for wait in error.waits]
-        raise StallError([*causes, *waits], shown=8 + min(len(causes), 8)) from error
-    except (TraceError, UnsupportedError) as error:
-        findings = _errors(traces, groups)
-        if findings:
-            first = findings[0]
-            raise TraceError(_source(traces, first), f"{first.message}; {first.fix}", rank=first.rank, node=first.node,
-                             name=first.name) from error
-        raise type(error)("", _placed(traces, error.message), expected=error.expected) from error
+    except EXPLAINED as error:
+        raise explained(error, traces, groups) from error
 
 
-def _errors(traces: Traces, groups: Mapping[str, Sequence[int]]) -> list[Finding]:
-    return [finding for finding in check(traces, groups, limit=8) if finding.severity == "error"]
+def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps: Dependencies = "data+ctrl",
+              ) -> AstrariumError:
+    """What to raise for an error of the engine's, which knows ranks and node numbers only.
+
+    Where it stalls or refuses, the doctor looks at the traces once more (`groups` as there): StallError gets one cause
+    per line before the waits, an error about the workload becomes a TraceError with the finding's place and fix.
+    """
+    if isinstance(error, StallError):
+        causes = [f"cause: {_line(traces, finding)}" for finding in _errors(traces, groups, deps)]
+        waits = [*(_placed(traces, wait) for wait in error.waits[:NAMED]), *error.waits[NAMED:]]
+        return StallError([*causes, *waits], shown=8 + min(len(causes), 8))
+    if not isinstance(error, InputError) or error.path != "workload":
+        return error
+    findings = _errors(traces, groups, deps)
+    if findings:
+        first = findings[0]
+        return TraceError(_source(traces, first), f"{first.message}; {first.fix}", rank=first.rank, node=first.node,
+                          name=first.name)
+    return type(error)("", _placed(traces, error.message), expected=error.expected)
+
+
+def _errors(traces: Traces, groups: Groups | None, deps: Dependencies) -> list[Finding]:
+    from astrarium.trace import check    # the doctor is called only when something is wrong
+
+    return [finding for finding in check(traces, groups, deps=deps, limit=8) if finding.severity == "error"]
 
 
 def _source(traces: Traces, finding: Finding) -> str:
@@ -44,9 +64,19 @@ def _source(traces: Traces, finding: Finding) -> str:
 
 
 def _placed(traces: Traces, sentence: str) -> str:
-    """A sentence of the engine's, which begins with "rank r" where it is about a rank, after that rank's file."""
+    """A sentence of the engine's, which begins with "rank r" where it is about a rank: after that rank's file, and with
+    the names of its nodes."""
     rank = re.match(r"rank (\d+)\b", sentence)
-    return f"{traces.sources[int(rank[1])]}: {sentence}" if rank else sentence
+    if rank is None:
+        return sentence
+    columns, _ = traces.of(int(rank[1]))
+
+    def named(found: re.Match[str]) -> str:
+        index = np.flatnonzero(columns.node_id == int(found[1]))
+        name = columns.name(int(index[0])) if index.size else ""
+        return f"node {found[1]} ({name}{'; ' if found[2] else ')'}" if name else found[0]
+
+    return f"{traces.sources[int(rank[1])]}: " + re.sub(r"\bnode (\d+)( \()?", named, sentence)
 
 
 def _line(traces: Traces, finding: Finding) -> str:

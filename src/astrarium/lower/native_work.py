@@ -19,7 +19,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Work", "rank_count", "work_of"]
+__all__ = ["Work", "named_groups", "rank_count", "work_of"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -55,6 +55,11 @@ def work_of(design: Design, traces: Traces | None) -> Work:
     return _WORK[type(design.workload)](design, traces)
 
 
+def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
+    """Name -> ranks of the groups: of the workload's file, else those that the traces define."""
+    return groups_of(traces) if workload.groups is None else read_groups(workload.groups)
+
+
 def _from_traces(design: Design, traces: Traces | None) -> Work:
     workload, ranks = design.workload, rank_count(design)
     assert isinstance(workload, Trace)
@@ -62,7 +67,7 @@ def _from_traces(design: Design, traces: Traces | None) -> Work:
         raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")
     if traces.ranks != ranks:
         raise InputError("workload", f"traces of {traces.ranks} ranks", expected=f"{ranks}, one per rank of the design")
-    groups = groups_of(traces) if workload.groups is None else read_groups(workload.groups)
+    groups = named_groups(workload, traces)
     where = "the traces' process groups" if workload.groups is None else workload.groups
     for name, members in groups.items():
         if max(members) >= ranks:

@@ -78,7 +78,8 @@ def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
     np.add.at(total, links.dim, links.utilisation * many)
     np.add.at(used, links.dim, many)
     np.maximum.at(most, links.dim, links.utilisation)
-    out = np.bincount(links.dim[links.source >= 0], many[links.source >= 0], count)
+    out = np.zeros(count)
+    np.add.at(out, links.dim[links.source >= 0], many[links.source >= 0])
     return Dims(size, total / np.maximum(used, 1), most, outcome.use_width, *_over_time(outcome, out))
 
 
