@@ -2,6 +2,7 @@
 // behind side 0 a second pair between memory agent (2) and memory (3). A request crosses the memory pair, then the bus;
 // there it may be processed, sent back, and retired, each of which crosses the memory pair once more.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -102,8 +103,8 @@ private:
         Side& p = sides_[s.partner];
         p.receives.push_back(request);
         p.before = p.state, p.state = receiving, p.reads_in_a_row = 0;
-        const double wire = s.G * static_cast<double>(request->size - 1);
         const double fixed = static_cast<double>(offset);
+        const double wire = std::max(s.G * static_cast<double>(request->size - 1), -fixed);  // of no bytes: not back in time
         schedule_(static_cast<Tick>(fixed + wire + static_cast<double>(setting_.L) + static_cast<double>(setting_.o)) * 1000,
                   static_cast<std::uint32_t>(s.partner) << 2 | arrived);
         s.state = sending;

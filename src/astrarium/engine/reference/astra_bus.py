@@ -119,7 +119,7 @@ class End:
         keeps_gap = self._previous is State.SENDING and self._overhead + since <= self._gap
         offset = self._gap - since if keeps_gap else self._overhead
         transfer = self._sends.popleft()
-        wire = self._per_byte * (transfer.size - 1)
+        wire = max(self._per_byte * (transfer.size - 1), -float(offset))     # of no bytes: not back in time
         other._receive(transfer, int(offset + wire + self._latency + self._overhead))
         self._state = State.SENDING
         self._npu.after(int(offset + wire) * 1000, self._send_finished)
