@@ -60,6 +60,15 @@ def test_nodes_take_their_lanes_and_durations() -> None:
     assert plan.slot_a.reshape(4, 3)[:, 1].tolist() == [1, 2, 3, 0]
 
 
+def test_memory_nodes_reach_the_only_tier_behind_the_local_memory() -> None:
+    tiers = [ar.Tier("host", capacity="1 TB", bandwidth="2 GB/s", latency="7 ns")]
+    outcome = engine.execute(lower(design(memory=ar.Memory(tiers=tiers)), spmd(lambda b, rank: b.memory("load", 1000))))
+    assert outcome.makespan == 507_000  # 7 ns + 1000 B / 2 B/ns
+    with pytest.raises(TraceError, match="memory.tiers"):
+        two = [*tiers, ar.Tier("disk", capacity="9 TB", bandwidth="1 GB/s")]
+        lower(design(memory=ar.Memory(tiers=two)), spmd(lambda b, rank: b.memory("load", 1000)))
+
+
 def test_policy_and_network() -> None:
     chosen = ar.Collective(scheduling="fifo", endpoint_delay="1.5 ns", active_chunks=3)
     plan = lower(design(memory=ar.Memory(bandwidth="2 TB/s"), collective=chosen,
@@ -133,6 +142,14 @@ def test_spare_npus_and_fewer_ranks() -> None:
     plan = lower(design(system=ar.System(placement=[3, 2])), spmd(alone, 2))
     assert (plan.npus, len(plan.program_of)) == (4, 2)
     assert plan.collectives[0].chunks[0].phases[0].dim == 0
+
+
+def test_themis_has_every_chunk_under_way() -> None:
+    plans = [lower(design(workload=ar.SingleCollective("all_reduce", "1 MB"), collective=ar.Collective(chunks=4, **chosen)))
+             for chosen in ({}, {"composition": "themis"}, {"composition": "themis", "active_chunks": 0})]
+    assert [plan.collectives[0].active_chunks for plan in plans] == [1, 0, 0]
+    with pytest.raises(InputError, match=r"Collective\.active_chunks: 4 with composition themis.*expected 0, or left out"):
+        ar.Collective(composition="themis", active_chunks=4)
 
 
 def test_a_class_splits_by_type_of_npu() -> None:

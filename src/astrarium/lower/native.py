@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.collective.config import active_chunks_of
 from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, NetworkPlan, Order, Plan, Policy, Program
@@ -17,7 +18,7 @@ from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_work import Work, rank_count, work_of
-from astrarium.memory.access import plan_remote
+from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
 from astrarium.trace.columns import Traces
@@ -38,7 +39,7 @@ Row = tuple[TraceClass, Program]
 def lower_native(design: Design, traces: Traces | None, plugins: Plugins | None = None) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
     model = None if plugins is None else plugins.compute
-    remote = design.memory.remote.kind != "none" or (plugins is not None and plugins.memory is not None)
+    remote = behind(design.memory).kind != "none" or (plugins is not None and plugins.memory is not None)
     work, dims, npu_of = work_of(design, traces), plan_dims(design.network), _placement(design)
     rows = list(_rows(design, work, npu_of, model, remote))
     program_index = np.zeros(npu_of.size, np.int32)
@@ -51,7 +52,7 @@ def lower_native(design: Design, traces: Traces | None, plugins: Plugins | None 
                 npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
                 collectives=table.plans(),
                 network=NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
-                policy=_policy(design), remote=plan_remote(design.memory.remote), lanes=design.system.lanes,
+                policy=_policy(design), remote=plan_remote(behind(design.memory)), lanes=design.system.lanes,
                 reduce_bandwidth=_reduce_bandwidths(design))
 
 
@@ -83,8 +84,8 @@ def _same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
     """One Plan has one remote memory."""
     for number, (_, memory) in enumerate(types[1:]):
         path = f"npu_types[{number}].memory"
-        if memory.remote != types[0][1].remote:
-            raise UnsupportedError(f"{path}.remote", "differs from memory.remote",
+        if behind(memory) != behind(types[0][1]):
+            raise UnsupportedError(f"{path}.remote", "differs from memory.remote (or the tier in its place)",
                                    expected="one remote memory for all NPUs")
 
 
@@ -105,7 +106,7 @@ def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64
 
 
 def _policy(design: Design) -> Policy:
-    return Policy(order=Order.CANONICAL, active_chunks=design.collective.active_chunks,
+    return Policy(order=Order.CANONICAL, active_chunks=active_chunks_of(design.collective),
                   lifo=LIFO.get(design.collective.scheduling, 1),
                   endpoint_delay=round(float(design.collective.endpoint_delay) * 1000),
                   reduce_bandwidth=_reduce_bandwidth(design.memory))

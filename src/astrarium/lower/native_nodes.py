@@ -118,7 +118,7 @@ def _refuse(work: Work, trace: TraceClass, remote: bool, kind: U8) -> None:
     if not remote:
         for node in np.flatnonzero(kind == Kind.REMOTE)[:1]:
             raise work.fault(trace, int(node), "moves bytes to or from remote memory, and the design has none",
-                             "memory.remote.kind: per_npu, per_node or pool")
+                             "memory.remote.kind: per_npu, per_node or pool, or one of memory.tiers")
     collective = kind == Kind.COLLECTIVE
     known = np.isin(trace.comm_type, list(CommOp))
     for node in np.flatnonzero(collective & ~known)[:1]:

@@ -9,7 +9,7 @@ from astrarium.engine import plan
 from astrarium.errors import UnsupportedError
 from astrarium.memory.config import Memory, Remote, Tier
 
-__all__ = ["access_ns", "plan_remote"]
+__all__ = ["access_ns", "behind", "plan_remote"]
 
 F64 = npt.NDArray[np.float64]
 
@@ -23,6 +23,17 @@ def access_ns(size: npt.ArrayLike, level: Memory | Tier | Remote) -> F64:
     if level.bandwidth is None:
         return np.full(moved.shape, float(level.latency))
     return np.asarray(float(level.latency) + moved / float(level.bandwidth))
+
+
+def behind(memory: Memory) -> Remote:
+    """What a trace's memory nodes reach: remote memory, else the only tier behind the local memory, each NPU its own.
+
+    Where there is no remote memory and not exactly one tier: kind "none" (nodes do not say which tier they mean).
+    """
+    if memory.remote.kind != "none" or len(memory.tiers) != 1:
+        return memory.remote
+    tier = memory.tiers[0]
+    return Remote("per_npu", bandwidth=tier.bandwidth, latency=tier.latency)
 
 
 def plan_remote(remote: Remote) -> plan.Remote:
