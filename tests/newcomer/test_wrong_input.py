@@ -84,3 +84,12 @@ def test_a_message_about_yaml_is_one_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="not YAML") as error:
         load_yaml(str(path))
     assert "\n" not in str(error.value)
+
+
+def test_a_rank_outside_the_group_is_refused(run: Run, design: Path) -> None:
+    write_traces(design.parent / "et", group="1")
+    (design.parent / "groups.json").write_text('{"1": [0, 1, 3]}')
+    said = run("run", design, "--set", f"workload.groups={design.parent}/groups.json")
+    assert said.code == 1
+    assert "w.2.et: rank 2, node 1 (gradients): a collective of a group that the rank is not in" in said.err
+    assert "expected one of the group's ranks: 0, 1, 3" in said.err

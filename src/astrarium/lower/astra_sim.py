@@ -6,7 +6,7 @@ Every rule here is ASTRA-sim's (docs/background/astra_sim_compatibility.md); non
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,13 +29,13 @@ from astrarium.engine.plan import (
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
 from astrarium.lower.astra_programs import COMM_TYPE, TraceClass, program_of_class
+from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.vocab import CommOp
 
 __all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-MEMBER_TABLE = 1 << 26  # entries of the group x rank table; larger ones are searched
 LIFO = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
 SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}
 
@@ -132,7 +132,7 @@ def _only_slots(trace: TraceClass, program: Program) -> TraceClass:
 def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], groups: Sequence[I32], npus: int,
                  remote: Remote) -> None:
     """Refuse what ASTRA-sim aborts on: remote memory that is not there, messages to oneself, foreign groups."""
-    inside = _member_test(groups, npus) if groups else None
+    inside = member_test(groups, npus) if groups else None
     for trace, program in zip(classes, programs, strict=True):
         for i in np.flatnonzero(program.kind == Kind.REMOTE)[:1] if remote.kind == RemoteKind.NONE else ():
             raise trace.refusal(i, f"an access of {int(program.size[i])} bytes to remote memory, but there is none",
@@ -144,24 +144,7 @@ def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], gro
             raise trace.refusal(nodes[slot], "its peer is the rank itself", row=row, expected="another rank")
         collective = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
         if inside is not None and collective.size:
-            group = trace.slot_b[:, collective]
-            bad = (group >= 0) & ~inside(np.maximum(group, 0).astype(np.int64) * npus + trace.ranks[:, None])
-            for row, place in np.argwhere(bad)[:1]:
-                members = groups[group[row, place]].tolist()
-                shown = ", ".join(map(str, members[:8])) + (", …" if len(members) > 8 else "")
-                raise trace.fault(nodes[collective[place]], "a collective of a group that the rank is not in", row=row,
-                                  expected=f"one of the group's ranks: {shown}")
-
-
-def _member_test(groups: Sequence[I32], npus: int) -> Callable[[I64], npt.NDArray[np.bool_]]:
-    """Tells of group * npus + rank whether the rank is in the group."""
-    empty = np.zeros(0, np.int64)
-    pairs = np.sort(np.concatenate([empty, *(i * npus + group.astype(np.int64) for i, group in enumerate(groups))]))
-    if len(groups) * npus > MEMBER_TABLE:
-        return lambda keys: pairs[np.minimum(np.searchsorted(pairs, keys), pairs.size - 1)] == keys
-    table = np.zeros(len(groups) * npus, np.bool_)
-    table[pairs] = True
-    return lambda keys: table[keys]
+            refuse_strangers(trace, nodes[collective], trace.slot_b[:, collective], groups, npus, inside)
 
 
 def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from astrarium.design import Design
 from astrarium.errors import InputError, TraceError
-from astrarium.lower.astra_programs import TraceClass
+from astrarium.lower.astra_programs import COMM_TYPE, TraceClass
 from astrarium.lower.classes import trace_classes
+from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.trace.columns import Traces
 from astrarium.trace.groups import groups_of, read_groups
 from astrarium.vocab import CommOp, NodeKind
@@ -75,7 +76,20 @@ def _from_traces(design: Design, traces: Traces | None) -> Work:
                              expected=f"ranks 0 to {ranks - 1}")
     names = tuple(groups)
     classes = trace_classes(traces, names, dependencies=workload.dependencies)
-    return Work(tuple(classes), tuple(np.array(members, np.int32) for members in groups.values()), names, traces)
+    grouped = tuple(np.array(each, np.int32) for each in groups.values())
+    _refuse_strangers(classes, grouped, ranks)
+    return Work(tuple(classes), grouped, names, traces)
+
+
+def _refuse_strangers(classes: Sequence[TraceClass], groups: Sequence[I32], ranks: int) -> None:
+    """TraceError where a rank issues a collective of a group that it is not in."""
+    if not groups:
+        return
+    inside = member_test(groups, ranks)
+    for trace in classes:
+        nodes = np.flatnonzero(COMM_TYPE[trace.type])
+        group = np.where(trace.type[nodes] == NodeKind.COMM_COLL, trace.slot_b, -1)
+        refuse_strangers(trace, nodes, group, groups, ranks, inside)
 
 
 def _single(design: Design, traces: Traces | None) -> Work:
