@@ -54,10 +54,10 @@ def collectives(draw: st.DrawFn, network: ar.Network) -> ar.Collective:
         able = [*supporting(op), "direct:2"]
         dims = draw(st.sampled_from([0, 1, len(network.flat)]))
         entries[op.name.lower()] = [draw(st.sampled_from(able)) for _ in range(dims)]
+    composition = draw(st.sampled_from(["baseline", "blueconnect", "themis"]))
     return ar.Collective(
-        **entries, chunks=draw(st.sampled_from([1, 2, 3])), active_chunks=draw(st.sampled_from([0, 1, 2])),
-        pipeline=draw(st.sampled_from([1, 3])),
-        composition=draw(st.sampled_from(["baseline", "blueconnect", "themis"])),
+        **entries, chunks=draw(st.sampled_from([1, 2, 3])), pipeline=draw(st.sampled_from([1, 3])),
+        composition=composition, active_chunks=None if composition == "themis" else draw(st.sampled_from([0, 1, 2])),
         scheduling=draw(st.sampled_from(["lifo", "fifo", "priority"])),
         endpoint_delay=Time.of(draw(st.sampled_from([0.0, 0.333, 10.0]))))
 

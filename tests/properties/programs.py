@@ -264,7 +264,8 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
     chosen: dict[str, Any] = {op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}
     collective = ar.Collective(
         **chosen, chunks=rng.choice([1, 1, 2, 3, 8]),
-        active_chunks=rng.choice([0, 1, 1, 2]), composition=rng.choice(["baseline", "blueconnect", "themis"]),
+        **rng.choice([{"composition": "themis"}, *({"composition": name, "active_chunks": rng.choice([0, 1, 1, 2])}
+                                                  for name in ("baseline", "blueconnect"))]),
         scheduling=rng.choice(["lifo", "fifo", "priority"]), endpoint_delay=rng.choice(["0 ns", "10 ns", "1 ns"]))
     npus = range(math.prod(sizes))
     places = [tuple(npus[:ranks]), tuple(npus[::len(npus) // ranks]), tuple(rng.sample(npus, ranks))]

@@ -80,11 +80,10 @@ def test_three_dims_baseline_is_bound_by_the_first() -> None:
     assert IDEAL_US / found == pytest.approx(0.3801, rel=3e-3)
 
 
-@pytest.mark.parametrize(("chunks", "window", "tolerance"), [(62, 4, 3e-3), (64, 0, 4e-3)])
-def test_three_dims_themis_loads_all(chunks: int, window: int, tolerance: float) -> None:
+@pytest.mark.parametrize(("chunks", "tolerance"), [(58, 3e-3), (61, 3e-3), (64, 4e-3)])
+def test_three_dims_themis_loads_all(chunks: int, tolerance: float) -> None:
     # The slide does not give its number of chunks, which moves the figure by a percent; 64, the paper's, is 0.36 %
     # below it.
-    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="themis", chunks=chunks,
-                        active_chunks=window) / 1e6
+    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="themis", chunks=chunks) / 1e6
     assert found >= IDEAL_US
     assert found == pytest.approx(13_635.871, rel=tolerance)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
-from astrarium.config import Config, Knob, default
+from astrarium.config import Config, Knob, Problem, default
 from astrarium.registry import Kind, load, names
 from astrarium.units import Time
 from astrarium.vocab import CommOp
 
-__all__ = ["Collective", "Custom", "algorithms_of", "default_algorithm", "parse_algorithm"]
+__all__ = ["Collective", "Custom", "active_chunks_of", "algorithms_of", "default_algorithm", "parse_algorithm"]
 
 _ENTRY = re.compile(r"([a-z_]+)(?::([1-9][0-9]{0,8}))?")
 
@@ -60,9 +60,17 @@ def parse_algorithm(entry: str) -> tuple[str, int]:
     return name, int(window) if window else -1
 
 
+def _window(collective: Collective) -> Iterator[Problem]:
+    if collective.composition == "themis" and collective.active_chunks:
+        yield Problem("active_chunks", f"{collective.active_chunks} with composition themis, where a phase is another "
+                      "dim for each chunk: a limit would keep dims idle, and one per dim could let ranks wait for each "
+                      "other", "0, or left out")
+
+
 class Collective(Config, frozen=True, kw_only=True):
     """Algorithms per operation and dim, chunking, and how the dims work together."""
 
+    rules = (_window,)
     all_reduce: PerDim = ()
     all_gather: PerDim = ()
     reduce_scatter: PerDim = ()
@@ -76,8 +84,8 @@ class Collective(Config, frozen=True, kw_only=True):
     composition: Annotated[str, Knob("How a collective over several dims is put together.", choices=Kind("composition"))
                            ] = "baseline"
     chunks: Annotated[int, Knob("Pieces into which a payload is cut, so that dims work at the same time.", ge=1)] = 1
-    active_chunks: Annotated[int, Knob("Chunks in flight in one phase of one participant; 0: no limit.", ge=0,
-                                           lt=2**30)] = 1
+    active_chunks: Annotated[int | None, Knob("Chunks in flight in one phase of one participant; 0: no limit; left "
+                                              "out: 1, with themis 0.", ge=0, lt=2**30)] = None
     pipeline: Annotated[int, Knob("Blocks in which trees and chains send their payload.", ge=1)] = 8
     scheduling: Annotated[str, Knob("Which waiting collective goes first.", choices=Kind("scheduling"))] = "lifo"
     endpoint_delay: Annotated[Time, Knob("Time at an NPU before a message leaves and after one has arrived.")
@@ -85,6 +93,13 @@ class Collective(Config, frozen=True, kw_only=True):
 
 
 OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK)
+
+
+def active_chunks_of(collective: Collective) -> int:
+    """Chunks that one participant may have in one phase; 0: all."""
+    if collective.active_chunks is None:
+        return 0 if collective.composition == "themis" else 1
+    return collective.active_chunks
 
 
 def default_algorithm(shape: str) -> str:

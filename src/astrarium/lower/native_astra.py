@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
+from astrarium.collective.config import OPERATIONS, Collective, active_chunks_of, parse_algorithm
 from astrarium.compute.config import Replay, Roofline
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, Plan
@@ -86,7 +86,7 @@ def astra_system(design: Design) -> AstraSystem:
         splits=design.collective.chunks, implementations=_implementations(design.collective),
         custom=_customs(design.collective), scheduling=SCHEDULING[design.collective.scheduling],
         optimization=COMPOSITION[design.collective.composition], endpoint_delay=int(design.collective.endpoint_delay),
-        active_chunks=design.collective.active_chunks, queues_per_dim=design.astra_sim.queues_per_dim,
+        active_chunks=active_chunks_of(design.collective), queues_per_dim=design.astra_sim.queues_per_dim,
         local_mem_bw=0.0 if bandwidth is None else float(bandwidth),
         peak_perf=float(peak) / 1000 if teraflops is None else teraflops, roofline=isinstance(compute, Roofline),
         replay_only=isinstance(compute, Replay) and compute.everything, rendezvous=design.astra_sim.rendezvous,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from astrarium.collective.algorithms import Options, canonical_op
 from astrarium.collective.compose import Composition
-from astrarium.collective.config import algorithms_of
+from astrarium.collective.config import active_chunks_of, algorithms_of
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
@@ -143,7 +143,8 @@ class CollectiveTable:
             entries: tuple[str, ...] = tuple(getattr(chosen, name))
             self._settings[op] = Settings(
                 algorithms=algorithms_of(chosen, name, [dim.tag for dim in self._design.network.flat]),
-                composition=Composition(chosen.composition), chunks=chosen.chunks, active_chunks=chosen.active_chunks,
+                composition=Composition(chosen.composition), chunks=chosen.chunks,
+                active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
                 links=self._links)
         return self._settings[op]
