@@ -63,7 +63,7 @@ def test_exported_names() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, astrarium; print([m for m in ('numpy', 'yaml', 'msgspec', 'rich') if m in sys.modules])"
+    code = "import sys, astrarium; print([m for m in ('numpy', 'yaml', 'msgspec') if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

@@ -16,7 +16,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-HEAVY = ("numpy", "yaml", "rich", "msgspec", "astrarium._core")
+HEAVY = ("numpy", "yaml", "msgspec", "astrarium._core")
 
 
 def python(code: str) -> str:
