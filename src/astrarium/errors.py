@@ -15,13 +15,23 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 __all__ = ["AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "TraceError",
-           "UnsupportedError", "nearest"]
+           "UnsupportedError", "nearest", "short_name"]
+
+LONGEST_NAME = 64
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, or None when nothing is close."""
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return close[0] if close else None
+
+
+def short_name(name: str) -> str:
+    """A node's name for a line of text: cut (kernels are named by whole C++ types), control characters escaped."""
+    text = name[:LONGEST_NAME + 1]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME - 1] + "…"
 
 
 class AstrariumError(Exception):
@@ -51,7 +61,7 @@ class TraceError(InputError):
         self.rank, self.node, self.name = rank, node, name
         where = [f"rank {rank}"] if rank is not None else []
         if node is not None:
-            where.append(f"node {node}" + (f" ({name})" if name else ""))
+            where.append(f"node {node}" + (f" ({short_name(name)})" if name else ""))
         super().__init__(path, f"{', '.join(where)}: {message}" if where else message,
                          expected=expected, did_you_mean=did_you_mean)
 

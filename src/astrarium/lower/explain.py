@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.errors import AstrariumError, InputError, StallError, TraceError, UnsupportedError
+from astrarium.errors import AstrariumError, InputError, StallError, TraceError, UnsupportedError, short_name
 from astrarium.trace import Traces
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _placed(traces: Traces, sentence: str) -> str:
 
     def named(found: re.Match[str]) -> str:
         index = np.flatnonzero(columns.node_id == int(found[1]))
-        name = columns.name(int(index[0])) if index.size else ""
+        name = short_name(columns.name(int(index[0]))) if index.size else ""
         return f"node {found[1]} ({name}{'; ' if found[2] else ')'}" if name else found[0]
 
     return f"{traces.sources[int(rank[1])]}: " + re.sub(r"\bnode (\d+)( \()?", named, sentence)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, short_name
 from astrarium.report.tables import Table
 from astrarium.report.trace_json import lines_of
 from astrarium.report.trace_names import node_names
@@ -78,7 +78,7 @@ def node_table(traces: Traces, rank: int) -> Table:
         more = f" and {len(after) - DEPS_SHOWN} more" if len(after) > DEPS_SHOWN else ""
         micros = int(columns.duration[node])
         kind = _kind(int(columns.type[node])) + (" (host)" if columns.is_cpu_op[node] else "")
-        rows.append((str(ids[node]), names[node], kind, f"{micros:,} us" if micros else "", details[node],
+        rows.append((str(ids[node]), short_name(names[node]), kind, f"{micros:,} us" if micros else "", details[node],
                      ", ".join(after[:DEPS_SHOWN]) + more))
     return Table(f"rank {rank}: {columns.nodes:,} nodes ({traces.sources[rank]})", "><<><<", rows,
                  ("id", "name", "type", "recorded", "what", "after"))

@@ -7,8 +7,9 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.errors import short_name
 from astrarium.trace.columns import Columns
-from astrarium.trace.finding import Findings, shortened
+from astrarium.trace.finding import Findings
 from astrarium.trace.graph import Graph
 
 __all__ = ["check", "find_cycles"]
@@ -61,7 +62,7 @@ def _dangling(columns: Columns, graph: Graph, members: list[int], found: Finding
 
 
 def _label(columns: Columns, index: int) -> str:
-    name = shortened(columns.name(index))
+    name = short_name(columns.name(index))
     return f"{int(columns.node_id[index])} ({name})" if name else str(int(columns.node_id[index]))
 
 

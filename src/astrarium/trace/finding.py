@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from astrarium.errors import short_name
 from astrarium.trace.read import spans
 
-__all__ = ["Finding", "Findings", "Severity", "shortened"]
+__all__ = ["Finding", "Findings", "Severity"]
 
 Severity = Literal["error", "warning"]
-_LONGEST_NAME = 64
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,9 @@ class Finding:
         if self.ranks:
             where.append(f"rank{'s' if len(self.ranks) > 1 else ''} {spans(self.ranks)}")
         if self.node is not None:
-            where.append(f"node {self.node}" + (f" ({shortened(self.name)})" if self.name else ""))
+            where.append(f"node {self.node}" + (f" ({short_name(self.name)})" if self.name else ""))
         place = f"{', '.join(where)}: " if where else ""
         return f"{self.severity}: {place}{self.message}; {self.fix}"
-
-
-def shortened(name: str) -> str:
-    """A name cut to what a line can bear (kernels are named by whole C++ types)."""
-    return name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME - 1] + "…"
 
 
 class Findings:
