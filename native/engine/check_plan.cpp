@@ -58,6 +58,7 @@ private:
         const Backend b = network.backend;
         require(astra() ? b == Backend::unshared || b == Backend::links
                         : b == Backend::ports || b == Backend::routed || b == Backend::foreign, "a back end of the other rule book");
+        require(network.whole_ns || !astra(), "ASTRA-sim counts whole ns");
         if (b != Backend::links) return;
         const Dim& dim = network.dims[0];
         require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");
@@ -102,13 +103,18 @@ private:
         Tick busy = 0;
         for (std::size_t i = 0; i < n; ++i) {
             require(p.kind[i] <= static_cast<std::uint8_t>(Kind::skip) && p.lane[i] >= -1 && p.lane[i] < lane_count && p.duration[i] >= 0 &&
-                        p.size[i] >= 0 && p.busy[i] >= 0 && p.parents[i] >= 0 && p.child_ptr[i] >= 0 && p.child_ptr[i] <= p.child_ptr[i + 1],
+                        p.size[i] >= 0 && p.busy[i] >= 0 && p.child_ptr[i] >= 0 && p.child_ptr[i] <= p.child_ptr[i + 1],
                     "node out of range");
             busy = add(busy, p.busy[i]);
             if (const auto kind = static_cast<Kind>(p.kind[i]); kind == Kind::send || kind == Kind::recv) check_size(static_cast<double>(p.size[i]));
         }
         require(static_cast<std::size_t>(p.child_ptr[n]) == p.child.size, "child_ptr out of range");
-        for (const std::int32_t child : p.child) require(child >= 0 && static_cast<std::size_t>(child) < n, "child out of range");
+        std::vector<std::int32_t> parents(n, 0);
+        for (const std::int32_t child : p.child) {
+            require(child >= 0 && static_cast<std::size_t>(child) < n, "child out of range");
+            ++parents[static_cast<std::size_t>(child)];
+        }
+        require(std::equal(parents.begin(), parents.end(), p.parents.begin()), "parents are not those of the children");
     }
 
     static std::vector<Kind> comm_kinds(const Program& p) {
@@ -229,7 +235,7 @@ private:
                 require(a >= 0 && b >= 0, "peer or tag out of range");
                 continue;
             }
-            require(a >= 0 && static_cast<std::size_t>(a) < plan_.collectives.size() && b < static_cast<std::int64_t>(plan_.groups.size()),
+            require(a >= 0 && static_cast<std::size_t>(a) < plan_.collectives.size() && b >= -1 && b < static_cast<std::int64_t>(plan_.groups.size()),
                     "collective out of range");
             const std::size_t members = b < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(b)].size;
             if (fits_[static_cast<std::size_t>(a)] == members) continue;

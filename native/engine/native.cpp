@@ -1,5 +1,8 @@
 #include "native.hpp"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "run.hpp"
 
 namespace astrarium {
@@ -29,20 +32,24 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
 }
 
 // Sends are released by a cursor: a schedule whose `needs` do not ascend within a program gets an order in which they do.
+// Schedules are those of the phases: a plan of one collective (folding) borrows them from another plan.
 void Native::order_sends() {
-    for (const Schedule& s : plan_.schedules) {
-        std::vector<std::uint32_t> order(s.send_needs.size);
-        bool sorted = true;
-        for (std::size_t k = 0; k < order.size(); ++k) order[k] = static_cast<std::uint32_t>(k);
-        for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q) {
-            const auto by_needs = [&](std::uint32_t x, std::uint32_t y) { return s.send_needs[x] < s.send_needs[y]; };
-            const auto from = order.begin() + s.send_ptr[q], to = order.begin() + s.send_ptr[q + 1];
-            if (std::is_sorted(from, to, by_needs)) continue;
-            sorted = false;
-            std::stable_sort(from, to, by_needs);
-        }
-        if (!sorted) send_order_.emplace(&s, std::move(order));
+    std::unordered_set<const Schedule*> seen;
+    for (const Collective& c : plan_.collectives)
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& phase : chunk.phases)
+                if (phase.schedule && seen.insert(phase.schedule).second) order_sends(*phase.schedule);
+}
+
+void Native::order_sends(const Schedule& s) {
+    const auto by_needs = [&](std::uint32_t x, std::uint32_t y) { return s.send_needs[x] < s.send_needs[y]; };
+    std::vector<std::uint32_t> order;
+    for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q) {
+        if (std::is_sorted(s.send_needs.data + s.send_ptr[q], s.send_needs.data + s.send_ptr[q + 1])) continue;
+        for (std::size_t k = order.size(); k < s.send_needs.size; ++k) order.push_back(static_cast<std::uint32_t>(k));
+        std::stable_sort(order.begin() + s.send_ptr[q], order.begin() + s.send_ptr[q + 1], by_needs);
     }
+    if (!order.empty()) send_order_.emplace(&s, std::move(order));
 }
 
 Outcome Native::run() {

@@ -115,6 +115,7 @@ private:
     void issue_custom(std::uint32_t run, std::uint32_t node);
     const Program& custom_program(const CustomRun& run) const;
     void order_sends();
+    void order_sends(const Schedule& schedule);
     void custom_complete(std::uint32_t run, std::uint32_t node);
     void end_custom(std::uint32_t run);
 

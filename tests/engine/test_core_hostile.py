@@ -228,6 +228,16 @@ def test_broken_schedules_are_refused(what: str) -> None:
     assert answers(run_of(schedule, schedule.n)) is InternalError
 
 
+@pytest.mark.parametrize("n", [5, 6])
+def test_sends_in_any_order_of_needs_fold(n: int) -> None:
+    """Needs that do not ascend within a program are legal; folding must not mind."""
+    schedule = build("direct", CommOp.ALL_REDUCE, n, Options())
+    odd = with_element(schedule, "send_needs", -2, 1)
+    every, folded = (engine.execute(run_of(odd, n), fold=fold) for fold in (False, True))
+    assert folded.folded
+    np.testing.assert_array_equal(folded.finish[folded.row], every.finish)
+
+
 def test_the_schedules_cover_every_peer_mode() -> None:
     assert {RING.peer_mode, CUBE.peer_mode, TREE.peer_mode} == set(PeerMode)
 
@@ -277,6 +287,11 @@ PLANS = {
     "a lane that does not exist": lambda: lane(lane=[5, 0]),
     "a negative duration": lambda: lane(duration=[-1, 0]),
     "negative parents": lambda: lane(parents=[-1, 1]),
+    "a parent too many": lambda: lane(parents=[0, 2]),
+    "an edge twice": lambda: lane(child=[1, 1], child_ptr=[0, 2, 2]),
+    "a group below all ranks": lambda: dataclasses.replace(run_of(RING, 4), slot_b=np.full(4, -2, np.int32)),
+    "ASTRA-sim in fractions of ns": lambda: dataclasses.replace(custom_plan(Order.ASTRA_SIM), network=NetworkPlan(
+        Backend.LINKS, LINE.dims, whole_ns=False)),
     "a phase wider than its group": lambda: run_of(RING, 4, stride=2),
     "a schedule of another size": lambda: run_of(RING, 8),
     "stride 0": lambda: run_of(RING, 4, stride=0),
