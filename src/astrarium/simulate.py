@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
+from astrarium.errors import InputError
 from astrarium.lower import lower
 from astrarium.lower.explain import EXPLAINED, explained
 from astrarium.lower.native_plugins import plugins_of
@@ -39,18 +41,28 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     read, through `cache` where one is given. Raises InputError and its kin, and StallError, with file, rank and node.
     `plugins` take the place of what the design names; plug-ins that the design names are made for this run.
     """
+    folded = _checked(design, fold)
     found = _traces(design, {} if cache is None else cache) if traces is None else traces
     given = plugins_of(design, plugins)
     plan = lower(design, found, given)
     try:
-        outcome = execute(plan, record=record, fold=FOLD[design.fold if fold is None else fold], pure=pure,
-                          plugins=given)
+        outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given)
     except EXPLAINED as error:
         if found is None or not isinstance(design.workload, Trace):
             raise
         groups = named_groups(design.workload, found)
         raise explained(error, found, groups, design.workload.dependencies) from error
     return Result(plan, outcome, found, _capacity(design, plan, outcome))
+
+
+def _checked(design: object, fold: object) -> bool:
+    """Whether to fold, after a look at what a caller may mistake."""
+    if not isinstance(design, Design):
+        raise InputError("simulate", f"{reprlib.repr(design)} is not a design",
+                         expected="a Design; load_design(path) reads one from a file")
+    if fold is not None and fold not in tuple(FOLD):
+        raise InputError("fold", f"{reprlib.repr(fold)} is not known", expected="one of auto, off")
+    return FOLD[design.fold if fold is None else str(fold)]
 
 
 def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold: str | None = None,
@@ -61,6 +73,7 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
     """
     chosen, known = list(designs), {} if cache is None else cache
     for design in chosen:
+        _checked(design, fold)
         _traces(design, known)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known), chosen))

@@ -1,6 +1,7 @@
 """The command line: one file per verb. Data goes to stdout, talk to stderr.
 
-Exit codes: 0 ok, 1 your input (one clear message), 2 usage, 3 our bug, 130 interrupted, 141 the reader of stdout left, 143 terminated.
+Exit codes: 0 ok, 1 your input (one clear message), 2 usage, 3 our bug, 130 interrupted, 141 the reader of stdout left,
+143 terminated.
 """
 
 from __future__ import annotations

@@ -184,7 +184,8 @@ def _network(path: str) -> tuple[AstraDim, ...]:
                             f"topology[{i}]": topology})
         dims.append(AstraDim(keys.word(f"topology[{i}]", "", ("Ring", "FullyConnected", "Switch")),
                              keys.number(f"npus_count[{i}]", 0, low=1, whole=True),
-                             keys.number(f"bandwidth[{i}]", 0.0, low=LEAST_BANDWIDTH), keys.number(f"latency[{i}]", 0.0)))
+                             keys.number(f"bandwidth[{i}]", 0.0, low=LEAST_BANDWIDTH),
+                             keys.number(f"latency[{i}]", 0.0)))
     if np.prod([float(dim.npus) for dim in dims]) > 2**24:
         raise InputError(f"{path}: npus_count", "more than 16,777,216 NPUs")
     return tuple(dims)

@@ -54,7 +54,7 @@ def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps
 
 
 def _errors(traces: Traces, groups: Groups | None, deps: Dependencies) -> list[Finding]:
-    from astrarium.trace import check    # the doctor is called only when something is wrong
+    from astrarium.trace import check  # the doctor is called only when something is wrong
 
     return [finding for finding in check(traces, groups, deps=deps, limit=8) if finding.severity == "error"]
 

@@ -41,4 +41,5 @@ def plan_remote(remote: Remote) -> plan.Remote:
     if not float(remote.latency).is_integer():
         raise UnsupportedError("memory.remote.latency", f"{remote.latency} is not whole ns", expected="whole ns")
     bandwidth = 1.0 if remote.bandwidth is None else float(remote.bandwidth)
-    return plan.Remote(_KINDS.get(remote.kind, plan.RemoteKind.NONE), int(remote.latency), bandwidth, remote.npus_per_node or 1)
+    kind = _KINDS.get(remote.kind, plan.RemoteKind.NONE)
+    return plan.Remote(kind, int(remote.latency), bandwidth, remote.npus_per_node or 1)

@@ -57,6 +57,10 @@ class Result:
     traces: Traces | None = None
     capacity: tuple[float | None, ...] = ()
 
+    def __repr__(self) -> str:
+        """Short: the arrays of a Plan are nothing to print."""
+        return f"Result(makespan='{self.makespan}', ranks={len(self.outcome.row)}, classes={len(self.outcome.finish)})"
+
     @property
     def recorded(self) -> bool:
         """Whether node times were kept; without them only finish and compute are known."""
