@@ -52,6 +52,7 @@ void Fold::check_supported() const {
                 if (phase.algorithm == Algorithm::double_binary_tree) throw Unfoldable{"ASTRA-sim's tree counters"};
     }
     if (!shared) return;
+    if (record_ && plan_.ranks() < static_cast<std::size_t>(plan_.npus)) throw Unfoldable{"NPUs without a rank pass messages on"};
     // Links carry other ranks' messages: only collectives of everybody, one at a time, keep to themselves.
     if (!classes_.partner_slot.empty()) throw Unfoldable{"messages between ranks over shared links"};
     for (const std::int32_t rank : classes_.first)
