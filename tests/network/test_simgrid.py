@@ -93,7 +93,7 @@ def lines(draw: st.DrawFn) -> tuple[Side, ...]:
     """One dim of at least two NPUs whose neighbours are one hop apart."""
     npus = draw(st.integers(2, 8))
     return (Side(draw(st.sampled_from(["ring", "one_way", "full", "mesh"])), npus, draw(st.floats(1, 50)),
-                 draw(st.floats(0, 10_000))),)
+                 draw(st.just(0.0) | st.floats(1, 10_000))),)
 
 
 @st.composite
