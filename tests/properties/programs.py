@@ -258,8 +258,9 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
     sizes = (*sizes, 2) if spare else sizes
     dims = []
     for n in sizes:
-        able = [kind for kind in kinds if kind is not ar.Hypercube or n & (n - 1) == 0]
-        more = {"one_way": rng.random() < 0.3} if (kind := rng.choice(able)) is ar.Ring else {}
+        able = [shape for shape in kinds if shape is not ar.Hypercube or n & (n - 1) == 0]
+        kind = rng.choice(able)
+        more: dict[str, Any] = {"one_way": rng.random() < 0.3} if kind is ar.Ring else {}
         dims.append(kind(n, bandwidth=f"{rng.choice(ROUND)} GB/s", latency=f"{rng.choice(LATENCY)} ns", **more))
     chosen: dict[str, Any] = {op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}
     collective = ar.Collective(

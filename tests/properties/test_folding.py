@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from astrarium import engine
@@ -57,6 +58,19 @@ def difference(folded: Outcome, whole: Outcome) -> str:
     return "" if same else f"use: folded {folded.use_busy}, unfolded {whole.use_busy}"
 
 
+def traffic(plan: Plan, outcome: Outcome) -> Counter[tuple[int, bool, str]]:
+    """Bytes and busy time per dim and direction, of all ranks: a row of a folded run stands for its whole class."""
+    members = Counter(outcome.row.tolist())
+    row_of = dict(zip(plan.npu_of.tolist(), outcome.row.tolist(), strict=True))
+    found: Counter[tuple[int, bool, str]] = Counter()
+    columns = (outcome.link_dim, outcome.link_from, outcome.link_to, outcome.link_bytes, outcome.link_busy)
+    for dim, source, target, size, busy in zip(*(column.tolist() for column in columns), strict=True):
+        times = members[row_of[max(source, target)]] if outcome.folded else 1
+        found[dim, source >= 0, "bytes"] += size * times
+        found[dim, source >= 0, "busy"] += busy * times
+    return found
+
+
 def programs(compat: bool, count: int) -> Iterator[RandomProgram]:
     """`count` programs that can be lowered, from this run's seed."""
     numbers = random.Random(f"{SEED} {compat}")
@@ -85,5 +99,8 @@ def test_a_folded_run_gives_the_same_integers(compat: bool) -> None:
         assert folded.folded or folded.unfolded_because, where
         found = difference(folded, whole)
         assert not found, f"{found}{where}"
+        assert traffic(program.plan, folded) == traffic(program.plan, whole), where
+        assert folded.use_width == whole.use_width, where
+        np.testing.assert_array_equal(folded.use_busy, whole.use_busy, err_msg=where)
     print(dict(seen))
     assert seen["folded"] > LEAST_SHARE * (seen["folded"] + seen["whole"]), seen
