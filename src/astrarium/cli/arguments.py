@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from astrarium.errors import nearest
+from astrarium.errors import InputError, nearest
 
-__all__ = ["Parser", "fold", "json_flag", "note", "timeline", "truth", "whole"]
+__all__ = ["Parser", "fold", "idle", "json_flag", "note", "place", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -40,6 +41,24 @@ class Parser(argparse.ArgumentParser):
 def note(text: str) -> None:
     """A remark to stderr."""
     print(f"astrarium: note: {text}", file=sys.stderr)
+
+
+def idle(flag: str, given: object, beside: str) -> None:
+    """InputError for a flag that would do nothing; `beside` says what it belongs to."""
+    if given:
+        raise InputError(flag, "would do nothing here", expected=beside)
+
+
+def place(flag: str, path: str | None) -> None:
+    """InputError where no file `path` can be written, said before the work rather than after it."""
+    if path is None or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)):
+        return      # nothing to write, or a device
+    folder = os.path.dirname(path) or "."
+    fault = ("is empty" if not path else "is a folder" if os.path.isdir(path) else
+             f"there is no folder {folder!r}" if not os.path.isdir(folder) else
+             f"{folder!r} is not writable" if not os.access(folder, os.W_OK) else "")
+    if fault:
+        raise InputError(f"{flag} {path}".strip(), f"cannot be written ({fault})", expected="the name of a file that can be written")
 
 
 def truth(text: str) -> bool:

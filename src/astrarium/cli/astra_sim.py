@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from astrarium.cli.arguments import Parser, fold, json_flag, note, timeline
+from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.astra_flags import astra_flags, astra_inputs, astra_notes
 
 __all__ = ["arguments", "run"]
@@ -28,6 +28,8 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.lower.explain import execute_workload
     from astrarium.report.astra_sim import json_text, lines
 
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
+    place("--timeline", options.timeline)
     clock = [time.process_time()]
     inputs = astra_inputs(options)
     for text in astra_notes(options, inputs):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, json_flag, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, whole
 from astrarium.cli.paths import is_design
 from astrarium.errors import InputError
 
@@ -32,6 +32,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print findings; 1 when one of them is an error."""
+    idle("--groups", options.groups and all(map(is_design, options.paths)), "traces; a design file names its groups")
     found: list[dict[str, Any]] = []
     for path in options.paths:
         try:

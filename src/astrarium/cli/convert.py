@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from astrarium.cli.arguments import Parser, note
+from astrarium.cli.arguments import Parser, idle, note
 from astrarium.cli.astra_flags import astra_flags, astra_inputs, astra_notes
 from astrarium.errors import InputError
 
@@ -25,6 +25,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Convert; 0."""
+    idle("--gzip", options.gzip and options.to != "et", "--to et")
     return _TARGETS[options.to](options)
 
 

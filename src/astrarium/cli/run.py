@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, fold, json_flag, note, timeline
+from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.engine import HAVE_CORE
     from astrarium.simulate import simulate
 
+    idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
+    idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
+    place("--timeline", options.timeline)
     if not HAVE_CORE and not options.pure:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
     result = simulate(_changed(options), fold=options.fold, pure=options.pure)

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.arguments import Parser, idle, json_flag
 from astrarium.cli.paths import is_design
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("path", metavar="PATH",
                         help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
     parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
-    parser.add_argument("--rank", metavar="R", type=_rank, default=0, help="whose nodes (0)")
+    parser.add_argument("--rank", metavar="R", type=_rank, help="whose nodes (0)")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the design first")
     json_flag(parser)
@@ -37,7 +37,11 @@ def _rank(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Print what the path holds."""
     if is_design(options.path):
+        idle("--nodes", options.nodes, "a trace")
+        idle("--rank", options.rank is not None, "a trace and --nodes")
         return _design(options)
+    idle("--set", options.set, "a design file")
+    idle("--rank", options.rank is not None and not options.nodes, "--nodes beside it")
     if options.nodes:
         return _nodes(options)
     from astrarium.report.show_trace import class_rows, class_table
@@ -57,10 +61,10 @@ def _nodes(options: argparse.Namespace) -> int:
 
     traces = _read(options.path)
     if options.json:
-        for line in node_lines(traces, options.rank):
+        for line in node_lines(traces, options.rank or 0):
             print(line)
     else:
-        print_tables([node_table(traces, options.rank)], sys.stdout)
+        print_tables([node_table(traces, options.rank or 0)], sys.stdout)
     return 0
 
 
