@@ -58,7 +58,7 @@ private:
         const Backend b = network.backend;
         require(astra() ? b == Backend::unshared || b == Backend::links
                         : b == Backend::ports || b == Backend::routed || b == Backend::foreign, "a back end of the other rule book");
-        require(network.whole_ns || !astra(), "ASTRA-sim counts whole ns");
+        require(network.whole_ns == astra(), "ASTRA-sim counts whole ns, and only it");
         if (b != Backend::links) return;
         const Dim& dim = network.dims[0];
         require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");

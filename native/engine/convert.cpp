@@ -34,11 +34,9 @@ public:
         policy(source.attr("policy"));
         remote(source.attr("remote"));
         plan_.reduce_bandwidth = view<double>(source, "reduce_bandwidth");
-        int lane = 0;
-        for (nb::handle capacity : source.attr("lanes")) {
-            if (lane == lane_count) break;
-            plan_.lanes[lane++] = nb::cast<int>(capacity);
-        }
+        const nb::object lanes = source.attr("lanes");
+        if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
+        for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_);
     }
 

@@ -272,11 +272,14 @@ PLANS = {
     "a group with a stranger": lambda: base(groups=(np.array([0, 4], np.int32),)),
     "npus are not the dims": lambda: base(npus=5),
     "dims overflow": lambda: base(network=NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2**31 - 1, 1.0, 0.0),) * 3)),
-    "a hypercube of three": lambda: base(npus=3, network=NetworkPlan(Backend.ROUTED, (Dim(Shape.HYPERCUBE, 3, 1.0, 0.0),))),
+    "a hypercube of three": lambda: base(npus=3, network=NetworkPlan(Backend.ROUTED,
+                                                                     (Dim(Shape.HYPERCUBE, 3, 1.0, 0.0),))),
     "no bandwidth": lambda: base(network=NetworkPlan(Backend.ROUTED, (Dim(Shape.RING, 4, float("nan"), 0.0),))),
     "a back end of the other rule book": lambda: base(network=NetworkPlan(Backend.UNSHARED, LINE.dims)),
     "a shape that does not exist": lambda: base(network=NetworkPlan(Backend.ROUTED, (Dim(9, 4, 1.0, 0.0),))),  # type: ignore[arg-type]
     "nodes of no rank's": lambda: base(remote=Remote(RemoteKind.PER_NODE, 1, 1.0, 0)),
+    "a lane too few": lambda: base(lanes=(1, 1, 1, 1)),
+    "native figures in whole ns": lambda: base(network=NetworkPlan(Backend.ROUTED, LINE.dims, whole_ns=True)),
     "a lane without room": lambda: base(lanes=(1, 0, 1, 1, 1)),
     "a shared bus that goes back in time": lambda: base(policy=Policy(shared_bus=(-1.0, 0.0, 0.0, 0.0, 1))),
     "a child beyond the nodes": lambda: lane(child=[2]),
@@ -332,7 +335,7 @@ def test_a_bus_that_is_slower_than_its_overhead(size: int) -> None:
 
 
 def test_cycles_stall() -> None:
-    with pytest.raises(AstrariumError, match="rank 0: .*2 nodes unfinished"):
+    with pytest.raises(AstrariumError, match=r"rank 0: .*2 nodes unfinished"):
         engine.execute(lane(parents=[1, 1], child_ptr=[0, 1, 2], child=[1, 0]))
 
 

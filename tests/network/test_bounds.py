@@ -38,7 +38,8 @@ def networks(draw: st.DrawFn) -> tuple[Side, ...]:
         legal = (1, 2, 4, 8) if kind == "cube" else range(1, 9)
         npus = draw(st.sampled_from([n for n in legal if n * total <= 24]))
         total *= npus
-        sides.append(Side(kind, npus, draw(st.sampled_from([1.0, 2.5, 50.0])), draw(st.sampled_from([0.0, 0.5, 100.0]))))
+        bandwidth, latency = draw(st.sampled_from([1.0, 2.5, 50.0])), draw(st.sampled_from([0.0, 0.5, 100.0]))
+        sides.append(Side(kind, npus, bandwidth, latency))
     return tuple(sides)
 
 
@@ -94,8 +95,11 @@ def check_bounds(outcome: Outcome, sides: tuple[Side, ...], expected: dict[Link,
         assert busy[link] == pytest.approx(size / sides[link[0]].bandwidth * 1000, abs=len(outcome.start) + 1)
 
 
+Pattern = tuple[tuple[Side, ...], list[Message], list[int]]
+
+
 @st.composite
-def patterns(draw: st.DrawFn) -> tuple[tuple[Side, ...], list[Message], list[int]]:
+def patterns(draw: st.DrawFn) -> Pattern:
     """A network, messages between ranks, and the NPU of every rank."""
     sides = draw(networks().filter(lambda found: count(found) > 1))
     npus = count(sides)
@@ -107,7 +111,8 @@ def patterns(draw: st.DrawFn) -> tuple[tuple[Side, ...], list[Message], list[int
 
 @pytest.mark.parametrize("pure", PURE)
 @given(pattern=patterns())
-def test_links_carry_the_messages_routed_over_them(pure: bool, pattern: tuple[tuple[Side, ...], list[Message], list[int]]) -> None:
+def test_links_carry_the_messages_routed_over_them(
+        pure: bool, pattern: tuple[tuple[Side, ...], list[Message], list[int]]) -> None:
     sides, messages, npu_of = pattern
     design = ar.Design(workload=ar.Trace("in memory"), network=network(sides),
                        system=ar.System(placement=npu_of, p2p_streams=64, comm_streams=64))

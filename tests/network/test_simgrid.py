@@ -29,6 +29,7 @@ from .test_bounds import count, network, networks, trace_of
 
 SCRIPT = Path(__file__).with_name("simgrid_rival.py")
 SIZES = st.integers(10**8, 10**9)       # bytes: 2 ms or more, as SimGrid's clock is exact to 1 ns
+LATENCIES = st.integers(0, 10**7).map(lambda ps: ps / 1000)     # ns; SimGrid aborts on subnormal ones
 TOLERANCE = 3e-9                        # s, per hop
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
@@ -39,7 +40,9 @@ def interpreter() -> str | None:
     """A Python that has the module; it need not be this one."""
     for python in (sys.executable, "/usr/bin/python3"):
         probe = [python, "-c", "import simgrid"]
-        if os.access(python, os.X_OK) and subprocess.run(probe, capture_output=True, env={}, check=False).returncode == 0:
+        if not os.access(python, os.X_OK):
+            continue
+        if subprocess.run(probe, capture_output=True, env={}, check=False).returncode == 0:
             return python
     return None
 

@@ -28,7 +28,8 @@ def test_a_flag_that_would_do_nothing(run: Run, design: Path, arguments: list[st
 
 
 @pytest.mark.parametrize(("name", "words"), [
-    ("", "(is empty)"), ("none/t.json", "cannot be written (there is no folder"), ("et", "cannot be written (is a folder)")])
+    ("", "(is empty)"), ("none/t.json", "cannot be written (there is no folder"),
+    ("et", "cannot be written (is a folder)")])
 def test_a_timeline_that_cannot_be_written_is_said_first(run: Run, design: Path, name: str, words: str,
                                                          monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(design.parent)

@@ -58,7 +58,8 @@ def place(flag: str, path: str | None) -> None:
              f"there is no folder {folder!r}" if not os.path.isdir(folder) else
              f"{folder!r} is not writable" if not os.access(folder, os.W_OK) else "")
     if fault:
-        raise InputError(f"{flag} {path}".strip(), f"cannot be written ({fault})", expected="the name of a file that can be written")
+        raise InputError(f"{flag} {path}".strip(), f"cannot be written ({fault})",
+                         expected="the name of a file that can be written")
 
 
 def truth(text: str) -> bool:
