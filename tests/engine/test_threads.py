@@ -102,9 +102,10 @@ def test_the_first_error_comes_through(tmp_path: Path) -> None:
 @needs_core
 @pytest.mark.exam
 def test_two_runs_take_the_time_of_one() -> None:
-    if (os.cpu_count() or 1) < 2 or os.getloadavg()[0] > 1.0:
-        pytest.skip(f"needs two idle cores; the load is {os.getloadavg()[0]:.1f}")
-    plan = long_plan(256)
+    cores = os.cpu_count() or 1
+    if cores < 2 or os.getloadavg()[0] > 1.5 * cores:
+        pytest.skip(f"needs two cores that are not busy; {cores} cores, load {os.getloadavg()[0]:.1f}")
+    plan = long_plan(512)
 
     def seconds(threads: int) -> float:
         start = time.perf_counter()
@@ -112,5 +113,5 @@ def test_two_runs_take_the_time_of_one() -> None:
             list(pool.map(lambda _: engine.execute(plan, fold=False), range(threads)))
         return time.perf_counter() - start
 
-    one, two = (min(seconds(threads) for _ in range(5)) for threads in (1, 2))
+    one, two = (min(seconds(threads) for _ in range(8)) for threads in (1, 2))
     assert two < 1.3 * one
