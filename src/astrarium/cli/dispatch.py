@@ -39,12 +39,14 @@ class Verb(Protocol):
 
 def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Never raises, except what leaves no choice (SystemExit of a plug-in)."""
+    asked: list[int] = []  # signals that asked this run to end
     if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s of start-up)
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        _own_process()
+        _own_process(asked)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _guarded(lambda: _written(_run(arguments)))
+        code = _guarded(lambda: _written(_run(arguments)), asked)
+        return TERMINATED if asked else code
     except BrokenPipeError:
         _forget_stdout()
         return NO_READER
@@ -53,12 +55,17 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _own_process() -> None:
+def _own_process(asked: list[int]) -> None:
     """Streams that the caller closed go nowhere; `kill` ends a run as Ctrl-C does: no half-written file stays."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))     # noqa: SIM115
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+
+    def end(number: int, _: object) -> None:
+        asked.append(number)
+        sys.exit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _written(code: int) -> int:
@@ -102,8 +109,8 @@ def _top(arguments: list[str]) -> int:
     return 0
 
 
-def _guarded(work: Callable[[], int]) -> int:
-    """The exit code of `work`, whatever it raises."""
+def _guarded(work: Callable[[], int], asked: Sequence[int]) -> int:
+    """The exit code of `work`, whatever it raises; what goes wrong after a signal `asked` to end is no bug."""
     try:
         return work()
     except AstrariumError as error:
@@ -123,7 +130,7 @@ def _guarded(work: Callable[[], int]) -> int:
         print("astrarium: not enough memory for this input", file=sys.stderr)
         return 1
     except Exception:
-        return _bug()
+        return TERMINATED if asked else _bug()
 
 
 def _bug() -> int:
