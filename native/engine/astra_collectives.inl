@@ -47,6 +47,7 @@ inline std::uint32_t Astra::instance_for(std::uint32_t group, std::uint32_t posi
     instance_free_.pop_back();
     Instance& i = instances_[at];
     const std::uint32_t members = alone_ ? 1 : membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
+    if (static_cast<std::uint64_t>(members) * chunks > 1u << 30) throw Unsupported("a collective of more than 2^30 chunks of members");
     i.collective = id, i.group = group, i.members = members, i.serial = serial_++;
     i.issued = i.done = 0, i.live = true;
     i.phases = static_cast<std::uint32_t>(c.max_phases);

@@ -46,6 +46,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
     i.collective = collective, i.group = group, i.serial = instances_opened_++;
     const Collective& c = plan_.collectives[collective];
     const std::uint32_t members = alone_ ? 1 : membership_.size(group), chunks = static_cast<std::uint32_t>(c.total_chunks);
+    if (static_cast<std::uint64_t>(members) * chunks > 1u << 30) throw Unsupported("a collective of more than 2^30 chunks of members");
     i.members.resize(members);
     for (std::uint32_t p = 0; p < members; ++p) {
         i.members[p].rank = membership_.rank(group, p);
