@@ -52,7 +52,11 @@ public:
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();
-            for (const Keyed& event : batch_) handle(event);
+            std::uint32_t count = 0;
+            for (const Keyed& event : batch_) {
+                if ((++count & 0xffff) == 0) stop_if_interrupted();
+                handle(event);
+            }
             c = 0;
         }
         free_.push_back(id);
