@@ -126,7 +126,6 @@ class Phase:
     pick: Pick = Pick.ANY
     window: int = -1         # DIRECT: messages in flight; -1 all
     local: bool = False      # ASTRA-sim's "Local" ring: fixed 10 ns endpoint delay
-    last: bool = False       # DOUBLE_BINARY_TREE: this phase is on the last dim of the list
     schedule: Schedule | None = None
     block_size: int = 0      # SCHEDULE: bytes of one block
 

@@ -197,8 +197,7 @@ class CollectiveTable:
             if entry.flat:
                 levels.append(Phase(dim, op, entry.algorithm, 0, self._npus, 1, window=entry.window))
                 break
-            levels.append(Phase(dim, op, entry.algorithm, 0, self._sizes[dim], stride, window=entry.window,
-                                last=dim == len(self._by_op[op]) - 1))
+            levels.append(Phase(dim, op, entry.algorithm, 0, self._sizes[dim], stride, window=entry.window))
             stride *= self._sizes[dim]
         return levels
 
@@ -219,7 +218,7 @@ class CollectiveTable:
         for phase_op, level, pick in plan:
             _refuse(f"{self._where}{KEYS[op]}-implementation", phase_op, level)
             phases.append(Phase(level.dim, phase_op, level.algorithm, size, level.n, level.stride, pick, level.window,
-                                level.local, level.last))
+                                level.local))
             size = _after(phase_op, level, size)
             if size >= 1 << 62:
                 raise UnsupportedError("comm_size", f"a chunk grows to {size} bytes", expected="below 2^62 bytes")
