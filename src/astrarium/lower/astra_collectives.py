@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, CustomProgram, Kind, Phase, Pick, Program
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.distinct import distinct, distinct_rows
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
 __all__ = ["CollectiveTable", "CustomCollective"]

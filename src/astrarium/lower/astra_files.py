@@ -13,10 +13,10 @@ from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
 from astrarium.errors import InputError, nearest
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
 from astrarium.lower.astra_keys import Keys, load_json, load_yaml, show
-from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.classes import trace_classes
 from astrarium.trace import Traces, group_key, groups_of, read_traces
+from astrarium.trace.work import TraceClass
 
 __all__ = ["AstraInputs", "AstraWorkload", "lower_inputs", "read_inputs", "read_workload", "workload_of"]
 

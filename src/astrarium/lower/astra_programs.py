@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.plan import Kind, Lane, Program
-from astrarium.errors import TraceError, UnsupportedError
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["COLLECTIVE_OPS", "COMM_TYPE", "TraceClass", "program_of_class"]
+__all__ = ["COLLECTIVE_OPS", "COMM_TYPE", "program_of_class"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -39,48 +36,6 @@ _KIND = np.full(256, Kind.SKIP, dtype=np.uint8)
 _KIND[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE
 _KIND[NodeKind.COMP], _KIND[NodeKind.COMM_COLL] = Kind.DELAY, Kind.COLLECTIVE
 _KIND[NodeKind.COMM_SEND], _KIND[NodeKind.COMM_RECV] = Kind.SEND, Kind.RECV
-
-
-@dataclass(frozen=True, eq=False)
-class TraceClass:
-    """Traces of ranks that are equal up to groups, peers and tags. Nodes ascend by id; columns are [nodes].
-
-    `num_ops` is NaN and `comm_type` -1 where the attribute is missing. `involved` is a bit per dim (bit 0 the
-    innermost), or -1 where the attribute is missing. Node i waits for the distinct nodes
-    `parent[parent_ptr[i]:parent_ptr[i+1]]` (indexes). Comm nodes, in node order, have their arguments in `slot_a` and
-    `slot_b` [ranks, comm nodes]: peer rank and tag of sends and receives; of collectives `slot_b` is the group's index
-    or -1 for all ranks.
-    """
-
-    ranks: I32
-    node_id: U64
-    type: U8
-    is_cpu: Bool
-    duration_us: U64
-    num_ops: F64
-    tensor_size: U64
-    comm_type: I32
-    comm_size: I64
-    involved: I32
-    priority: I32
-    parent_ptr: I64
-    parent: I32
-    slot_a: I32
-    slot_b: I32
-    sources: Sequence[str] = ()                 # the file of every rank of the run, for messages
-    names: Callable[[int], str] | None = None   # node index -> the node's name, for messages
-
-    def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
-        """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""
-        rank = int(self.ranks[row])
-        name = self.names(node) if self.names else None
-        return TraceError(self.sources[rank] if self.sources else "workload", message, rank=rank,
-                          node=int(self.node_id[node]), name=name, expected=expected)
-
-    def refusal(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> UnsupportedError:
-        """The same for what is legal, but not simulated."""
-        error = self.fault(node, message, row=row, expected=expected)
-        return UnsupportedError(error.path, error.message, expected=expected)
 
 
 def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, local_mem_bw: float,

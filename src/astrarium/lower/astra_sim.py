@@ -28,8 +28,9 @@ from astrarium.engine.plan import (
 )
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
-from astrarium.lower.astra_programs import COMM_TYPE, TraceClass, program_of_class
+from astrarium.lower.astra_programs import COMM_TYPE, program_of_class
 from astrarium.lower.members import member_test, refuse_strangers
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
 __all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim"]

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import TraceError, nearest
-from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.distinct import distinct
 from astrarium.trace import Dependencies, graph_of, group_key, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 
 __all__ = ["trace_classes"]

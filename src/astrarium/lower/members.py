@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.lower.astra_programs import TraceClass
+from astrarium.trace.work import TraceClass
 
 __all__ = ["member_test", "refuse_strangers"]
 

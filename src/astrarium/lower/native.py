@@ -14,7 +14,6 @@ from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, NetworkPlan, Order, Plan, Policy, Program
 from astrarium.errors import UnsupportedError
-from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_work import Work, rank_count, work_of
@@ -22,6 +21,7 @@ from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
 from astrarium.trace.columns import Traces
+from astrarium.trace.work import TraceClass
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import ComputeModel, Plugins

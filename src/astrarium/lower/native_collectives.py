@@ -16,9 +16,9 @@ from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
-from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.native_custom import CustomSource, custom_sources
 from astrarium.lower.native_plugins import chosen_algorithms
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
 if TYPE_CHECKING:

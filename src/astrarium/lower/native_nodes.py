@@ -13,10 +13,11 @@ from astrarium.compute.config import Compute, Replay, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import InputError
-from astrarium.lower.astra_programs import TraceClass, _children
+from astrarium.lower.astra_programs import _children
 from astrarium.lower.native_plugins import plugged
 from astrarium.lower.native_work import Work
 from astrarium.memory.config import Memory
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from astrarium import registry
 from astrarium.design import Design
 from astrarium.engine.plan import Dim, Kind
 from astrarium.errors import PluginError
-from astrarium.lower.astra_programs import TraceClass
 from astrarium.lower.native_work import Work
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:

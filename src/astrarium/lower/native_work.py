@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from astrarium.design import Design
 from astrarium.errors import InputError, TraceError
-from astrarium.lower.astra_programs import COMM_TYPE, TraceClass
+from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.classes import trace_classes
 from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.trace.columns import Traces
 from astrarium.trace.groups import groups_of, read_groups
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective

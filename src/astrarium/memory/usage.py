@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import TraceError
 from astrarium.trace.columns import Traces
+from astrarium.trace.work import Tensors
 from astrarium.trace.write import read_node
 
-__all__ = ["Known", "Tensors", "tensors_of", "usage"]
+__all__ = ["Known", "tensors_of", "usage"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -26,20 +26,6 @@ Said = tuple[tuple[str, int, bool], ...]
 Known = MutableMapping[bytes, Said]
 SIZE = re.compile(r"[0-9]{1,18}(\.[0-9]*)?")        # STAGE writes "2097152.0"
 MARKS = (b"\x0a\x06inputs", b"\x0a\x07outputs")     # AttributeProto.name
-
-
-@dataclass(frozen=True, eq=False)
-class Tensors:
-    """Tensors of one class of equal ranks. Nodes are indexes by ascending node id.
-
-    `size` bytes and `writer` (-1: there from the start) are [tensors]; tensor i is read by the nodes
-    `reader[read_ptr[i]:read_ptr[i + 1]]`.
-    """
-
-    size: I64
-    writer: I32
-    read_ptr: I64
-    reader: I32
 
 
 def tensors_of(traces: Traces, rank: int, known: Known | None = None) -> Tensors | None:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
 from astrarium.errors import TraceError
-from astrarium.memory.usage import Known, Tensors, tensors_of, usage
+from astrarium.memory.usage import Known, tensors_of, usage
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
+from astrarium.trace.work import Tensors
 
 __all__ = ["MemoryUse", "memory_use"]
 

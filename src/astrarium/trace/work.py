@@ -1,0 +1,93 @@
+"""Work as columns: what traces become before a run, and what workload generators make without any file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import TraceError, UnsupportedError
+
+__all__ = ["Generated", "Tensors", "TraceClass"]
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+F64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class TraceClass:
+    """Traces of ranks that are equal up to groups, peers and tags. Nodes ascend by id; columns are [nodes].
+
+    `num_ops` is NaN and `comm_type` -1 where the attribute is missing. `involved` is a bit per dim (bit 0 the
+    innermost), or -1 where the attribute is missing. Node i waits for the distinct nodes
+    `parent[parent_ptr[i]:parent_ptr[i+1]]` (indexes). Comm nodes (collectives, sends, receives; in node order) have
+    their arguments in `slot_a` and `slot_b` [ranks, slots]: peer rank and tag of sends and receives; of collectives
+    `slot_b` is the group's index or -1 for all ranks. Comm node k has slot `slot[k]`, or slot k where `slot` is None;
+    comm nodes share one only if they are equal in type, operation, bytes and priority.
+    """
+
+    ranks: I32
+    node_id: U64
+    type: U8
+    is_cpu: Bool
+    duration_us: U64
+    num_ops: F64
+    tensor_size: U64
+    comm_type: I32
+    comm_size: I64
+    involved: I32
+    priority: I32
+    parent_ptr: I64
+    parent: I32
+    slot_a: I32
+    slot_b: I32
+    sources: Sequence[str] = ()                 # the file of every rank of the run, for messages
+    names: Callable[[int], str] | None = None   # node index -> the node's name, for messages
+    slot: I32 | None = None                     # [comm nodes] slot of each
+
+    def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
+        """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""
+        rank = int(self.ranks[row])
+        name = self.names(node) if self.names else None
+        return TraceError(self.sources[rank] if self.sources else "workload", message, rank=rank,
+                          node=int(self.node_id[node]), name=name, expected=expected)
+
+    def refusal(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> UnsupportedError:
+        """The same for what is legal, but not simulated."""
+        error = self.fault(node, message, row=row, expected=expected)
+        return UnsupportedError(error.path, error.message, expected=expected)
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """Tensors of one class of equal ranks. Nodes are indexes by ascending node id.
+
+    `size` bytes and `writer` (-1: there from the start) are [tensors]; tensor i is read by the nodes
+    `reader[read_ptr[i]:read_ptr[i + 1]]`; it is there from the start of its writer to the end of its last reader, or of
+    the run where it has none.
+    """
+
+    size: I64
+    writer: I32
+    read_ptr: I64
+    reader: I32
+
+
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """What a workload generator makes: classes that cover every rank once, and the groups that they name.
+
+    `groups[g]` holds the ranks of group g in order and `names[g]` its name, which is what a trace file writes as
+    `pg_name`; `tensors` [classes], None where nothing is said about memory.
+    """
+
+    classes: tuple[TraceClass, ...]
+    groups: tuple[I32, ...]
+    names: tuple[str, ...]
+    tensors: tuple[Tensors | None, ...]
