@@ -1,0 +1,70 @@
+"""What the graph gives to assembly: one block's work for one micro-batch on one rank, as a few steps of numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astrarium.vocab import CommOp, NodeKind
+
+__all__ = ["BlockPieces", "Piece", "Step", "Weight"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node to be. `after` holds indexes of earlier steps of the piece; empty: it waits for the piece's entry.
+
+    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written. Collectives and messages: `bytes`
+    as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV go to, or come from,
+    the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of weights, which may wait.
+    """
+
+    name: str
+    kind: NodeKind
+    after: tuple[int, ...] = ()
+    flops: float = 0
+    gemm: float = 0
+    bytes: float = 0
+    op: CommOp | None = None
+    axes: tuple[str, ...] = ()
+    shift: int = 0
+    weight: bool = False
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Steps in order of issue. `exit` is the step (index) that gives what the next piece waits for; -1: its entry."""
+
+    steps: tuple[Step, ...]
+    exit: int
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One weight tensor of a block on one rank.
+
+    `elements` of this rank before ZeRO; the gradient must be summed over `replicas` (mesh axes over which the weight is
+    replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts.
+    """
+
+    name: str
+    elements: float
+    replicas: tuple[str, ...]
+    dense: bool = True
+
+
+@dataclass(frozen=True)
+class BlockPieces:
+    """A block (layer) for one micro-batch on one rank.
+
+    `forward`; `backward` with recomputation, if any, in front; `weights`. `saved` bytes live from the end of forward to
+    the end of backward, `working` more while forward or backward runs. `output` bytes are what goes to the next pipeline
+    stage (and, as a gradient, back).
+    """
+
+    name: str
+    forward: Piece
+    backward: Piece
+    weights: tuple[Weight, ...]
+    saved: float
+    working: float
+    output: float
