@@ -1,5 +1,7 @@
 #include "check_plan.hpp"
 
+#include "slots.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -10,8 +12,6 @@ namespace {
 
 constexpr double longest_ns = 9.2e15;      // 2^63 ps
 
-bool comm(Kind kind) { return kind == Kind::collective || kind == Kind::send || kind == Kind::recv; }
-
 class Checker {
 public:
     explicit Checker(const Plan& plan) : plan_(plan) {}
@@ -21,7 +21,7 @@ public:
         check_policy();
         for (const Program& p : plan_.programs) {
             check_program(p);
-            comm_.push_back(comm_kinds(p));
+            slots_.push_back(slots_of(p));
         }
         check_ranks();
         check_groups();
@@ -35,7 +35,7 @@ private:
     const Plan& plan_;
     double slowest_ = 0;                                   // bandwidth of reductions, 0: they are free
     double heaviest_ = 0;                                  // bytes of a message that every link can carry in 2^63 ps
-    std::vector<std::vector<Kind>> comm_;                  // per program: its comm nodes in order
+    std::vector<std::vector<SlotUse>> slots_;              // per program
     std::unordered_map<const Schedule*, std::int64_t> widest_;  // blocks of its largest message
     std::vector<std::size_t> fits_;                        // per collective: the last number of members it was checked for
 
@@ -117,17 +117,6 @@ private:
         require(std::equal(parents.begin(), parents.end(), p.parents.begin()), "parents are not those of the children");
     }
 
-    static std::vector<Kind> comm_kinds(const Program& p) {
-        std::vector<Kind> found;
-        for (std::size_t i = 0; i < p.nodes(); ++i) {
-            const auto kind = static_cast<Kind>(p.kind[i]);
-            if (!comm(kind)) continue;
-            require(p.slot[i] >= 0 && static_cast<std::size_t>(p.slot[i]) == found.size(), "slot out of order");
-            found.push_back(kind);
-        }
-        return found;
-    }
-
     void check_ranks() const {
         const std::size_t ranks = plan_.ranks();
         require(plan_.npu_of.size == ranks && plan_.slot_ptr.size == ranks + 1, "rank arrays differ in length");
@@ -137,7 +126,7 @@ private:
             require(plan_.program_of[r] >= 0 && static_cast<std::size_t>(plan_.program_of[r]) < plan_.programs.size() &&
                         plan_.npu_of[r] >= 0 && plan_.npu_of[r] < plan_.npus, "rank out of range");
             require(plan_.slot_ptr[r + 1] ==
-                        plan_.slot_ptr[r] + static_cast<std::int64_t>(comm_[static_cast<std::size_t>(plan_.program_of[r])].size()),
+                        plan_.slot_ptr[r] + static_cast<std::int64_t>(slots_[static_cast<std::size_t>(plan_.program_of[r])].size()),
                     "slots of another program");
             ascends = ascends && (r == 0 || plan_.npu_of[r - 1] < plan_.npu_of[r]);
         }
@@ -227,11 +216,11 @@ private:
     }
 
     void check_slots(std::size_t rank) {
-        const auto& kinds = comm_[static_cast<std::size_t>(plan_.program_of[rank])];
+        const auto& uses = slots_[static_cast<std::size_t>(plan_.program_of[rank])];
         const auto base = static_cast<std::size_t>(plan_.slot_ptr[rank]);
-        for (std::size_t s = 0; s < kinds.size(); ++s) {
+        for (std::size_t s = 0; s < uses.size(); ++s) {
             const std::int32_t a = plan_.slot_a[base + s], b = plan_.slot_b[base + s];
-            if (kinds[s] != Kind::collective) {
+            if (uses[s].kind != Kind::collective) {
                 require(a >= 0 && b >= 0, "peer or tag out of range");
                 continue;
             }
@@ -254,6 +243,22 @@ private:
 };
 
 }  // namespace
+
+std::vector<SlotUse> slots_of(const Program& p) {
+    std::vector<SlotUse> uses;
+    for (std::size_t i = 0; i < p.nodes(); ++i) {
+        const auto kind = static_cast<Kind>(p.kind[i]);
+        if (!comm(kind)) continue;
+        require(p.slot[i] >= 0 && static_cast<std::size_t>(p.slot[i]) < p.nodes(), "slot out of range");
+        const auto at = static_cast<std::size_t>(p.slot[i]);
+        if (at >= uses.size()) uses.resize(at + 1);
+        SlotUse& use = uses[at];
+        require(use.count == 0 || (use.kind == kind && use.size == p.size[i]), "nodes that differ share a slot");
+        use = {kind, use.count + 1, p.size[i]};
+    }
+    for (const SlotUse& use : uses) require(use.count > 0, "a slot without a node");
+    return uses;
+}
 
 void check_plan(const Plan& plan) { Checker(plan).check(); }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "message_key.hpp"
+#include "slots.hpp"
 
 namespace astrarium {
 namespace {
@@ -38,36 +39,43 @@ RankClasses::Hash RankClasses::place(int origin, int npu) const {
     return h;
 }
 
-// Every message must have one sender and one receiver: then which receive takes which send is known beforehand.
+// Every slot of sends must have one slot of receives: then it is known beforehand that the k-th send issued on the one meets
+// the k-th receive issued on the other.
 void RankClasses::match_messages() {
-    std::unordered_map<MessageKey, std::pair<std::int64_t, std::int64_t>, MessageKeyHash> ends;
+    struct End {
+        std::int64_t at = -1;
+        std::uint32_t count = 0;
+    };
+    std::vector<std::vector<SlotUse>> uses;
+    for (const Program& program : plan_.programs) uses.push_back(slots_of(program));
+    std::unordered_map<MessageKey, std::pair<End, End>, MessageKeyHash> ends;
     for (std::size_t r = 0; r < plan_.ranks(); ++r) {
-        const Program& program = plan_.program(r);
-        for (std::size_t n = 0; n < program.nodes(); ++n) {
-            const auto kind = static_cast<Kind>(program.kind[n]);
-            if (kind != Kind::send && kind != Kind::recv) continue;
-            const auto at = static_cast<std::int64_t>(plan_.slot_ptr[r] + program.slot[n]);
-            const std::int32_t peer = plan_.slot_a[static_cast<std::size_t>(at)], tag = plan_.slot_b[static_cast<std::size_t>(at)];
-            const auto rank = static_cast<std::int32_t>(r);
-            const auto source = static_cast<std::uint32_t>(kind == Kind::send ? rank : peer);
-            const auto destination = static_cast<std::uint32_t>(kind == Kind::send ? peer : rank);
-            const MessageKey key{tag, program.size[n], source, destination};
-            auto& pair = ends.try_emplace(key, -1, -1).first->second;
-            std::int64_t& mine = kind == Kind::send ? pair.first : pair.second;
-            if (mine >= 0) throw Unfoldable{"several messages of one size between two ranks share a tag"};
+        const auto rank = static_cast<std::int32_t>(r);
+        std::int64_t at = plan_.slot_ptr[r];
+        for (const SlotUse& use : uses[static_cast<std::size_t>(plan_.program_of[r])]) {
+            const auto slot = static_cast<std::size_t>(at++);
+            if (use.kind == Kind::collective) continue;
+            if (use.count > 1 && plan_.policy.order == Order::astra_sim) throw Unfoldable{"messages that share a slot"};
+            const bool sends = use.kind == Kind::send;
+            const std::int32_t peer = plan_.slot_a[slot];
+            const MessageKey key{plan_.slot_b[slot], use.size, static_cast<std::uint32_t>(sends ? rank : peer),
+                                 static_cast<std::uint32_t>(sends ? peer : rank)};
+            auto& pair = ends[key];
+            End& mine = sends ? pair.first : pair.second;
+            if (mine.at >= 0) throw Unfoldable{"several messages of one size between two ranks share a tag"};
             if (peer == rank || static_cast<std::size_t>(peer) >= plan_.ranks()) throw Unfoldable{"a message without a peer"};
-            mine = at;
+            mine = {static_cast<std::int64_t>(slot), use.count};
         }
     }
     if (ends.empty()) return;
     messages_ = true;
     partner_slot.assign(plan_.slot_a.size, -1);
     for (const auto& [key, pair] : ends) {
-        if (pair.first < 0 || pair.second < 0) throw Unfoldable{"a message without its other end"};
-        partner_slot[static_cast<std::size_t>(pair.first)] =
-            static_cast<std::int32_t>(pair.second - plan_.slot_ptr[key.destination]);
-        partner_slot[static_cast<std::size_t>(pair.second)] =
-            static_cast<std::int32_t>(pair.first - plan_.slot_ptr[key.source]);
+        if (pair.first.count != pair.second.count) throw Unfoldable{"a message without its other end"};
+        partner_slot[static_cast<std::size_t>(pair.first.at)] =
+            static_cast<std::int32_t>(pair.second.at - plan_.slot_ptr[key.destination]);
+        partner_slot[static_cast<std::size_t>(pair.second.at)] =
+            static_cast<std::int32_t>(pair.first.at - plan_.slot_ptr[key.source]);
     }
 }
 

@@ -34,7 +34,6 @@ private:
     bool refine();
     void number();
     Hash place(int origin, int npu) const;  // where `npu` is relative to `origin`
-    bool is_collective(std::size_t rank, std::size_t node) const;
 
     const Plan& plan_;
     Geometry geometry_;

@@ -342,20 +342,17 @@ void Fold::send(std::uint32_t c, std::uint32_t node) {
     bool late = false;
     const Tick there = message_time(c, other, peer, k.program->size[node], late);
     pending_.push({there, late, c, node});
-    const auto theirs = static_cast<std::uint32_t>(classes_.partner_slot[slot]);
-    auto [it, fresh] = mail_.try_emplace({other, theirs}, Mail{true, late, there, none});
-    if (fresh) return;
-    const std::uint32_t waiting = it->second.node;
-    mail_.erase(it);
-    pending_.push({there, late, other, waiting});
+    auto& box = mail_[{other, static_cast<std::uint32_t>(classes_.partner_slot[slot])}];
+    if (box.empty() || box.front().sent) return box.push_back({true, late, there, none});
+    pending_.push({there, late, other, box.front().node});
+    box.pop_front();
 }
 
 void Fold::receive(std::uint32_t c, std::uint32_t node) {
-    const auto slot = static_cast<std::uint32_t>(class_[c].program->slot[node]);
-    auto [it, fresh] = mail_.try_emplace({c, slot}, Mail{false, false, 0, node});
-    if (fresh) return;
-    const Mail mail = it->second;
-    mail_.erase(it);
+    auto& box = mail_[{c, static_cast<std::uint32_t>(class_[c].program->slot[node])}];
+    if (box.empty() || !box.front().sent) return box.push_back({false, false, 0, node});
+    const Mail mail = box.front();
+    box.pop_front();
     const bool arrived = mail.there < now_ || (mail.there == now_ && late_ >= mail.late);
     pending_.push({std::max(now_, mail.there), mail.late && !arrived, c, node});
 }

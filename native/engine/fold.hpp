@@ -1,6 +1,7 @@
 // Runs one rank per class, with each collective as a delay that is measured once: list scheduling, no messages.
 // Gives up (Unfoldable) wherever the integers could differ from running every rank.
 #pragma once
+#include <deque>
 #include <map>
 #include <queue>
 
@@ -103,7 +104,8 @@ private:
         Tick there;
         std::uint32_t node;
     };
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Mail> mail_;  // by class and slot of the receive
+    // By class and slot of the receive, in order: messages that nobody posted a receive for, or receives without a message.
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Mail>> mail_;
     Tick last_ = -1;      // the last instant that ran, and
     bool late_ = false;   // whether arrivals have ended something in it
 };

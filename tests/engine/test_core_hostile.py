@@ -249,6 +249,13 @@ def base(**fields: Any) -> Plan:
     return dataclasses.replace(plan_of(PAIR, LINE), **fields)
 
 
+def sharing(sizes: list[int], slots: list[int]) -> Plan:
+    """Two sends of one rank with these bytes and slots."""
+    plan = plan_of([[send(1, size) for size in sizes], [recv(0, size) for size in sizes], [], []], LINE)
+    first = dataclasses.replace(plan.programs[0], slot=np.array(slots, np.int32))
+    return dataclasses.replace(plan, programs=(first, *plan.programs[1:]))
+
+
 def lane(**fields: Any) -> Plan:
     """A plan of one program whose columns are replaced."""
     plan = plan_of([[delay(5), delay(5, 0)]], LINE)
@@ -262,6 +269,10 @@ PLANS = {
     "a program that does not exist": lambda: base(program_of=np.array([0, 1, 2, 4], np.int32)),
     "slots of another program": lambda: base(slot_ptr=np.array([0, 2, 2, 2, 2], np.int64)),
     "slots that descend": lambda: base(slot_ptr=np.array([0, 3, 1, 2, 2], np.int64)),
+    "slots that nodes of two sizes share": lambda: sharing([3, 4], [0, 0]),
+    "a slot that no node uses": lambda: sharing([3, 3], [0, 2]),
+    "a slot beyond the nodes": lambda: sharing([3, 3], [0, 2**31 - 1]),
+    "no slot": lambda: sharing([3, 3], [0, -1]),
     "a negative tag": lambda: base(slot_b=np.array([-1, -1], np.int32)),
     "a negative peer": lambda: base(slot_a=np.array([-1, 0], np.int32)),
     "int64 where int32 belongs": lambda: base(slot_a=np.array([1, 0], np.int64)),

@@ -103,7 +103,7 @@ class Program:
     duration: I64    # ps; 0 where the engine computes it
     busy: I64        # ps that count as compute of this rank (ASTRA-sim's "GPU ops"): `duration` of COMPUTE nodes
     size: I64        # bytes: message payload or remote tensor; 0 elsewhere
-    slot: I32        # number of this node among the program's comm nodes (COLLECTIVE, SEND, RECV), or -1
+    slot: I32        # which arguments a COLLECTIVE, SEND or RECV has; nodes of equal kind and size may share; else -1
     parents: I32     # how many distinct nodes must finish first
     child_ptr: I32
     child: I32
@@ -207,9 +207,10 @@ class Policy:
 class Plan:
     """A lowered design.
 
-    Rank r runs `programs[program_of[r]]` on NPU `npu_of[r]`. Comm node with slot s of rank r finds its arguments at
-    `slot_ptr[r] + s`: a collective in `slot_a` = index into `collectives`, `slot_b` = index into `groups` or -1 for all
-    ranks, `slot_c` = priority; a send or receive in `slot_a` = peer rank, `slot_b` = tag.
+    Rank r runs `programs[program_of[r]]` on NPU `npu_of[r]`. A comm node with slot s of rank r finds its arguments at
+    `slot_ptr[r] + s` (a rank has as many slots as its program's highest + 1, all of them used): a collective in `slot_a`
+    = index into `collectives`, `slot_b` = index into `groups` or -1 for all ranks, `slot_c` = priority; a send or
+    receive in `slot_a` = peer rank, `slot_b` = tag.
     """
 
     npus: int

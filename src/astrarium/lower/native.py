@@ -93,16 +93,20 @@ def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64
     """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
     widths = np.zeros(ranks + 1, np.int64)
     for trace, program in rows:
-        widths[trace.ranks + 1] = int((program.slot >= 0).sum())
+        widths[trace.ranks + 1] = _width(program)
     pointer = np.cumsum(widths)
     columns = [np.zeros(int(pointer[-1]), np.int32) for _ in range(3)]
     for trace, program in rows:
-        width = int((program.slot >= 0).sum())
+        width = _width(program)
         if width:
             places = pointer[trace.ranks][:, None] + np.arange(width)
             for column, values in zip(columns, table.slots(trace, program), strict=True):
                 column[places] = values
     return pointer, columns[0], columns[1], columns[2]
+
+
+def _width(program: Program) -> int:
+    return int(program.slot.max(initial=-1)) + 1
 
 
 def _policy(design: Design) -> Policy:

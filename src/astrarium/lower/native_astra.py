@@ -12,7 +12,7 @@ from astrarium.errors import UnsupportedError
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
 from astrarium.lower.astra_files import custom_of_prefix
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
-from astrarium.lower.native_work import work_of
+from astrarium.lower.native_work import own_slots, work_of
 from astrarium.memory.access import plan_remote
 from astrarium.network.config import LinkDim, Ring
 from astrarium.system.config import System
@@ -39,7 +39,8 @@ def lower_astra_design(design: Design, traces: Traces | None, plugins: object | 
         raise UnsupportedError(path, f"{what} under compat: astra_sim", expected=expected)
     work = work_of(design, traces)
     dims = [_dim(index, dim) for index, dim in enumerate(design.network.flat)]
-    return lower_astra_sim(work.classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
+    classes = [own_slots(trace) for trace in work.classes]
+    return lower_astra_sim(classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
                            plan_remote(design.memory.remote))
 
 

@@ -16,10 +16,11 @@ from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
+from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.native_custom import CustomSource, custom_sources
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.trace.work import TraceClass
-from astrarium.vocab import CommOp, NodeKind
+from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice
@@ -29,7 +30,6 @@ __all__ = ["CollectiveTable", "shapes_of"]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 GroupShape = tuple[SubDim, ...]
-COMM_TYPES = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
 
 
@@ -61,6 +61,17 @@ def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
     return group_shape(npu_of, sizes, path="system.placement")
 
 
+def slot_nodes(trace: TraceClass, program: Program) -> tuple[I64, I64]:
+    """(a node of every slot of the program, the trace's slot of that node); a node that is replayed has no slot."""
+    comm = np.flatnonzero(COMM_TYPE[trace.type])
+    of_trace = np.arange(comm.size, dtype=np.int64) if trace.slot is None else trace.slot.astype(np.int64)
+    slot = program.slot[comm]
+    kept = np.flatnonzero(slot >= 0)
+    place = np.zeros(int(slot.max(initial=-1)) + 1, np.int64)
+    place[slot[kept]] = kept
+    return comm[place], of_trace[place]
+
+
 class CollectiveTable:
     """The CollectivePlans of a design, made once each; `slots` gives the argument columns of a class."""
 
@@ -82,18 +93,15 @@ class CollectiveTable:
         return tuple(self._plans)
 
     def slots(self, trace: TraceClass, program: Program) -> tuple[I32, I32, I32]:
-        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, comm nodes of the program]."""
-        comm = np.isin(trace.type, COMM_TYPES)
-        kept = program.slot[comm] >= 0        # replayed communication needs no arguments
-        nodes = np.flatnonzero(comm)[kept]
-        slot_a, slot_b = trace.slot_a[:, kept], trace.slot_b[:, kept]
+        """(slot_a, slot_b, slot_c), each broadcastable to [ranks, slots of the program]."""
+        nodes, chosen = slot_nodes(trace, program)
+        slot_a, slot_b = trace.slot_a[:, chosen], trace.slot_b[:, chosen]
         slot_c = np.zeros(nodes.size, np.int32)
         places = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
         if places.size and trace.ranks.size:
-            chosen = nodes[places]
-            slot_a = slot_a.copy()
-            slot_a[:, places] = self._numbers(trace, chosen, self._kinds[slot_b[:, places] + 1])
-            slot_c[places] = trace.priority[chosen]
+            collective = nodes[places]
+            slot_a[:, places] = self._numbers(trace, collective, self._kinds[slot_b[:, places] + 1])
+            slot_c[places] = trace.priority[collective]
         return slot_a, slot_b, slot_c
 
     def _numbers(self, trace: TraceClass, nodes: I64, kinds: I64) -> I32:

@@ -13,7 +13,8 @@ from astrarium.compute.config import Compute, Replay, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import InputError
-from astrarium.lower.astra_programs import _children
+from astrarium.lower.astra_programs import COMM_TYPE, _children
+from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import plugged
 from astrarium.lower.native_work import Work
 from astrarium.memory.config import Memory
@@ -59,8 +60,18 @@ def program_of(work: Work, trace: TraceClass, compute: Compute, memory: Memory, 
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
     return Program(node_id=trace.node_id, kind=kind, lane=lane, duration=duration,
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
-                   slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32),
+                   slot=_slots(trace, comm),
                    parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+
+
+def _slots(trace: TraceClass, comm: Bool) -> I32:
+    """Slot of every node, -1 of those without arguments: the trace's, renumbered where replayed nodes leave gaps."""
+    slot = np.full(comm.size, -1, np.int32)
+    if trace.slot is None:
+        slot[comm] = np.arange(np.count_nonzero(comm), dtype=np.int32)
+    else:
+        slot[comm] = distinct(trace.slot[comm[COMM_TYPE[trace.type]]])[2]
+    return slot
 
 
 def _kinds(trace: TraceClass) -> U8:

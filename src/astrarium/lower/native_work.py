@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -21,7 +21,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Work", "named_groups", "rank_count", "work_of"]
+__all__ = ["Work", "named_groups", "own_slots", "rank_count", "work_of"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -44,6 +44,13 @@ class Work:
         index = int(np.flatnonzero(columns.node_id == trace.node_id[node])[0])
         return TraceError(self.traces.sources[rank], message, rank=rank, node=number, name=columns.name(index),
                           expected=expected)
+
+
+def own_slots(trace: TraceClass) -> TraceClass:
+    """The class with a slot of its own for every comm node."""
+    if trace.slot is None:
+        return trace
+    return replace(trace, slot_a=trace.slot_a[:, trace.slot], slot_b=trace.slot_b[:, trace.slot], slot=None)
 
 
 def rank_count(design: Design) -> int:
@@ -89,6 +96,8 @@ def _refuse_strangers(classes: Sequence[TraceClass], groups: Sequence[I32], rank
     inside = member_test(groups, ranks)
     for trace in classes:
         nodes = np.flatnonzero(COMM_TYPE[trace.type])
+        if trace.slot is not None:      # a node of every slot
+            nodes = nodes[np.unique(trace.slot, return_index=True)[1]]
         group = np.where(trace.type[nodes] == NodeKind.COMM_COLL, trace.slot_b, -1)
         refuse_strangers(trace, nodes, group, groups, ranks, inside)
 

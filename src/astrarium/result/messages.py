@@ -70,11 +70,12 @@ def _entries(plan: Plan, outcome: Outcome, ranks: I64) -> Comm:
     program = plan.program_of[ranks].astype(np.int64)
     nodes = [np.flatnonzero(p.slot >= 0) for p in plan.programs]
     counts = np.array([len(found) for found in nodes], np.int64)
-    owner, slot = gather(counts[program])
-    at = (np.cumsum(counts) - counts)[program[owner]] + slot
+    owner, number = gather(counts[program])
+    at = (np.cumsum(counts) - counts)[program[owner]] + number
     node = np.concatenate(nodes)[at]
     kind = np.concatenate([p.kind[found] for p, found in zip(plan.programs, nodes, strict=True)])[at]
     size = np.concatenate([p.size[found] for p, found in zip(plan.programs, nodes, strict=True)])[at]
+    slot = np.concatenate([p.slot[found] for p, found in zip(plan.programs, nodes, strict=True)])[at]
     argument = plan.slot_ptr[ranks][owner] + slot
     place = outcome.node_ptr[outcome.row[ranks]][owner] + node
     return Comm(ranks[owner], node, kind, size, plan.slot_a[argument], plan.slot_b[argument], outcome.start[place],
