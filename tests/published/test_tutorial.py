@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 import astrarium as ar
+from astrarium.collective import themis
+from astrarium.collective.groups import SubDim
 from astrarium.config import Config
+
+from . import one_chunk_per_dim
 
 LINK: dict[str, Any] = {"bandwidth": "50 GiB/s", "latency": "500 ns"}
 RATE = 50 * 2**30 / 1e9     # byte/ns
@@ -70,20 +74,27 @@ def test_ring_of_8_with_reductions() -> None:
 
 
 CUBE = [ar.Switch(8, bandwidth="50 GiB/s", latency="1 ns")] * 3
+SHAPE = tuple(SubDim(dim, 8, 8**dim) for dim in range(3))
 IDEAL_US = 2044 / (150 * 1024) * 1e6     # 2,044 MiB per NPU over three dims together
+CHUNKS = 64     # preferred-dataset-splits in asplos2023/exercise_3/inputs/system/3d_switch_*.txt of astra-sim/tutorials
 
 
 def test_three_dims_baseline_is_bound_by_the_first() -> None:
-    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="blueconnect", chunks=64) / 1e6
+    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="blueconnect", chunks=CHUNKS) / 1e6
     assert found >= 35_000
     assert found == pytest.approx(35_008.129, rel=3e-3)
     assert IDEAL_US / found == pytest.approx(0.3801, rel=3e-3)
 
 
-@pytest.mark.parametrize(("chunks", "tolerance"), [(58, 3e-3), (61, 3e-3), (64, 4e-3)])
-def test_three_dims_themis_loads_all(chunks: int, tolerance: float) -> None:
-    # The slide does not give its number of chunks, which moves the figure by a percent; 64, the paper's, is 0.36 %
-    # below it.
-    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="themis", chunks=chunks) / 1e6
+def test_the_rival_gives_both_slides_to_the_ns() -> None:
+    """One chunk per dim at a time, ASTRA-sim 1's costs, our own orders: every input is known, so the ns are, too."""
+    orders = themis.orders([2**30 // CHUNKS] * CHUNKS, SHAPE, [themis.DimCost(6.0, RATE)] * 3)
+    assert one_chunk_per_dim.all_reduce(2**30, [SHAPE] * CHUNKS, 1, smallest_first=False) == 35_008_129
+    assert one_chunk_per_dim.all_reduce(2**30, orders, 1, smallest_first=True) == 13_635_871
+
+
+def test_three_dims_themis_loads_all() -> None:
+    """Native `themis` takes what is ready at a port in order of arrival, not chunk by chunk: 0.36 % less idle time."""
+    found = makespan_ps(CUBE, "halving_doubling", "1 GiB", composition="themis", chunks=CHUNKS) / 1e6
     assert found >= IDEAL_US
-    assert found == pytest.approx(13_635.871, rel=tolerance)
+    assert 0.996 < found / 13_635.871 < 1

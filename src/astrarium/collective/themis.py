@@ -5,6 +5,7 @@ ISCA 2022 (arXiv 2110.04478): a dim's load is A + N * B, with A the fixed delay 
 latency), N the bytes that an NPU sends there and B the time per byte. A chunk's reduce_scatter takes the least loaded
 dim first, because the first dim carries most bytes; its all_gather comes back in the opposite order. While the loads
 differ by less than the time of a sixteenth of the chunk on the least loaded dim, the chunk takes the default order.
+Dims of equal load keep the order of the chunk before, as in ASTRA-sim (tag tutorial-asplos2023, OfflineGreedy.cc).
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def _add(load: list[float], size: float, order: Sequence[int], shape: Sequence[S
         size /= shape[d].n
 
 
-def _order(load: Sequence[float], size: float, shape: Sequence[SubDim], costs: Sequence[DimCost]) -> list[int]:
-    by_load = sorted(range(len(shape)), key=lambda d: (load[d], d))
+def _order(load: Sequence[float], size: float, last: Sequence[int], shape: Sequence[SubDim],
+           costs: Sequence[DimCost]) -> list[int]:
+    by_load = sorted(last, key=lambda d: load[d])
     least = by_load[0]
     if load[by_load[-1]] - load[least] < _time(size / 16, shape[least], costs[least]):
         return list(range(len(shape)))
@@ -48,12 +50,13 @@ def _order(load: Sequence[float], size: float, shape: Sequence[SubDim], costs: S
 def orders(sizes: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCost]) -> list[tuple[SubDim, ...]]:
     """Per chunk, the dims in the order of its reduce_scatter; `sizes` are the chunks' full payloads in bytes.
 
-    Deterministic: equal loads fall back on the dims' own order.
+    Deterministic: of equal loads, the one that came first in the chunk before does so again.
     """
     load = [cost.fixed for cost in costs]
+    order = list(range(len(shape)))
     result = []
     for size in sizes:
-        order = _order(load, size, shape, costs) if shape else []
+        order = _order(load, size, order, shape, costs) if shape else []
         _add(load, size, order, shape, costs)
         result.append(tuple(shape[d] for d in order))
     return result
