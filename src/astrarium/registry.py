@@ -43,6 +43,10 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
     },
+    "model": {
+        "decoder": ("astrarium.workload.model.decoder:Decoder",
+                    "Decoder-only transformers (GPT, LLaMA, Mixtral, DeepSeek): attention of any kind, FFN or experts."),
+    },
     "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
     "composition": {
         "baseline": ("", "Every chunk runs the collective dim after dim, innermost first, on all of its data."),

@@ -18,7 +18,7 @@ from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
 
-KINDS = ("devices", "networks")
+KINDS = ("devices", "networks", "models")
 
 
 @dataclass(frozen=True)

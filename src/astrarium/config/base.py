@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from astrarium.config.coerce import coerce, describe, shown
-from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
+from astrarium.config.spec import FieldSpec, Problem, Shorthand, Variants, join, specs
 from astrarium.errors import InputError, nearest
 
 __all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "to_plain"]
@@ -32,11 +32,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
     key that picks one in a file); a concrete one sets `tag`. `rules` yield the problems that need more than one field.
+    Where a class has a `shorthand`, text may stand in its place.
     """
 
     variants: ClassVar[Variants | None] = None
     tag_key: ClassVar[str] = ""
     tag: ClassVar[str] = ""
+    shorthand: ClassVar[Shorthand | None] = None
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from astrarium.config.spec import Knob, Problem
+from astrarium.config.spec import Knob, Problem, Shorthand
 from astrarium.errors import InputError, nearest
 from astrarium.units import Quantity
 
@@ -56,7 +56,14 @@ def _describe(option: Any, knob: Knob) -> str:
         return _WORDS[option]
     if issubclass(option, Quantity):
         return str(option.expected())
-    return f"a mapping ({option.__name__})"
+    shorthand = _shorthand(option)
+    return f"{shorthand.takes() + ', or ' if shorthand else ''}a mapping ({option.__name__})"
+
+
+def _shorthand(option: Any) -> Shorthand | None:
+    """How text stands for the class `option`; None where it cannot."""
+    found: Shorthand | None = getattr(option, "shorthand", None)
+    return found
 
 
 def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
@@ -96,7 +103,7 @@ def _suits(value: object, option: Any) -> bool:
     if option in (str, bool, type(None)):
         return isinstance(value, option)
     if issubclass(option, msgspec.Struct):
-        return isinstance(value, (option, Mapping))
+        return isinstance(value, (option, Mapping)) or (isinstance(value, str) and _shorthand(option) is not None)
     return isinstance(value, option)
 
 
@@ -107,6 +114,9 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
         from astrarium.config.base import Config, decode_into
 
+        if isinstance(value, str):
+            plain = _meant(value, option, path, problems)
+            return value if plain is None else decode_into(cast("type[Config]", option), plain, path, problems)
         return decode_into(cast("type[Config]", option), value, path, problems)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         problems.append(Problem(path, f"{shown(value)} is impossible", "a number that fits in 64 bits"))
@@ -119,6 +129,16 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
         guess = nearest(value, knob.legal())
         problems.append(Problem(path, f"{shown(value)} is not known", describe(str, knob), guess))
     return value
+
+
+def _meant(text: str, option: Any, path: str, problems: list[Problem]) -> Mapping[str, Any] | None:
+    """The plain data that `text` stands for in the place of an `option`; None after a problem."""
+    try:
+        return cast(Shorthand, _shorthand(option)).plain(text)
+    except InputError as error:
+        message = f"{error.path}: {error.message}" if error.path else error.message
+        problems.append(Problem(path, message, error.expected, error.did_you_mean))
+        return None
 
 
 def _quantity(value: object, option: type[Quantity], knob: Knob, path: str, problems: list[Problem]) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from astrarium.config.base import Config, ConfigError, decode, to_plain
+from astrarium.config.base import Config, ConfigError, concrete, decode, to_plain
+from astrarium.config.coerce import members
 from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
@@ -20,9 +21,13 @@ C = TypeVar("C", bound=Config)
 
 def loads(cls: type[C], text: str, name: str = "") -> C:
     """YAML text as a `cls`; `name` (a file name) stands in messages. File fields stay as written."""
+    return _decoded(cls, text, name, lambda file: file)
+
+
+def _decoded(cls: type[C], text: str, name: str, change: Callable[[str], str]) -> C:
     document = parse_yaml(text, name)
     try:
-        return decode(cls, document.data)
+        return decode(cls, _shorthands(cls, document.data, change))
     except ConfigError as error:
         raise ConfigError([_located(problem, document, name) for problem in error.problems]) from None
 
@@ -38,7 +43,11 @@ def load(cls: type[C], path: str | os.PathLike[str]) -> C:
     """A YAML file as a `cls`. Relative file fields are taken from the file's own folder. Raises InputError."""
     name = os.fspath(path)
     folder = os.path.dirname(name)
-    found: C = _files(loads(cls, read_text(name), name), lambda file: os.path.normpath(os.path.join(folder, file)))
+
+    def beside(file: str) -> str:
+        return os.path.normpath(os.path.join(folder, file))
+
+    found: C = _files(_decoded(cls, read_text(name), name, beside), beside)
     return found
 
 
@@ -61,6 +70,22 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise InputError(name, f"cannot be written ({error.strerror or error})") from None
+
+
+def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> Any:
+    """`plain` with `change` applied to every relative path that stands for a config class."""
+    if isinstance(plain, str):
+        is_file = cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)
+        return change(plain) if is_file else plain
+    kind = concrete(cls, plain, "", []) if isinstance(plain, Mapping) else None
+    if kind is None:
+        return plain
+    changed = dict(plain)
+    for spec in specs(kind):
+        for option in members(spec.type) if spec.name in plain else ():
+            if isinstance(option, type) and issubclass(option, Config):
+                changed[spec.name] = _shorthands(option, plain[spec.name], change)
+    return changed
 
 
 def _files(config: Config, change: Callable[[str], str]) -> Any:

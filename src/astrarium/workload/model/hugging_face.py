@@ -1,0 +1,59 @@
+"""Import of a Hugging Face `config.json`: the same `Model` that the catalog would hold.
+
+Every key of the file is either known to change nothing that is counted here, or read, or refused where its value asks
+for something that no family has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+
+from astrarium.config import ConfigError
+from astrarium.config.coerce import shown
+from astrarium.errors import InputError, UnsupportedError, nearest
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.hugging_face_decoders import DECODERS
+from astrarium.workload.model.hugging_face_keys import Keys
+
+__all__ = ["LARGEST", "from_mapping", "read_config"]
+
+LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
+
+READERS: Mapping[str, Callable[[Keys], Model]] = {**DECODERS}
+
+
+def read_config(path: str | os.PathLike[str]) -> Model:
+    """The model that a config.json describes. Raises InputError with the file and the key."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(name, f"cannot be read ({reason})", expected="a config.json") from None
+    if len(data) > LARGEST:
+        raise InputError(name, f"is larger than {LARGEST} bytes", expected="a config.json")
+    try:
+        plain = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
+        raise InputError(name, f"is not JSON ({reason})", expected="a config.json") from None
+    return from_mapping(plain, name)
+
+
+def from_mapping(plain: object, name: str = "config.json") -> Model:
+    """The model that the decoded content of a config.json describes; `name` stands in messages. Raises InputError."""
+    if not isinstance(plain, dict):
+        raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
+    keys = Keys(plain, name)
+    kind = keys.text("model_type")
+    if kind not in READERS:
+        raise UnsupportedError(f"{name}: model_type", f"{kind[:60]!r} has no family here",
+                               expected="one of " + ", ".join(READERS), did_you_mean=nearest(kind, READERS))
+    try:
+        return READERS[kind](keys)
+    except ConfigError as error:
+        first = error.problems[0]
+        raise InputError(f"{name}: {first.path}", first.message, expected=first.expected) from None

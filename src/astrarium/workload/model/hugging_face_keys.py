@@ -1,0 +1,77 @@
+"""Reading the keys of a config.json: typed, with the file and key in every message, and refusing what nobody models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from astrarium.config.coerce import shown
+from astrarium.errors import InputError, UnsupportedError, nearest
+
+__all__ = ["ACTIVATIONS", "Keys"]
+
+ACTIVATIONS: Mapping[str, str] = {
+    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu", "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu", "relu": "relu",
+}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The content of one config.json; `name` is the file's."""
+
+    plain: Mapping[str, Any]
+    name: str
+
+    def has(self, key: str) -> bool:
+        """Whether `key` is there and not null."""
+        return self.plain.get(key) is not None
+
+    def _value(self, key: str, kind: type, words: str, default: Any) -> Any:
+        value = self.plain.get(key)
+        if value is None:
+            if default is None:
+                raise InputError(f"{self.name}: {key}", "is missing", expected=words,
+                                 did_you_mean=nearest(key, self.plain))
+            return default
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise InputError(f"{self.name}: {key}", f"{shown(value)} is impossible", expected=words)
+        return value
+
+    def whole(self, key: str, default: int | None = None) -> int:
+        """A whole number; without `default` the key must be there."""
+        value: int = self._value(key, int, "a whole number", default)
+        if not 0 <= value < 2**62:
+            raise InputError(f"{self.name}: {key}", f"{shown(value)} is impossible", expected="a whole number")
+        return value
+
+    def maybe(self, key: str) -> int | None:
+        """A whole number, or None where the key is missing or null."""
+        return self.whole(key) if self.has(key) else None
+
+    def flag(self, key: str, default: bool) -> bool:
+        """true or false."""
+        value: bool = self._value(key, bool, "true or false", default)
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Text; without `default` the key must be there."""
+        value: str = self._value(key, str, "text", default)
+        return value
+
+    def activation(self, key: str, default: str | None = None) -> Any:
+        """An activation function by our name."""
+        found = self.text(key, default)
+        if found not in ACTIVATIONS:
+            raise UnsupportedError(f"{self.name}: {key}", f"{found[:60]!r} has no model here",
+                                   expected="one of " + ", ".join(ACTIVATIONS),
+                                   did_you_mean=nearest(found, ACTIVATIONS))
+        return ACTIVATIONS[found]
+
+    def only(self, key: str, *legal: object) -> None:
+        """Refuse `key` unless it is missing or one of `legal`: no family here has what another value asks for."""
+        value = self.plain.get(key, legal[0])
+        if not any(value == each and type(value) is type(each) for each in legal):
+            raise UnsupportedError(f"{self.name}: {key}", f"{shown(value)} has no model here",
+                                   expected=" or ".join(map(str, legal)))
