@@ -13,9 +13,10 @@ __all__ = ["BlockPieces", "Piece", "Step", "Weight"]
 class Step:
     """One node to be. `after` holds indexes of earlier steps of the piece; empty: it waits for the piece's entry.
 
-    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written. Collectives and messages: `bytes`
-    as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV go to, or come from,
-    the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of weights, which may wait.
+    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written. Collectives and messages:
+    `bytes` as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV go to, or
+    come from, the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of
+    weights, which may wait.
     """
 
     name: str
@@ -57,8 +58,8 @@ class BlockPieces:
     """A block (layer) for one micro-batch on one rank.
 
     `forward`; `backward` with recomputation, if any, in front; `weights`. `saved` bytes live from the end of forward to
-    the end of backward, `working` more while forward or backward runs. `output` bytes are what goes to the next pipeline
-    stage (and, as a gradient, back).
+    the end of backward, `working` more while forward or backward runs. `output` bytes are what goes to the next
+    pipeline stage (and, as a gradient, back).
     """
 
     name: str

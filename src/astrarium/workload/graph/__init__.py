@@ -1,0 +1,54 @@
+"""A model's blocks under a parallelisation: `model_pieces` is the door.
+
+`ir` blocks and operators, `layout` which axes shard which dim, `infer` collectives from placements, `ops` costs and
+gradients, `lower` a block's steps, `options` what a parallelisation says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from astrarium.workload.graph.ir import Block
+from astrarium.workload.graph.layout import Number
+from astrarium.workload.graph.lower import lower_block
+from astrarium.workload.graph.options import Options, layout_of
+from astrarium.workload.pieces import BlockPieces
+
+__all__ = ["ModelPieces", "Options", "Stack", "lower_stack"]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A model as blocks. `first`, `layers` and `last` hold indexes of `blocks` in the order in which they run; layers
+    are what pipeline stages divide. `sizes` of the dims that the blocks name (batch and seq come from the options),
+    `axes` of dims that the usual table lacks. `tied`: weights that stand in `first` and `last` but are one.
+    """
+
+    blocks: tuple[Block, ...]
+    first: tuple[int, ...]
+    layers: tuple[int, ...]
+    last: tuple[int, ...]
+    sizes: Mapping[str, Number]
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tied: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ModelPieces:
+    """The pieces of a stack's blocks on one rank; the rest as in Stack."""
+
+    blocks: tuple[BlockPieces, ...]
+    first: tuple[int, ...]
+    layers: tuple[int, ...]
+    last: tuple[int, ...]
+    tied: frozenset[str]
+
+
+def lower_stack(stack: Stack, options: Options) -> ModelPieces:
+    """Every block of a stack for one micro-batch. Raises InputError where a size does not divide (`uneven: refuse`)."""
+    layout = layout_of(options, stack.sizes, stack.axes)
+    blocks = tuple(lower_block(block, layout, recompute=options.recompute if number in stack.layers else "none",
+                               fuse=options.fuse, widths=options.widths, backward=options.backward)
+                   for number, block in enumerate(stack.blocks))
+    return ModelPieces(blocks, stack.first, stack.layers, stack.last, stack.tied)

@@ -1,0 +1,113 @@
+"""Steps of one piece while they are being written down: order, dependencies, bytes, what is alive when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.pieces import Piece, Step
+
+__all__ = ["ENTRY", "Draft", "Drafts"]
+
+ENTRY = -1      # "what the piece waits for", where a step number is expected
+
+
+@dataclass
+class Draft:
+    """A step to be. `reads` and `writes`: tensor -> bytes."""
+
+    name: str
+    kind: NodeKind
+    after: set[int]
+    flops: float = 0.0
+    gemm: float = 0.0
+    reads: dict[str, float] = field(default_factory=dict)
+    writes: dict[str, float] = field(default_factory=dict)
+    pointwise: bool = False
+    product: bool = False
+    op: CommOp | None = None
+    axes: tuple[str, ...] = ()
+    shift: int = 0
+    payload: float = 0.0
+    weight: bool = False
+
+
+class Drafts:
+    """A growing list of drafts. Where `fuse`, pointwise neighbours share a kernel, as do products of one operand."""
+
+    def __init__(self, fuse: bool) -> None:
+        self._fuse, self._steps = fuse, list[Draft]()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def emit(self, draft: Draft) -> int:
+        """Adds a step, or merges it into the last one; returns the step's number."""
+        draft.after.discard(ENTRY)
+        last = self._steps[-1] if self._steps else None
+        here = len(self._steps) - 1
+        if self._fuse and last is not None and draft.weight == last.weight and _one_kernel(last, draft, here):
+            _merge(last, draft, here)
+            return here
+        self._steps.append(draft)
+        return here + 1
+
+    def wait(self, step: int, others: Iterable[int]) -> None:
+        """Lets `step` wait for earlier steps as well."""
+        if step != ENTRY:
+            self._steps[step].after |= {other for other in others if 0 <= other < step}
+
+    def piece(self, exit_step: int, kept: Collection[str]) -> Piece:
+        """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory."""
+        needed = {name for draft in self._steps for name in draft.reads} | set(kept)
+        return Piece(tuple(_step(draft, needed) for draft in self._steps), exit_step)
+
+    def working(self, kept: Collection[str]) -> float:
+        """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader."""
+        born: dict[str, tuple[int, float]] = {}
+        last: dict[str, int] = {}
+        for number, draft in enumerate(self._steps):
+            for name, size in draft.writes.items():
+                born.setdefault(name, (number, size))
+            for name in draft.reads:
+                last[name] = number
+        change = [0.0] * (len(self._steps) + 1)
+        for name, (start, size) in born.items():
+            if name in kept:
+                continue
+            change[start] += size
+            change[max(last.get(name, start), start) + 1] -= size
+        peak = level = 0.0
+        for each in change:
+            level += each
+            peak = max(peak, level)
+        return peak
+
+
+def _one_kernel(last: Draft, draft: Draft, here: int) -> bool:
+    if draft.pointwise and last.pointwise:
+        return here in draft.after
+    if not (draft.product and last.product) or draft.after != last.after:
+        return False
+    return bool(draft.reads.keys() & last.reads or draft.writes.keys() & last.writes)
+
+
+def _merge(last: Draft, draft: Draft, here: int) -> None:
+    """`draft` into `last`, step `here`: one kernel, what passes between them stays on chip."""
+    last.name += "+" + draft.name.rpartition(".")[2]
+    last.flops += draft.flops
+    last.gemm += draft.gemm
+    last.after |= draft.after - {here}
+    last.reads.update({name: size for name, size in draft.reads.items() if name not in last.writes})
+    last.writes.update(draft.writes)
+
+
+def _step(draft: Draft, in_memory: Collection[str]) -> Step:
+    if draft.kind == NodeKind.COMP:
+        size = sum(draft.reads.values()) + sum(each for name, each in draft.writes.items()
+                                               if not draft.pointwise or name in in_memory)
+    else:
+        size = draft.payload
+    return Step(draft.name, draft.kind, tuple(sorted(draft.after)), draft.flops, draft.gemm, size, draft.op, draft.axes,
+                draft.shift, draft.weight)

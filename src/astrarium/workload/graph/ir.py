@@ -1,0 +1,134 @@
+"""Blocks of operators over tensors with named dims: what a model is, before any parallelism.
+
+An operator is written as its tensors with the dims by which it uses them, operands left, results right:
+
+    gemm("q", "h[batch,seq,d] * wq[d,heads,head] -> q[batch,seq,heads,head]")
+
+Two dim names that differ only after the dot (`seq`, `seq.res`) are the same dim, laid out differently. A tensor may be
+used by other variants than those that it was made with; `infer` turns the difference into collectives.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+__all__ = ["Block", "Op", "Use", "add", "attention", "base", "gather", "gemm", "point"]
+
+_USE = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9.]*)\[([^\]]*)\]\s*")
+
+
+def base(dim: str) -> str:
+    """`seq.res` -> `seq`."""
+    return dim.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tensor as an operator sees it."""
+
+    tensor: str
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator. `kind` is a key of `ops.KINDS`; `factor` FLOPs per element where the kind counts elements.
+
+    `saves`: what backward needs: `inputs`, `outputs`, `mask` (a byte per element of the result), `index` or `nothing`.
+    `core` marks what selective recomputation does again; `grad` False: no gradient flows through it. `ring` is the mesh
+    axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
+    dims that ride along another one and do not multiply the work (`kv_heads` along `heads`).
+    """
+
+    name: str
+    kind: str
+    inputs: tuple[Use, ...]
+    outputs: tuple[Use, ...]
+    factor: float = 1.0
+    saves: str = "inputs"
+    core: bool = False
+    grad: bool = True
+    ring: str = ""
+    work: float = 1.0
+    along: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a model between two points of its residual stream.
+
+    `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
+    role where it is not that of its kind (`stats` for softmax statistics, `mask`...). `experts` are the weights that ep
+    shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
+    ends it.
+    """
+
+    name: str
+    input: Use
+    output: Use
+    ops: tuple[Op, ...]
+    weights: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    experts: frozenset[str] = frozenset()
+
+    def with_ops(self, ops: Iterable[Op]) -> Block:
+        return replace(self, ops=tuple(ops))
+
+
+@functools.cache
+def _parsed(text: str) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
+    left, arrow, right = text.partition("->")
+    if not arrow:
+        raise ValueError(f"{text!r} has no ->")
+    return _uses(left), _uses(right)
+
+
+def _uses(text: str) -> tuple[Use, ...]:
+    found = []
+    for part in re.split(r"[*+;]|,(?![^\[]*\])", text):
+        if not part.strip():
+            continue
+        match = _USE.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{part!r} is not tensor[dim,...]")
+        found.append(Use(match[1], tuple(dim.strip() for dim in match[2].split(",") if dim.strip())))
+    return tuple(found)
+
+
+def gemm(name: str, text: str, *, work: float = 1.0, core: bool = False, along: tuple[str, ...] = ()) -> Op:
+    """A matrix product of the first two operands (2 FLOPs per multiply-add); further operands are added (a bias)."""
+    inputs, outputs = _parsed(text)
+    return Op(name, "gemm", inputs, outputs, work=work, core=core, along=along)
+
+
+def point(name: str, text: str, flops: float = 1.0, *, saves: str = "inputs", core: bool = False,
+          grad: bool = True) -> Op:
+    """Elementwise work, normalisation, reduction over dims: `flops` per element of the largest operand."""
+    inputs, outputs = _parsed(text)
+    return Op(name, "point", inputs, outputs, factor=flops, saves=saves, core=core, grad=grad)
+
+
+def add(name: str, text: str) -> Op:
+    """A sum of tensors of one shape: what residual streams do. Backward costs nothing: every gradient is dY itself."""
+    inputs, outputs = _parsed(text)
+    return Op(name, "add", inputs, outputs, saves="nothing")
+
+
+def attention(name: str, text: str, *, ring: str = "", work: float = 1.0) -> Op:
+    """Flash attention: q[batch,sq,heads,e] * k[batch,sk,kv,e] * v[batch,sk,kv,f] -> o[batch,sq,heads,f].
+
+    `ring`: the mesh axis around which keys and values travel; then sk is local, and everyone sees all of it.
+    """
+    inputs, outputs = _parsed(text)
+    return Op(name, "attention", inputs, outputs, ring=ring, work=work)
+
+
+def gather(name: str, text: str) -> Op:
+    """A look-up of rows: index[batch,seq] * table[vocab,d] -> x[batch,seq,d]; partial over the axes of `vocab`."""
+    inputs, outputs = _parsed(text)
+    return Op(name, "gather", inputs, outputs, saves="index")

@@ -1,0 +1,67 @@
+"""Which mesh axes shard which dim, and how much of a tensor is then on one rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from astrarium.errors import InputError
+from astrarium.workload.graph.ir import base
+
+__all__ = ["UNEVEN", "Layout"]
+
+UNEVEN = ("refuse", "pad", "fractional")
+Number = int | Fraction
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes and axes by dim name. `sizes` are global (an exact name goes before its base); `axes` keep only axes of
+    more than one rank; `degrees` is the number of ranks along each axis.
+
+    `uneven` says what happens where the degree does not divide a size: `refuse` (InputError), `pad` (the largest shard
+    counts) or `fractional` (size / degree, as a real number; COSMIC's studies).
+    """
+
+    sizes: Mapping[str, Number]
+    axes: Mapping[str, tuple[str, ...]]
+    degrees: Mapping[str, int]
+    uneven: str = "refuse"
+    _known: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+
+    def axes_of(self, dim: str) -> tuple[str, ...]:
+        """Axes of more than one rank that shard the dim."""
+        return self.axes.get(dim, ())
+
+    def degree(self, axes: Sequence[str]) -> int:
+        """Ranks of a group over `axes`."""
+        return math.prod(self.degrees[axis] for axis in axes)
+
+    def size(self, dim: str) -> Number:
+        """Global size. Raises KeyError for a dim that the model never sized."""
+        found = self.sizes.get(dim)
+        return self.sizes[base(dim)] if found is None else found
+
+    def local(self, dim: str) -> float:
+        """Elements of the dim on one rank."""
+        found = self._known.get(dim)
+        if found is None:
+            found = self._known[dim] = self._local(dim)
+        return found
+
+    def elements(self, dims: Sequence[str]) -> float:
+        """Elements of a tensor on one rank."""
+        return math.prod(self.local(dim) for dim in dims)
+
+    def _local(self, dim: str) -> float:
+        size, ranks = self.size(dim), self.degree(self.axes_of(dim))
+        exact = Fraction(size) / ranks
+        if exact.denominator == 1:
+            return int(exact)
+        if self.uneven == "refuse":
+            raise InputError(f"workload: {base(dim)}", f"{float(size):g} is not a multiple of "
+                             f"{' x '.join(self.axes_of(dim))} = {ranks}",
+                             expected="a multiple, or workload.uneven: pad or fractional")
+        return math.ceil(exact) if self.uneven == "pad" else float(exact)

@@ -1,0 +1,76 @@
+"""What the graph must know of a parallelisation: degrees, shapes, how attention runs, precisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from astrarium.workload.graph.layout import Layout, Number
+from astrarium.workload.graph.lower import WIDTHS
+
+__all__ = ["AXES", "Options", "layout_of"]
+
+AXES = ("tp", "cp", "sp", "ep", "edp", "pp")
+"""Mesh axes. `dp` is `ep` and `edp` together: experts are sharded over the first, replicated over the second."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`degrees` ranks along each of AXES (1 where absent); `batch` samples of one micro-batch over all replicas; `seq`
+    tokens of a sample. `tp_sequence`: outside attention and FFN the stream is sharded over tp along the sequence
+    (Korthikanti et al., arXiv 2205.05198). `sp_attention`: `gather` keys and values, or `all_to_all` to heads (Ulysses,
+    arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip` those that a
+    causal or sliding mask leaves. `widths` bytes per element by precision role.
+    """
+
+    degrees: Mapping[str, int]
+    batch: Number
+    seq: int
+    tp_sequence: bool = False
+    sp_attention: str = "gather"
+    cp_attention: str = "ring"
+    attention: str = "flash"
+    mask: str = "full"
+    recompute: str = "none"
+    fuse: bool = True
+    dropout: bool = False
+    backward: bool = True
+    uneven: str = "refuse"
+    widths: Mapping[str, float] = field(default_factory=lambda: WIDTHS)
+
+    @property
+    def ring(self) -> str:
+        """The axis around which keys and values travel, or nothing."""
+        return "cp" if self.cp_attention == "ring" and self.degrees.get("cp", 1) > 1 else ""
+
+
+def layout_of(options: Options, sizes: Mapping[str, Number],
+              more: Mapping[str, tuple[str, ...]] | None = None) -> Layout:
+    """Sizes of a model's dims with the usual table of axes; `more` adds a model's own entries, or overrides.
+
+    | dim | axes |
+    |---|---|
+    | batch | ep, edp |
+    | seq | sp, cp |
+    | seq.res | as seq, with tp under tp_sequence: the stream between attention and FFN |
+    | heads, kv_heads, ffn, vocab | tp |
+    | seq.q, heads.q, kv_heads.q | as seq and heads; under all_to_all sp moves from the sequence to the heads |
+    | seq.kv | none: keys and values are gathered; cp under ring |
+    | experts | ep |
+    | rows.src, rows | ep, edp, sp, cp (and tp under tp_sequence) before; without ep after dispatch to experts |
+    """
+    ulysses = options.sp_attention == "all_to_all"
+    outside = ("sp", "cp", "tp") if options.tp_sequence else ("sp", "cp")
+    table = {
+        "batch": ("ep", "edp"), "seq": ("sp", "cp"), "seq.res": outside,
+        "heads": ("tp",), "kv_heads": ("tp",), "ffn": ("tp",), "vocab": ("tp",),
+        "seq.q": ("cp",) if ulysses else ("sp", "cp"),
+        "heads.q": ("tp", "sp") if ulysses else ("tp",),
+        "kv_heads.q": ("tp", "sp") if ulysses else ("tp",),
+        "seq.kv": ("cp",) if options.ring else (),
+        "experts": ("ep",), "rows.src": ("ep", "edp", *outside), "rows": ("edp", "sp", "cp"),
+        **(more or {}),
+    }
+    degrees = {axis: options.degrees.get(axis, 1) for axis in AXES}
+    axes = {dim: tuple(axis for axis in entry if degrees[axis] > 1) for dim, entry in table.items()}
+    return Layout({"batch": options.batch, "seq": options.seq, **sizes}, axes, degrees, options.uneven)

@@ -1,0 +1,28 @@
+"""Which function turns a model of a family into blocks: one line per family."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from astrarium.workload.graph import ModelPieces, Options, Stack, lower_stack
+from astrarium.workload.model.base import Model
+
+__all__ = ["model_pieces", "stack_of"]
+
+_STACKS: Mapping[str, str] = MappingProxyType({
+    "decoder": "astrarium.workload.model.decoder_blocks:decoder_stack",
+})
+
+
+def stack_of(model: Model, options: Options) -> Stack:
+    """The blocks of a model, still without numbers of any rank."""
+    module, _, name = _STACKS[model.tag].partition(":")
+    build: Callable[[Model, Options], Stack] = getattr(importlib.import_module(module), name)
+    return build(model, options)
+
+
+def model_pieces(model: Model, options: Options) -> ModelPieces:
+    """One micro-batch of a model on one rank. Raises InputError where a size does not divide (`uneven: refuse`)."""
+    return lower_stack(stack_of(model, options), options)
