@@ -1,0 +1,126 @@
+"""Who is where: rank <-> coordinates on the axes of a parallelisation, and the groups that sets of axes make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import InputError, InternalError
+
+__all__ = ["AXES", "ORDERS", "Mesh", "mesh_of", "parse_order"]
+
+I32 = npt.NDArray[np.int32]
+
+AXES = ("tp", "cp", "sp", "ep", "dp", "pp")
+"""The axes that a design names. `ep` divides `dp`: ranks have coordinates on `ep` and `edp`, `dp` means both."""
+
+INNER = ("tp", "cp", "sp", "ep", "edp", "pp")
+MEANS = {**{axis: (axis,) for axis in INNER}, "dp": ("ep", "edp")}
+
+ORDERS = {"megatron": "tp-cp-sp-ep-dp-pp", "stage": "dp-tp-sp-cp-ep-pp"}
+"""Rank orders by name, innermost first. `stage`: data parallel ranks are neighbours, as in STAGE's traces."""
+
+
+def parse_order(text: str) -> tuple[str, ...]:
+    """`tp-cp-sp-ep-dp-pp`, or a name in ORDERS, as axes, innermost first. Raises InputError for what is no permutation."""
+    parts = tuple(ORDERS.get(text, text).split("-"))
+    if sorted(parts) != sorted(AXES):
+        raise InputError("order", f"{text[:60]!r} is not an order of the axes",
+                         expected=f"{', '.join(ORDERS)}, or all of {', '.join(AXES)}, innermost first, joined by -")
+    return parts
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """`axes` with their `sizes`, innermost first (rank = sum of coordinate * product of the sizes further in)."""
+
+    axes: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def ranks(self) -> int:
+        """All of them."""
+        total = 1
+        for size in self.sizes:
+            total *= size
+        return total
+
+    def size(self, axes: Sequence[str]) -> int:
+        """Ranks of a group over `axes`."""
+        total = 1
+        for axis in self.real(axes):
+            total *= self.sizes[self.axes.index(axis)]
+        return total
+
+    def real(self, axes: Sequence[str]) -> tuple[str, ...]:
+        """The axes of more than one rank that `axes` mean (`dp`: ep and edp), each once, in the mesh's order.
+
+        The same group has the same answer, whatever it was called. Raises InternalError for an axis that does not exist.
+        """
+        for axis in axes:
+            if axis not in MEANS:
+                raise InternalError(f"there is no mesh axis {axis!r}")
+        meant = {inner for axis in axes for inner in MEANS[axis]}
+        return tuple(a for a, size in zip(self.axes, self.sizes, strict=True) if a in meant and size > 1)
+
+    def _grid(self) -> I32:
+        """Rank numbers, outermost axis first."""
+        return np.arange(self.ranks, dtype=np.int32).reshape(self.sizes[::-1])
+
+    def _place(self, axis: str) -> int:
+        """Which dimension of the grid an axis is."""
+        return len(self.axes) - 1 - self.axes.index(axis)
+
+    def coordinate(self, axis: str) -> I32:
+        """[ranks] coordinate on one axis (`dp`: of both its parts, ep further in)."""
+        total = np.zeros(self.ranks, np.int32)
+        scale, ranks = 1, np.arange(self.ranks, dtype=np.int64)
+        for inner in MEANS[axis]:
+            place = self.axes.index(inner)
+            stride = int(np.prod(self.sizes[:place], dtype=np.int64))
+            total += ((ranks // stride) % self.sizes[place] * scale).astype(np.int32)
+            scale *= self.sizes[place]
+        return total
+
+    def groups(self, axes: Sequence[str]) -> I32:
+        """[groups, members] ranks that differ only on `axes`: members ascending, groups by their first member."""
+        chosen = sorted(self._place(axis) for axis in self.real(axes))
+        rest = [dim for dim in range(len(self.axes)) if dim not in chosen]
+        return np.ascontiguousarray(self._grid().transpose(rest + chosen).reshape(-1, self.size(axes)))
+
+    def group_of(self, axes: Sequence[str]) -> I32:
+        """[ranks] index into `groups(axes)` of the group that a rank is in."""
+        rows = self.groups(axes)
+        found = np.empty(self.ranks, np.int32)
+        found[rows] = np.arange(len(rows), dtype=np.int32)[:, None]
+        return found
+
+    def shifted(self, axis: str, shift: int) -> I32:
+        """[ranks] the rank `shift` further along one axis (`dp`: along both, as one ring), cyclic."""
+        rows = self.groups((axis,))
+        found = np.empty(self.ranks, np.int32)
+        found[rows] = np.roll(rows, -shift, axis=1)
+        return found
+
+    def on(self, axis: str, coordinate: int) -> I32:
+        """Ranks with this coordinate on one axis, ascending."""
+        return np.flatnonzero(self.coordinate(axis) == coordinate).astype(np.int32)
+
+    def moved(self, axis: str, coordinate: int) -> I32:
+        """[ranks] the rank with the same other coordinates and this one on `axis`."""
+        place = self.axes.index(axis)
+        stride = int(np.prod(self.sizes[:place], dtype=np.int64))
+        step = (coordinate - self.coordinate(axis)).astype(np.int64) * stride
+        return (np.arange(self.ranks, dtype=np.int64) + step).astype(np.int32)
+
+
+def mesh_of(order: str, *, tp: int = 1, cp: int = 1, sp: int = 1, ep: int = 1, dp: int = 1, pp: int = 1) -> Mesh:
+    """The mesh of a parallelisation; `ep` is a part of `dp`. Raises InputError where it does not divide it."""
+    if ep < 1 or dp % ep:
+        raise InputError("ep", f"{ep} does not divide dp ({dp})")
+    sizes = {"tp": tp, "cp": cp, "sp": sp, "ep": ep, "edp": dp // ep, "pp": pp}
+    axes = tuple({"dp": "edp"}.get(axis, axis) for axis in parse_order(order))
+    return Mesh(axes, tuple(sizes[axis] for axis in axes))
