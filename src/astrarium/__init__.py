@@ -19,13 +19,14 @@ if TYPE_CHECKING:
         AstrariumError,
         InputError,
         InternalError,
+        PluginError,
         StallError,
         TraceError,
         UnsupportedError,
     )
     from astrarium.memory.config import Memory, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
-    from astrarium.simulate import simulate
+    from astrarium.simulate import simulate, simulate_many
     from astrarium.system.config import System
     from astrarium.workload.config import Trace
     from astrarium.workload.single import SingleCollective
@@ -35,11 +36,11 @@ _WHERE = {
     "astrarium.compute.config": ("Replay", "Roofline"),
     "astrarium.config": ("fields", "get", "replace", "replace_all"),
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
-    "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "StallError", "TraceError",
-                         "UnsupportedError"),
+    "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
+                         "TraceError", "UnsupportedError"),
     "astrarium.memory.config": ("Memory", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
-    "astrarium.simulate": ("simulate",),
+    "astrarium.simulate": ("simulate", "simulate_many"),
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
     "astrarium.workload.single": ("SingleCollective",),
@@ -48,18 +49,29 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AstraSim", "AstrariumError", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
-    "InternalError", "Memory", "Mesh", "Network", "NpuType", "Remote", "Replay", "Ring", "Roofline",
+    "InternalError", "Memory", "Mesh", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
     "SingleCollective", "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "UnsupportedError",
-    "dump_design", "fields", "get", "load_design", "replace", "replace_all", "simulate",
+    "dump_design", "fields", "get", "load_design", "replace", "replace_all", "simulate", "simulate_many",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _MODULE:
         raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE[name]), name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:      # a checkout on the path
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

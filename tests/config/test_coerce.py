@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import astrarium as ar
@@ -144,3 +150,43 @@ def test_config_is_frozen_and_hashable() -> None:
     assert hash(found) == hash(design())
     with pytest.raises(AttributeError):
         found.fold = "off"  # type: ignore[misc]
+
+
+def test_numbers_and_arrays_of_numpy_paths_and_ranges_are_taken() -> None:
+    dims = [ar.Switch(np.int64(4), bandwidth="450 GB/s", latency="500 ns")]      # type: ignore[arg-type]
+    assert ar.Network(dims).npus == 4
+    assert ar.Collective(chunks=np.uint8(3)) == ar.Collective(chunks=3)          # type: ignore[arg-type]
+    assert ar.System(placement=np.arange(3)).placement == ar.System(placement=range(3)).placement == (0, 1, 2)
+    assert ar.Trace(Path("a") / "b.*.et").path == "a/b.*.et"                      # type: ignore[arg-type]
+    assert type(ar.Collective(chunks=np.int32(3)).chunks) is int                 # type: ignore[arg-type]
+    for wrong in np.float64(3.5), np.bool_(True), np.ones((2, 2)):
+        with pytest.raises(ConfigError, match=r"Collective.chunks: .*expected a whole number, 1 or more"):
+            ar.Collective(chunks=wrong)         # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: ar.Collective(chunk=3), "Collective: unknown field 'chunk'; expected one of .*; did you mean 'chunks'?"),
+    (lambda: ar.Collective(3), "Collective: 1 value without a name; expected each by its name: all_reduce"),
+    (lambda: ar.Trace("a", path="b"), "Trace.path: is given twice"),
+    (ar.Trace, "Trace.path: is missing; expected text"),
+    (lambda: ar.Ring(4, bandwith="3 GB/s"),
+     "(?s)unknown field 'bandwith'.*did you mean 'bandwidth'?.*Ring.latency: is missing; expected a time"),
+])
+def test_a_wrong_call_says_what_is_wrong(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_help_says_what_the_fields_take() -> None:
+    assert "bandwidth: a bandwidth with its unit, such as \"450 GB/s\"; may be left out" in str(ar.Switch.__doc__)
+    assert "tiers: a list of Tier; may be left out" in str(ar.Memory.__doc__)
+    shown = "(npus, *, latency, bandwidth=None, bandwidth_per_npu=None, one_way=False)"
+    assert str(inspect.signature(ar.Ring)) == shown
+    assert "Annotated" not in pydoc.render_doc(ar.Memory).split("Method resolution order")[0]
+    assert repr(ar.Collective(all_reduce=["ring"])) == "Collective(all_reduce=('ring',), endpoint_delay='0 ns')"
+
+
+def test_fields_of_an_instance_are_those_of_its_class() -> None:
+    assert list(config.fields(ar.Memory())) == list(config.fields(ar.Memory))
+    with pytest.raises(ar.InputError, match="fields: 'x' has no fields; expected a config class"):
+        config.fields("x")      # type: ignore[arg-type]

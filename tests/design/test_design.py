@@ -25,6 +25,7 @@ EXPORTED = [
     "Mesh",
     "Network",
     "NpuType",
+    "PluginError",
     "Remote",
     "Replay",
     "Ring",
@@ -45,6 +46,7 @@ EXPORTED = [
     "replace",
     "replace_all",
     "simulate",
+    "simulate_many",
 ]
 
 

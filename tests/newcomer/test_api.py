@@ -32,3 +32,7 @@ def test_an_unknown_fold_is_refused(wrong: Any) -> None:
 def test_a_result_prints_in_one_line() -> None:
     assert repr(ar.simulate(design())) == "Result(makespan='33 us', ranks=4, classes=1)"
     assert repr(ar.simulate(design(), record=False, fold="off")) == "Result(makespan='33 us', ranks=4, classes=4)"
+
+
+def test_the_version_is_there() -> None:
+    assert ar.__version__[0].isdigit()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
+from astrarium.config.calls import help_of, misuse, sentence_of, signature_of
 from astrarium.config.coerce import coerce, describe, shown
 from astrarium.config.spec import FieldSpec, Problem, Shorthand, Variants, join, specs
 from astrarium.errors import InputError, nearest
@@ -27,7 +28,29 @@ class ConfigError(InputError):
         self.args = ("\n".join(lines),)
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Meta(msgspec.StructMeta):
+    """Config classes say what is wrong with a call, and what their fields are."""
+
+    if not TYPE_CHECKING:      # for a type checker the constructor is the one that msgspec makes
+        def __call__(self, *values: object, **named: object) -> object:
+            try:
+                return super().__call__(*values, **named)
+            except TypeError:
+                problems = misuse(self, values, named)
+                if not problems:
+                    raise
+            raise ConfigError(problems)
+
+        @property
+        def __doc__(self) -> str:
+            return help_of(self, sentence_of(self))
+
+        @property
+        def __signature__(self) -> object:
+            return signature_of(self)
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_defaults=True, metaclass=_Meta):
     """Frozen data with named, checked fields. Constructors take text with units and lists; fields read as base units.
 
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the

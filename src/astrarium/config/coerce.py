@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import reprlib
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -18,6 +20,7 @@ from astrarium.units import Quantity
 
 __all__ = ["coerce", "describe", "members", "shown"]
 
+LONGEST_RANGE = 1 << 24
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
 
 
@@ -68,6 +71,7 @@ def _shorthand(option: Any) -> Shorthand | None:
 
 def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
     """`value` as `hint`, or itself after adding to `problems`; `path` is where it stands."""
+    value = _familiar(value)
     for option in members(hint):
         if _suits(value, option):
             return _convert(value, option, knob, path, problems)
@@ -80,6 +84,20 @@ def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Probl
     problems.append(Problem(path, f"{shown(value)} is {_kind(value)}" if guess is None and not choice else
                             f"{shown(value)} is not known", describe(hint, knob), guess))
     return value
+
+
+def _familiar(value: object) -> object:
+    """Numbers and arrays of numpy as Python's, a path as its text, a range as its list; other values as they are."""
+    if isinstance(value, (str, int, float, list, tuple, Mapping)) and type(value).__module__ != "numpy":
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, range):
+        return list(value) if len(value) <= LONGEST_RANGE else value
+    numpy: Any = sys.modules.get("numpy")       # what was never imported made no value
+    if numpy is None or not isinstance(value, (numpy.generic, numpy.ndarray)):
+        return value
+    return cast(Any, value).tolist()
 
 
 def _kind(value: object) -> str:

@@ -14,7 +14,7 @@ from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
 
-__all__ = ["dump", "dumps", "load", "loads"]
+__all__ = ["decode_at", "dump", "dumps", "load", "loads", "relative"]
 
 C = TypeVar("C", bound=Config)
 
@@ -42,13 +42,19 @@ def _located(problem: Problem, document: Document, name: str) -> Problem:
 def load(cls: type[C], path: str | os.PathLike[str]) -> C:
     """A YAML file as a `cls`. Relative file fields are taken from the file's own folder. Raises InputError."""
     name = os.fspath(path)
-    folder = os.path.dirname(name)
-
-    def beside(file: str) -> str:
-        return os.path.normpath(os.path.join(folder, file))
-
+    beside = _beside(os.path.dirname(name))
     found: C = _files(_decoded(cls, read_text(name), name, beside), beside)
     return found
+
+
+def decode_at(cls: type[C], plain: object, folder: str) -> C:
+    """Plain data as a `cls`, its relative file fields taken from `folder`. Raises ConfigError."""
+    found: C = _files(decode(cls, _shorthands(cls, plain, _beside(folder))), _beside(folder))
+    return found
+
+
+def _beside(folder: str) -> Callable[[str], str]:
+    return lambda file: os.path.normpath(os.path.join(folder, file))
 
 
 def dumps(config: Config, *, defaults: bool = False) -> str:
@@ -60,7 +66,7 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
     """Write `config` to a file, whole or not at all; relative file fields become relative to its folder."""
     name = os.fspath(path)
     folder = os.path.dirname(name) or "."
-    text = dumps(_files(config, lambda file: os.path.relpath(file, folder)), defaults=defaults)
+    text = dumps(relative(config, folder), defaults=defaults)
     temporary = f"{name}.{os.getpid()}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
@@ -86,6 +92,12 @@ def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> 
             if isinstance(option, type) and issubclass(option, Config):
                 changed[spec.name] = _shorthands(option, plain[spec.name], change)
     return changed
+
+
+def relative(config: C, folder: str) -> C:
+    """`config` with its relative file fields as a file in `folder` would name them: what `load` undoes."""
+    found: C = _files(config, lambda file: os.path.relpath(file, folder))
+    return found
 
 
 def _files(config: Config, change: Callable[[str], str]) -> Any:

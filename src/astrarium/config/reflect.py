@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from astrarium.config.base import Config
-from astrarium.config.coerce import describe, members
+from astrarium.config.calls import sentence_of
+from astrarium.config.coerce import describe, members, shown
 from astrarium.config.spec import FieldSpec, join, specs
+from astrarium.errors import InputError
 
 __all__ = ["FieldInfo", "fields"]
 
@@ -27,14 +29,23 @@ class FieldInfo:
     when: str = ""
 
 
-def fields(cls: type[Config], prefix: str = "", when: str = "") -> Iterator[FieldInfo]:
-    """Every field under `cls`, depth first; a list is written `dims[]`, a variant's tag comes before its fields."""
+def fields(config: type[Config] | Config, prefix: str = "", when: str = "") -> Iterator[FieldInfo]:
+    """Every field under a config class (of an instance: its class), depth first; a list is written `dims[]`, a
+    variant's tag comes before its fields. Raises InputError for anything else."""
+    cls = config if isinstance(config, type) else type(config)
+    if not issubclass(cls, Config):
+        raise InputError("fields", f"{shown(config)} has no fields", expected="a config class, such as Design")
+    return _fields(cls, prefix, when)
+
+
+def _fields(cls: type[Config], prefix: str, when: str) -> Iterator[FieldInfo]:
     if cls.variants is not None and not cls.tag:
         names = tuple(cls.variants.names())
         tag = join(prefix, cls.tag_key)
-        yield FieldInfo(tag, "one of " + ", ".join(names), names, None, True, (cls.__doc__ or "").split("\n")[0], when)
+        sentence = sentence_of(cls).split("\n")[0]
+        yield FieldInfo(tag, "one of " + ", ".join(names), names, None, True, sentence, when)
         for name in names:
-            yield from fields(cls.variants.load(name), prefix, f"{tag}={name}")
+            yield from _fields(cls.variants.load(name), prefix, f"{tag}={name}")
         return
     for spec in specs(cls):
         yield from _field(spec, join(prefix, spec.name), when)
@@ -46,7 +57,7 @@ def _field(spec: FieldSpec, path: str, when: str) -> Iterator[FieldInfo]:
         inner = typing.get_args(option)[0] if typing.get_origin(option) is Sequence else option
         if isinstance(inner, type) and issubclass(inner, Config):
             leaf = False
-            yield from fields(inner, path if inner is option else f"{path}[]", when)
+            yield from _fields(inner, path if inner is option else f"{path}[]", when)
     if leaf:
         takes = describe(spec.type, spec.knob)
         yield FieldInfo(path, takes, _legal(spec), spec.default, spec.required, spec.knob.help, when)
