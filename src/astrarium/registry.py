@@ -46,6 +46,12 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     "model": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",
                     "Decoder-only transformers (GPT, LLaMA, Mixtral, DeepSeek): attention of any kind, FFN or experts."),
+        "encoder": ("astrarium.workload.model.encoder:Encoder", "Encoders of text (BERT) or images (ViT)."),
+        "encoder_decoder": ("astrarium.workload.model.encoder_decoder:EncoderDecoder",
+                            "Encoder and decoder with cross-attention (T5, Whisper)."),
+        "diffusion": ("astrarium.workload.model.diffusion:Diffusion", "Diffusion transformers (DiT)."),
+        "mamba": ("astrarium.workload.model.mamba:Mamba", "State-space models (Mamba-2)."),
+        "dlrm": ("astrarium.workload.model.dlrm:Dlrm", "Recommendation models: embedding tables and MLPs (DLRM)."),
     },
     "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
     "composition": {

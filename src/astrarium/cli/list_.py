@@ -76,6 +76,17 @@ def _catalog(kind: str, rows: str, shown: Sequence[str]) -> list[Row]:
                 source=row["source"]) for name, row in load(rows).items()]
 
 
+def _models() -> list[Row]:
+    from astrarium.catalog import load
+    from astrarium.config import decode
+    from astrarium.workload.model.base import Model
+    from astrarium.workload.model.parameters import parameters
+
+    return [Row("models", name, f"{row['title']}: {row['model']['family']}, "
+                                f"{parameters(decode(Model, row['model'])).total:,} parameters.", source=row["source"])
+            for name, row in load("models").items()]
+
+
 def _fields() -> list[Row]:
     from astrarium.config import fields
     from astrarium.design import Design
@@ -88,6 +99,7 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "operation": lambda: [Row("operation", name, sentence) for name, sentence in OPERATIONS.items()],
     "device": lambda: _catalog("device", "devices", ("peak", "capacity", "bandwidth")),
     "link": lambda: _catalog("link", "networks", ("shape", "bandwidth", "bandwidth_per_npu")),
+    "models": _models,
     "field": _fields,
 }
 

@@ -1,0 +1,106 @@
+"""Parameter counts of the catalog: the published checkpoint's, exactly, else the paper's to its rounding."""
+
+from __future__ import annotations
+
+import pytest
+
+from astrarium import catalog
+from astrarium.config import decode
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.parameters import Parameters, parameters
+
+# Elements of all tensors of the published checkpoint (the parameter count of its page, https://huggingface.co/<name>),
+# a tied head counted once.
+CHECKPOINTS = {
+    "gpt2-small": 124_439_808,           # openai-community/gpt2
+    "gpt2-medium": 354_823_168,          # openai-community/gpt2-medium
+    "gpt2-large": 774_030_080,           # openai-community/gpt2-large
+    "gpt2-xl": 1_557_611_200,            # openai-community/gpt2-xl
+    "llama2-7b": 6_738_415_616,          # meta-llama/Llama-2-7b-hf
+    "llama2-13b": 13_015_864_320,        # meta-llama/Llama-2-13b-hf
+    "llama2-70b": 68_976_648_192,        # meta-llama/Llama-2-70b-hf
+    "llama3-8b": 8_030_261_248,          # meta-llama/Meta-Llama-3-8B
+    "llama3-70b": 70_553_706_496,        # meta-llama/Meta-Llama-3-70B
+    "llama3-405b": 405_853_388_800,      # meta-llama/Llama-3.1-405B
+    "mistral-7b": 7_241_732_096,         # mistralai/Mistral-7B-v0.1
+    "mixtral-8x7b": 46_702_792_704,      # mistralai/Mixtral-8x7B-v0.1
+    "mixtral-8x22b": 140_620_634_112,    # mistralai/Mixtral-8x22B-v0.1
+    "deepseek-v2": 235_741_434_880,      # deepseek-ai/DeepSeek-V2
+    "deepseek-v3": 671_026_419_200,      # deepseek-ai/DeepSeek-V3 without the multi-token prediction module
+    "qwen3-30b-a3b": 30_532_122_624,     # Qwen/Qwen3-30B-A3B
+    "qwen3-235b-a22b": 235_093_634_560,  # Qwen/Qwen3-235B-A22B
+    "vit-b-16": 86_567_656,              # google/vit-base-patch16-224 (and torchvision's table of weights)
+    "vit-l-16": 304_326_632,             # google/vit-large-patch16-224 (and torchvision's table of weights)
+    "bert-base": 110_106_428,            # google-bert/bert-base-uncased, BertForPreTraining
+    "bert-large": 336_226_108,           # google-bert/bert-large-uncased, BertForPreTraining
+    "t5-11b": 11_307_321_344,            # google-t5/t5-11b
+    "flan-t5-xxl": 11_135_332_352,       # google/flan-t5-xxl
+    "whisper-large-v3": 1_543_490_560,   # openai/whisper-large-v3
+    "dit-xl-2": 675_129_632,             # the count that the DiT authors' training script logs
+    "mamba2-1.3b": 1_343_757_312,        # state-spaces/mamba2-1.3b
+    "mamba2-2.7b": 2_702_599_680,        # state-spaces/mamba2-2.7b
+}
+
+# (parameters in 1e9, half a unit of the last printed digit, source)
+PAPERS = {
+    "gpt3-175b": (174.6, 0.05, "Brown et al. table D.1: 174,600M"),
+    "gpt3-13b": (12.85, 0.1, "Brown et al. table D.1: 12,850M with d_model 5120; table 2.1 prints 5140"),
+    "megatron-1.7b": (1.7, 0.05, "Narayanan et al. table 1"),
+    "megatron-3.6b": (3.6, 0.05, "Narayanan et al. table 1"),
+    "megatron-7.5b": (7.5, 0.05, "Narayanan et al. table 1"),
+    "megatron-18.4b": (18.4, 0.05, "Narayanan et al. table 1"),
+    "megatron-39.1b": (39.1, 0.05, "Narayanan et al. table 1"),
+    "megatron-76.1b": (76.1, 0.05, "Narayanan et al. table 1"),
+    "megatron-145.6b": (145.6, 0.05, "Narayanan et al. table 1"),
+    "megatron-310.1b": (310.1, 0.05, "Narayanan et al. table 1"),
+    "megatron-529.6b": (529.6, 0.05, "Narayanan et al. table 1"),
+    "transformer-1t": (1008.0, 0.05, "Narayanan et al. table 1"),
+    "megatron-22b": (22, 0.5, "Korthikanti et al. table 3"),
+    "megatron-175b": (175, 0.5, "Korthikanti et al. table 3"),
+    "dit-xl-2-512": (0.676, 0.0005, "Peebles and Xie: 675M at 256 pixels, whose fixed position table grows fourfold"),
+    "dlrm-dcnv2": (26.15, 0.1, "MLPerf: 97.4 GiB of fp32 tables, 26.13e9 parameters"),
+    "dlrm-criteo": (24.455, 1.7, "MLPerf: 91.10 GiB of fp32 tables, 24.455e9 parameters"),
+    "cosmic-gpt3-175b": (175, 0.9, "COSMIC's sizes without GPT-3's positions and vocabulary"),
+    "cosmic-gpt3-13b": (13, 0.3, "COSMIC's sizes"),
+    "cosmic-vit-base": (0.086, 0.0005, "COSMIC's sizes; Dosovitskiy et al. table 1: 86M"),
+    "cosmic-vit-large": (0.307, 0.003, "COSMIC's sizes; Dosovitskiy et al. table 1: 307M"),
+}
+
+# Active parameters in 1e9, as the papers print them (half a unit of the last digit).
+ACTIVE = {
+    "mixtral-8x7b": (12.9, 0.05, "Mixtral of Experts, table 2: 13B"),
+    "mixtral-8x22b": (39, 0.5, "mistral.ai/news/mixtral-8x22b: 39B"),
+    "deepseek-v2": (21, 0.5, "DeepSeek-V2, abstract: 21B"),
+    "deepseek-v3": (37.5, 0.6, "DeepSeek-V3, abstract: 37B (36.6B without the embedding: README_WEIGHTS)"),
+    "qwen3-30b-a3b": (3.3, 0.06, "Qwen3-30B-A3B model card: 3.3B"),
+    "qwen3-235b-a22b": (22, 0.5, "Qwen3-235B-A22B model card: 22B"),
+}
+
+
+def _of(name: str) -> Parameters:
+    return parameters(decode(Model, catalog.load("models")[name]["model"]))
+
+
+@pytest.mark.parametrize("name", catalog.load("models"))
+def test_every_row_counts_what_was_published(name: str) -> None:
+    found = _of(name)
+    if name in CHECKPOINTS:
+        assert found.total == CHECKPOINTS[name]
+    else:
+        published, half, _ = PAPERS[name]
+        assert abs(float(found.total) / 1e9 - published) <= half
+    assert found.active <= found.total == sum(found.parts.values())
+    if name in ACTIVE:
+        published, half, _ = ACTIVE[name]
+        assert abs(float(found.active) / 1e9 - published) <= half
+    else:
+        assert found.active == found.total
+
+
+def test_parts_of_deepseek_v3() -> None:
+    """DeepSeek-V3: 58 layers of 257 experts of 3 x 7168 x 2048; embedding and head are 0.9B each (README_WEIGHTS)."""
+    parts = _of("deepseek-v3").parts
+    assert parts["experts"] == 58 * 257 * 3 * 7168 * 2048
+    assert parts["embedding"] == parts["head"] == 129280 * 7168
+    assert parts["router"] == 58 * 256 * 7169
+    assert parts["attention"] == 61 * (7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168)
