@@ -16,6 +16,7 @@ Fold::Fold(const Plan& plan, bool record)
         k.node_base = static_cast<std::uint32_t>(nodes);
         k.rank = static_cast<std::uint32_t>(rank);
         k.left = static_cast<std::uint32_t>(k.program->nodes());
+        k.out_until.assign(plan.network.dims.size(), 0), k.in_until = k.out_until;
         k.issued_on.assign(classes_.first_group.size(), 0);
         nodes += k.program->nodes();
         left_.insert(left_.end(), k.program->parents.begin(), k.program->parents.end());
@@ -291,7 +292,7 @@ bool Fold::order_matters(std::uint32_t c) {
 
 // --- messages
 
-// When a message that leaves now arrives. Natively both NPUs' ports must have nothing else to carry.
+// When a message that leaves now arrives. Natively both NPUs' ports of its dims must have nothing else to carry.
 Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late) {
     const std::int32_t from = plan_.npu_of[class_[c].rank], to = plan_.npu_of[peer];
     if (astra_) {
@@ -308,8 +309,9 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
     carry(c, out);
     carry(other, in);
     leave(c, out);
-    occupy(class_[c].out_until, now_, add(now_, t.held));
-    occupy(class_[other].in_until, add(now_, t.head), add(now_, t.delivered));
+    for (const Load& load : out) occupy(class_[c].out_until[static_cast<std::size_t>(load.dim)], now_, add(now_, t.held));
+    for (const Load& load : in)
+        occupy(class_[other].in_until[static_cast<std::size_t>(load.dim)], add(now_, t.head), add(now_, t.delivered));
     if (t.delivered == 0) throw Unfoldable{"messages that take no time"};
     late = t.delivered == t.head;
     return add(now_, t.delivered);

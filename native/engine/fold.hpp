@@ -29,7 +29,7 @@ private:
         ReadySet ready;
         std::vector<std::pair<std::uint32_t, Tick>> comm;  // native: ready COMM nodes and since when
         std::vector<std::uint32_t> issued_on;              // per kind of group: collectives issued
-        Tick out_until = 0, in_until = 0;                  // the NPU's ports are free from then on
+        std::vector<Tick> out_until, in_until;             // per dim: the NPU's ports are free from then on
         std::vector<std::uint32_t> completing;  // nodes that end at this instant
         std::map<std::tuple<std::int32_t, std::int32_t, bool>, Load> traffic;
     };
@@ -74,6 +74,7 @@ private:
     void leave(std::uint32_t c, const std::vector<Load>& loads);
     void carry(std::uint32_t c, const std::vector<Load>& loads);
     std::int64_t groups_like(std::size_t kind) const;
+    const std::vector<std::size_t>& dims_of(std::size_t kind);
     static void occupy(Tick& until_now, Tick from, Tick until);
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets);
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
@@ -97,6 +98,7 @@ private:
     std::uint64_t events_ = 0;
     std::vector<std::vector<std::uint32_t>> participants_;  // per kind: classes, ascending
     std::vector<std::uint32_t> kind_size_;
+    std::vector<std::vector<std::size_t>> kind_dims_;  // as far as asked for
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
     struct Mail {  // a message that is on its way, or a receive that was posted

@@ -44,8 +44,10 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
         if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
         if (!astra_) {
             const Tick quiet = std::max(done, add(begin, measured.quiet));
-            occupy(class_[participants[i]].out_until, all.at[i], quiet);
-            occupy(class_[participants[i]].in_until, begin, quiet);
+            for (const std::size_t dim : dims_of(static_cast<std::size_t>(kind))) {
+                occupy(class_[participants[i]].out_until[dim], all.at[i], quiet);
+                occupy(class_[participants[i]].in_until[dim], begin, quiet);
+            }
         }
         pending_.push({done, measured.late[i] != 0, participants[i], all.node[i]});
         if (!measured.loads.empty()) carry(participants[i], measured.loads[measured.loads.size() == 1 ? 0 : i]);
@@ -61,6 +63,24 @@ std::int64_t Fold::groups_like(std::size_t kind) const {
     for (const std::int32_t member : plan_.groups[static_cast<std::size_t>(group)])
         here += classes_.of[static_cast<std::size_t>(member)] == static_cast<std::int32_t>(c);
     return class_size_[c] / here;
+}
+
+// The dims in which a group's members differ: no message of its collectives loads a port of another.
+const std::vector<std::size_t>& Fold::dims_of(std::size_t kind) {
+    kind_dims_.resize(classes_.first_group.size());
+    std::vector<std::size_t>& dims = kind_dims_[kind];
+    if (!dims.empty()) return dims;
+    const std::int32_t group = classes_.first_group[kind];
+    const Geometry geometry(plan_.network);
+    const auto npu = [&](std::size_t p) {
+        return plan_.npu_of[group < 0 ? p : static_cast<std::size_t>(plan_.groups[static_cast<std::size_t>(group)][p])];
+    };
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        bool differs = false;
+        for (std::size_t p = 1; p < kind_size_[kind] && !differs; ++p) differs = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
+        if (differs) dims.push_back(d);
+    }
+    return dims;
 }
 
 bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
