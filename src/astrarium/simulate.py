@@ -12,13 +12,14 @@ from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.errors import InputError
 from astrarium.lower import lower
-from astrarium.lower.explain import EXPLAINED, explained
+from astrarium.lower.explain import EXPLAINED, explained, explained_generated
 from astrarium.lower.native_plugins import plugins_of
 from astrarium.lower.native_work import named_groups, rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces, refuse_more
+from astrarium.trace.work import Generated
 from astrarium.workload.config import Trace
 
 if TYPE_CHECKING:
@@ -33,13 +34,15 @@ FOLD = {"auto": True, "off": False}
 
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
-             traces: Traces | None = None, cache: TraceCache | None = None, plugins: Plugins | None = None) -> Result:
+             traces: Traces | Generated | None = None, cache: TraceCache | None = None,
+             plugins: Plugins | None = None) -> Result:
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
-    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files; else they are
-    read, through `cache` where one is given. Raises InputError and its kin, and StallError, with file, rank and node.
-    `plugins` take the place of what the design names; plug-ins that the design names are made for this run.
+    and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
+    generator made); else they are read, through `cache` where one is given. `plugins` take the place of what the design
+    names; plug-ins that the design names are made for this run. Raises InputError and its kin, and StallError, with
+    file, rank and node.
     """
     folded = _checked(design, fold)
     found = _traces(design, {} if cache is None else cache) if traces is None else traces
@@ -48,6 +51,8 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     try:
         outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given)
     except EXPLAINED as error:
+        if isinstance(found, Generated):
+            raise explained_generated(error, found) from error
         if found is None or not isinstance(design.workload, Trace):
             raise
         groups = named_groups(design.workload, found)

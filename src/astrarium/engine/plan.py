@@ -208,7 +208,7 @@ class Plan:
     """A lowered design.
 
     Rank r runs `programs[program_of[r]]` on NPU `npu_of[r]`. A comm node with slot s of rank r finds its arguments at
-    `slot_ptr[r] + s` (a rank has as many slots as its program's highest + 1, all of them used): a collective in `slot_a`
+    `slot_ptr[r] + s` (as many as its program's highest slot + 1, all of them used): a collective in `slot_a`
     = index into `collectives`, `slot_b` = index into `groups` or -1 for all ranks, `slot_c` = priority; a send or
     receive in `slot_a` = peer rank, `slot_b` = tag.
     """

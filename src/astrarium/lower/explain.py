@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.errors import AstrariumError, InputError, StallError, TraceError, UnsupportedError, short_name
 from astrarium.trace import Traces
+from astrarium.trace.work import Generated
 
 if TYPE_CHECKING:
     from astrarium.trace import Dependencies, Finding
 
-__all__ = ["EXPLAINED", "execute_workload", "explained"]
+__all__ = ["EXPLAINED", "execute_workload", "explained", "explained_generated"]
 
 Groups = Mapping[str, Sequence[int]]
 EXPLAINED = (StallError, TraceError, UnsupportedError)
@@ -30,6 +32,22 @@ def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool
         return execute(plan, record=record, fold=fold, pure=pure)
     except EXPLAINED as error:
         raise explained(error, traces, groups) from error
+
+
+def explained_generated(error: AstrariumError, generated: Generated) -> AstrariumError:
+    """What to raise for an error of the engine's about a generated workload: the same with the names of its nodes."""
+    def placed(sentence: str) -> str:
+        found = re.match(r"rank (\d+)\b", sentence)
+        if found is None:
+            return sentence
+        trace = next(each for each in generated.classes if (each.ranks == int(found[1])).any())
+        return _named(sentence, trace.node_id, trace.names or (lambda node: ""))
+
+    if isinstance(error, StallError):
+        return StallError([*(placed(wait) for wait in error.waits[:NAMED]), *error.waits[NAMED:]])
+    if not isinstance(error, InputError) or error.path != "workload":
+        return error
+    return type(error)("workload", placed(error.message), expected=error.expected)
 
 
 def explained(error: AstrariumError, traces: Traces, groups: Groups | None, deps: Dependencies = "data+ctrl",
@@ -70,13 +88,17 @@ def _placed(traces: Traces, sentence: str) -> str:
     if rank is None:
         return sentence
     columns, _ = traces.of(int(rank[1]))
+    return f"{traces.sources[int(rank[1])]}: " + _named(sentence, columns.node_id, columns.name)
 
+
+def _named(sentence: str, node_id: npt.NDArray[np.uint64], name_of: Callable[[int], str]) -> str:
+    """The sentence with the name of every node that it mentions; `name_of` takes an index."""
     def named(found: re.Match[str]) -> str:
-        index = np.flatnonzero(columns.node_id == int(found[1]))
-        name = short_name(columns.name(int(index[0]))) if index.size else ""
+        index = np.flatnonzero(node_id == int(found[1]))
+        name = short_name(name_of(int(index[0]))) if index.size else ""
         return f"node {found[1]} ({name}{'; ' if found[2] else ')'}" if name else found[0]
 
-    return f"{traces.sources[int(rank[1])]}: " + re.sub(r"\bnode (\d+)( \()?", named, sentence)
+    return re.sub(r"\bnode (\d+)( \()?", named, sentence)
 
 
 def _line(traces: Traces, finding: Finding) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.trace.work import TraceClass
+from astrarium.vocab import NodeKind
 
-__all__ = ["member_test", "refuse_strangers"]
+__all__ = ["member_test", "refuse_foreign_groups", "refuse_strangers"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -40,3 +42,16 @@ def refuse_strangers(trace: TraceClass, nodes: I64, group: I32, groups: Sequence
         shown = ", ".join(map(str, members[:8])) + (", …" if len(members) > 8 else "")
         raise trace.fault(int(nodes[place]), "a collective of a group that the rank is not in", row=int(row),
                           expected=f"one of the group's ranks: {shown}")
+
+
+def refuse_foreign_groups(classes: Sequence[TraceClass], groups: Sequence[I32], ranks: int) -> None:
+    """TraceError where a rank of some class issues a collective of a group that it is not in; costs ranks x slots."""
+    if not groups:
+        return
+    inside = member_test(groups, ranks)
+    for trace in classes:
+        nodes = np.flatnonzero(COMM_TYPE[trace.type])
+        if trace.slot is not None:      # a node of every slot
+            nodes = nodes[np.unique(trace.slot, return_index=True)[1]]
+        group = np.where(trace.type[nodes] == NodeKind.COMM_COLL, trace.slot_b, -1)
+        refuse_strangers(trace, nodes, group, groups, ranks, inside)

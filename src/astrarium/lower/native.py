@@ -21,7 +21,7 @@ from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
 from astrarium.trace.columns import Traces
-from astrarium.trace.work import TraceClass
+from astrarium.trace.work import Generated, TraceClass
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import ComputeModel, Plugins
@@ -36,7 +36,7 @@ LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 
 
-def lower_native(design: Design, traces: Traces | None, plugins: Plugins | None = None) -> Plan:
+def lower_native(design: Design, traces: Traces | Generated | None, plugins: Plugins | None = None) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
     model = None if plugins is None else plugins.compute
     remote = behind(design.memory).kind != "none" or (plugins is not None and plugins.memory is not None)
@@ -73,7 +73,7 @@ def _rows(design: Design, work: Work, npu_of: I32, model: ComputeModel | None, r
         present = np.unique(kinds).tolist()
         for number in present:
             part = trace if len(present) == 1 else _part(trace, kinds == number)
-            yield part, program_of(work, part, *types[number], model=model, remote=remote, npu_type=number)
+            yield part, program_of(part, *types[number], model=model, remote=remote, npu_type=number)
 
 
 def _part(trace: TraceClass, chosen: npt.NDArray[np.bool_]) -> TraceClass:

@@ -17,6 +17,7 @@ from astrarium.memory.access import plan_remote
 from astrarium.network.config import LinkDim, Ring
 from astrarium.system.config import System
 from astrarium.trace.columns import Traces
+from astrarium.trace.work import Generated
 from astrarium.units import Bandwidth, FlopRate, number_in
 from astrarium.vocab import CommOp
 
@@ -30,7 +31,7 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
              "double_binary_tree": "doubleBinaryTree"}
 
 
-def lower_astra_design(design: Design, traces: Traces | None, plugins: object | None = None) -> Plan:
+def lower_astra_design(design: Design, traces: Traces | Generated | None, plugins: object | None = None) -> Plan:
     """The Plan of a design with `compat: astra_sim`. Raises UnsupportedError for what ASTRA-sim does not have."""
     if plugins is not None:
         raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins",

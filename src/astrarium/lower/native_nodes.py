@@ -16,7 +16,6 @@ from astrarium.errors import InputError
 from astrarium.lower.astra_programs import COMM_TYPE, _children
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import plugged
-from astrarium.lower.native_work import Work
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -39,7 +38,7 @@ _LANE = {Kind.REMOTE: Lane.COPY, Kind.DELAY: Lane.COMPUTE, Kind.SEND: Lane.P2P, 
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 
 
-def program_of(work: Work, trace: TraceClass, compute: Compute, memory: Memory, *, model: ComputeModel | None = None,
+def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: ComputeModel | None = None,
                remote: bool = True, npu_type: int = 0) -> Program:
     """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
 
@@ -51,10 +50,10 @@ def program_of(work: Work, trace: TraceClass, compute: Compute, memory: Memory, 
     lane = _lanes(kind, trace.is_cpu)
     duration = np.zeros(kind.size, np.int64)
     if model is None and type(compute) in _TIMED:
-        _TIMED[type(compute)](work, trace, compute, memory, kind, duration)
+        _TIMED[type(compute)](trace, compute, memory, kind, duration)
     else:
-        plugged(work, trace, model or cast("ComputeModel", compute), npu_type, kind, duration)
-    _refuse(work, trace, remote, kind)
+        plugged(trace, model or cast("ComputeModel", compute), npu_type, kind, duration)
+    _refuse(trace, remote, kind)
     comm = np.isin(kind, COMM)
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
@@ -89,50 +88,51 @@ def _lanes(kind: U8, host: Bool) -> I16:
                     table[kind]).astype(np.int16)
 
 
-def _replayed(work: Work, trace: TraceClass, nodes: I64, missing: float | None, key: str) -> I64:
+def _replayed(trace: TraceClass, nodes: I64, missing: float | None, key: str) -> I64:
     """Recorded durations of `nodes` (indexes), ps."""
     duration, none = DURATIONS["none"].replay(trace.duration_us[nodes], missing)
     if none.any():
-        raise work.fault(trace, int(nodes[np.flatnonzero(none)[0]]), "the trace recorded no duration for it",
-                         f"duration_micros, or {key}")
+        raise trace.fault(int(nodes[np.flatnonzero(none)[0]]), "the trace recorded no duration for it",
+                          expected=f"duration_micros, or {key}")
     return duration
 
 
-def _replay(work: Work, trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
+def _replay(trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
     assert isinstance(compute, Replay)
     del memory
     if compute.everything:
         kind[kind != Kind.SKIP] = Kind.DELAY
     nodes = np.flatnonzero(kind == Kind.DELAY)
-    duration[nodes] = _replayed(work, trace, nodes, compute.missing, "compute.missing")
+    duration[nodes] = _replayed(trace, nodes, compute.missing, "compute.missing")
 
 
-def _roofline(work: Work, trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
+def _roofline(trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
     """Device nodes by the roofline, host nodes by their recorded time."""
     assert isinstance(compute, Roofline)
     if memory.bandwidth is None:
         raise InputError("memory.bandwidth", "is missing", expected="what the roofline needs: the local bandwidth")
     timed = kind == Kind.DELAY
     host = np.flatnonzero(timed & trace.is_cpu)
-    duration[host] = _replayed(work, trace, host, compute.missing, "compute.missing")
+    duration[host] = _replayed(trace, host, compute.missing, "compute.missing")
     device = np.flatnonzero(timed & ~trace.is_cpu)
     for node in device[np.isnan(trace.num_ops[device])][:1]:
-        raise work.fault(trace, int(node), "no num_ops, which the roofline needs", "num_ops, or compute.model: replay")
+        raise trace.fault(int(node), "no num_ops, which the roofline needs",
+                          expected="num_ops, or compute.model: replay")
     duration[device] = DURATIONS["none"].roofline(trace.num_ops[device], trace.tensor_size[device],
                                                   float(compute.peak), float(memory.bandwidth))
 
 
-_Timed = Callable[[Work, TraceClass, Compute, Memory, U8, I64], None]
+_Timed = Callable[[TraceClass, Compute, Memory, U8, I64], None]
 _TIMED: Mapping[type[Compute], _Timed] = MappingProxyType({Replay: _replay, Roofline: _roofline})
 
 
-def _refuse(work: Work, trace: TraceClass, remote: bool, kind: U8) -> None:
+def _refuse(trace: TraceClass, remote: bool, kind: U8) -> None:
     if not remote:
         for node in np.flatnonzero(kind == Kind.REMOTE)[:1]:
-            raise work.fault(trace, int(node), "moves bytes to or from remote memory, and the design has none",
-                             "memory.remote.kind: per_npu, per_node or pool, or one of memory.tiers")
+            raise trace.fault(int(node), "moves bytes to or from remote memory, and the design has none",
+                              expected="memory.remote.kind: per_npu, per_node or pool, or one of memory.tiers")
     collective = kind == Kind.COLLECTIVE
     known = np.isin(trace.comm_type, list(CommOp))
     for node in np.flatnonzero(collective & ~known)[:1]:
-        raise work.fault(trace, int(node), f"comm_type {int(trace.comm_type[node])} is no collective operation",
-                         "a CollectiveCommType of Chakra, 0 to 9")
+        raise trace.fault(int(node), f"comm_type {int(trace.comm_type[node])} is no collective operation",
+                          expected="a CollectiveCommType of Chakra, 0 to 9")

@@ -13,7 +13,6 @@ from astrarium import registry
 from astrarium.design import Design
 from astrarium.engine.plan import Dim, Kind
 from astrarium.errors import PluginError
-from astrarium.lower.native_work import Work
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
@@ -63,7 +62,7 @@ def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:
     return make
 
 
-def plugged(work: Work, trace: TraceClass, model: ComputeModel, npu_type: int, kind: U8, duration: I64) -> None:
+def plugged(trace: TraceClass, model: ComputeModel, npu_type: int, kind: U8, duration: I64) -> None:
     """Fill in the durations (ps) that a compute plug-in gives to the compute nodes of a class."""
     from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 
@@ -71,16 +70,11 @@ def plugged(work: Work, trace: TraceClass, model: ComputeModel, npu_type: int, k
     recorded = trace.duration_us[nodes].astype(np.int64) * 1_000_000
     duration[nodes] = durations_of(model, ComputeNodes(
         np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64), recorded,
-        _names(work, trace, nodes), np.asarray(trace.is_cpu[nodes], np.bool_), npu_type))
+        _names(trace, nodes), np.asarray(trace.is_cpu[nodes], np.bool_), npu_type))
 
 
-def _names(work: Work, trace: TraceClass, nodes: I64) -> list[str]:
-    if work.traces is None:
-        return [""] * nodes.size
-    columns, _ = work.traces.of(int(trace.ranks[0]))
-    order = np.argsort(columns.node_id, kind="stable")
-    places = order[np.searchsorted(columns.node_id[order], trace.node_id[nodes])]
-    return [columns.name(int(place)) for place in places]
+def _names(trace: TraceClass, nodes: I64) -> list[str]:
+    return [""] * nodes.size if trace.names is None else [trace.names(node) for node in nodes.tolist()]
 
 
 def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Sequence[int],

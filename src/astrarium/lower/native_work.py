@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.design import Design
-from astrarium.errors import InputError, TraceError
-from astrarium.lower.astra_programs import COMM_TYPE
+from astrarium.errors import InputError
 from astrarium.lower.classes import trace_classes
-from astrarium.lower.members import member_test, refuse_strangers
+from astrarium.lower.generated import check_generated
+from astrarium.lower.members import refuse_foreign_groups
 from astrarium.trace.columns import Traces
 from astrarium.trace.groups import groups_of, read_groups
-from astrarium.trace.work import TraceClass
+from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Work", "named_groups", "own_slots", "rank_count", "work_of"]
+__all__ = ["Work", "from_generated", "named_groups", "own_slots", "rank_count", "work_of"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -33,17 +33,6 @@ class Work:
     classes: tuple[TraceClass, ...]
     groups: tuple[I32, ...]
     names: tuple[str, ...]
-    traces: Traces | None
-
-    def fault(self, trace: TraceClass, node: int, message: str, expected: str | None = None) -> TraceError:
-        """A TraceError about node index `node` (by ascending id) of a class, with its file, rank, id and name."""
-        rank, number = int(trace.ranks[0]), int(trace.node_id[node])
-        if self.traces is None:
-            return TraceError("workload", message, rank=rank, node=number, expected=expected)
-        columns, _ = self.traces.of(rank)
-        index = int(np.flatnonzero(columns.node_id == trace.node_id[node])[0])
-        return TraceError(self.traces.sources[rank], message, rank=rank, node=number, name=columns.name(index),
-                          expected=expected)
 
 
 def own_slots(trace: TraceClass) -> TraceClass:
@@ -53,15 +42,22 @@ def own_slots(trace: TraceClass) -> TraceClass:
     return replace(trace, slot_a=trace.slot_a[:, trace.slot], slot_b=trace.slot_b[:, trace.slot], slot=None)
 
 
+def from_generated(generated: Generated, ranks: int) -> Work:
+    """The work that a generator made for `ranks` ranks. Raises InputError, and TraceError with rank, node and name, for
+    what cannot run: see `check_generated`."""
+    check_generated(generated, ranks)
+    return Work(generated.classes, generated.groups, generated.names)
+
+
 def rank_count(design: Design) -> int:
     """Ranks of a design: one per entry of its placement, else one per NPU."""
     placement = design.system.placement
     return design.network.npus if isinstance(placement, str) else len(placement)
 
 
-def work_of(design: Design, traces: Traces | None) -> Work:
+def work_of(design: Design, source: Traces | Generated | None) -> Work:
     """The work of a design's ranks. Raises InputError for missing or superfluous traces and for groups out of range."""
-    return _WORK[type(design.workload)](design, traces)
+    return _WORK[type(design.workload)](design, source)
 
 
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
@@ -69,9 +65,13 @@ def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...
     return groups_of(traces) if workload.groups is None else read_groups(workload.groups)
 
 
-def _from_traces(design: Design, traces: Traces | None) -> Work:
+def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     workload, ranks = design.workload, rank_count(design)
     assert isinstance(workload, Trace)
+    if isinstance(traces, Generated):
+        if workload.groups is not None:
+            raise InputError("workload.groups", "a generated workload has groups of its own", expected="no file")
+        return from_generated(traces, ranks)
     if traces is None:
         raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")
     if traces.ranks != ranks:
@@ -85,24 +85,11 @@ def _from_traces(design: Design, traces: Traces | None) -> Work:
     names = tuple(groups)
     classes = trace_classes(traces, names, dependencies=workload.dependencies)
     grouped = tuple(np.array(each, np.int32) for each in groups.values())
-    _refuse_strangers(classes, grouped, ranks)
-    return Work(tuple(classes), grouped, names, traces)
+    refuse_foreign_groups(classes, grouped, ranks)
+    return Work(tuple(classes), grouped, names)
 
 
-def _refuse_strangers(classes: Sequence[TraceClass], groups: Sequence[I32], ranks: int) -> None:
-    """TraceError where a rank issues a collective of a group that it is not in."""
-    if not groups:
-        return
-    inside = member_test(groups, ranks)
-    for trace in classes:
-        nodes = np.flatnonzero(COMM_TYPE[trace.type])
-        if trace.slot is not None:      # a node of every slot
-            nodes = nodes[np.unique(trace.slot, return_index=True)[1]]
-        group = np.where(trace.type[nodes] == NodeKind.COMM_COLL, trace.slot_b, -1)
-        refuse_strangers(trace, nodes, group, groups, ranks, inside)
-
-
-def _single(design: Design, traces: Traces | None) -> Work:
+def _single(design: Design, traces: Traces | Generated | None) -> Work:
     """One collective of all ranks, as one class of one node."""
     workload, ranks = design.workload, rank_count(design)
     assert isinstance(workload, SingleCollective)
@@ -117,10 +104,10 @@ def _single(design: Design, traces: Traces | None) -> Work:
         comm_size=one * size, involved=np.full(1, -1, np.int32), priority=np.zeros(1, np.int32),
         parent_ptr=np.zeros(2, np.int64), parent=np.zeros(0, np.int32),
         slot_a=np.full((ranks, 1), -1, np.int32), slot_b=np.full((ranks, 1), -1, np.int32))
-    return Work((trace,), (), (), None)
+    return Work((trace,), (), ())
 
 
-_WORK: Mapping[type[Workload], Callable[[Design, Traces | None], Work]] = MappingProxyType({
+_WORK: Mapping[type[Workload], Callable[[Design, Traces | Generated | None], Work]] = MappingProxyType({
     Trace: _from_traces,
     SingleCollective: _single,
 })

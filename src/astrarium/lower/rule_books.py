@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from astrarium.design import Design
 from astrarium.engine.plan import Plan
 from astrarium.trace.columns import Traces
+from astrarium.trace.work import Generated
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
@@ -22,9 +23,10 @@ LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and fu
 })
 
 
-def lower(design: Design, traces: Traces | None = None, plugins: Plugins | None = None) -> Plan:
-    """The Plan of a design. `traces` are those that its workload names (`simulate` reads them); None where it has none.
-    `plugins`: those of the run; its compute model and its choice of algorithms take effect here.
+def lower(design: Design, traces: Traces | Generated | None = None, plugins: Plugins | None = None) -> Plan:
+    """The Plan of a design. `traces` are those that its workload names (`simulate` reads them), or what a generator
+    made; None where it has none. `plugins`: those of the run; its compute model and its choice of algorithms take
+    effect here.
 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.

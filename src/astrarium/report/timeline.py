@@ -20,7 +20,8 @@ from astrarium.report.files import write_whole
 from astrarium.report.trace_events import TraceEvents, quoted
 from astrarium.report.trace_names import node_names
 from astrarium.report.tracks import assign
-from astrarium.trace import Traces
+from astrarium.result.source import Source, generated_class
+from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp
 
 __all__ = ["Counter", "Recorded", "write_timeline"]
@@ -49,14 +50,14 @@ class Counter:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A run with its nodes' times (`engine.execute(record=True)`), and the traces that name the nodes.
+    """A run with its nodes' times (`engine.execute(record=True)`), and what names the nodes.
 
     `counters(rank)` are drawn below the rank's tracks, `network` below all ranks.
     """
 
     plan: Plan
     outcome: Outcome
-    traces: Traces | None = None
+    traces: Source | None = None
     counters: Callable[[int], Sequence[Counter]] = lambda rank: ()
     network: Sequence[Counter] = ()
 
@@ -186,6 +187,9 @@ def _names(run: Recorded, rank: int, program: Program) -> Sequence[str]:
     """A name per node of the program."""
     if run.traces is None:
         return [""] * len(program.node_id)
+    if isinstance(run.traces, Generated):
+        name = generated_class(run.traces, rank).names
+        return [""] * len(program.node_id) if name is None else [name(i) for i in range(len(program.node_id))]
     columns, _ = run.traces.of(rank)
     order = np.argsort(columns.node_id, kind="stable")
     known, names = columns.node_id[order], node_names(run.traces, rank)

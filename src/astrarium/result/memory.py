@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
 from astrarium.errors import TraceError
-from astrarium.memory.usage import Known, tensors_of, usage
+from astrarium.memory.usage import Known, usage
 from astrarium.result.nodes import first_ranks
-from astrarium.trace.columns import Traces
+from astrarium.result.source import Source, class_of_rank, tensors
 from astrarium.trace.work import Tensors
 
 __all__ = ["MemoryUse", "memory_use"]
@@ -49,19 +49,20 @@ class MemoryUse:
         return usage(tensors, self.outcome.start[part], self.outcome.end[part])
 
 
-def memory_use(outcome: Outcome, traces: Traces | None, capacity: Sequence[float | None]) -> MemoryUse:
-    """The memory of every row; `capacity` [rows] bytes."""
+def memory_use(outcome: Outcome, source: Source | None, capacity: Sequence[float | None]) -> MemoryUse:
+    """The memory of every row; `capacity` [rows] bytes. `source` names the tensors."""
     known: dict[int, Tensors | None] = {}
     found: list[Tensors | None] = []
     said: Known = {}
     problem = ""
+    classes = None if source is None else class_of_rank(source)
     for rank in first_ranks(outcome).tolist():
-        if traces is None:
+        if source is None or classes is None:
             break
-        number = int(traces.rank_class[rank])
+        number = int(classes[rank])
         if number not in known:
             try:
-                known[number] = tensors_of(traces, rank, said)
+                known[number] = tensors(source, rank, number, said)
             except TraceError as error:      # the run stands; only this figure is missing, and says why
                 known[number], problem = None, problem or str(error)
         found.append(known[number])

@@ -18,7 +18,7 @@ from astrarium.result.messages import Comm, Messages, comm_of, messages_of
 from astrarium.result.nodes import Nodes, first_ranks, nodes_of
 from astrarium.result.path import Path, critical_path
 from astrarium.result.ranks import Ranks, ranks_of
-from astrarium.trace.columns import Traces
+from astrarium.result.source import Source
 from astrarium.units import Bytes, Time, format_bytes, format_time
 
 __all__ = ["Duration", "Result", "Size"]
@@ -49,12 +49,13 @@ class Result:
     """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank
     r is row `outcome.row[r]`); everything below is computed when first asked for.
 
-    `capacity` [rows]: bytes of each row's NPU, None where the design does not say.
+    `traces` name the nodes and tensors: files that were read, or a generated workload. `capacity` [rows]: bytes of
+    each row's NPU, None where the design does not say.
     """
 
     plan: Plan
     outcome: Outcome
-    traces: Traces | None = None
+    traces: Source | None = None
     capacity: tuple[float | None, ...] = ()
 
     def __repr__(self) -> str:
