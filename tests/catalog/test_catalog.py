@@ -17,6 +17,12 @@ def test_every_row_names_its_source(kind: str) -> None:
         assert "https://" in row["source"], name
 
 
+@pytest.mark.parametrize("kind", ["devices", "networks"])
+def test_every_row_says_when_it_was_compared_with_what(kind: str) -> None:
+    for name, row in catalog.load(kind).items():
+        assert row["checked"].startswith(("20", "not compared")), name
+
+
 def test_every_device_builds_its_sections() -> None:
     for name in catalog.load("devices"):
         device = catalog.device(name)
@@ -36,6 +42,7 @@ def test_known_rows() -> None:
     assert ar.Memory(**catalog.device("h100_sxm").memory).capacity == 80e9
     assert ar.Switch(8, latency="1 us", **catalog.network("dgx_h100_nvswitch").dim).npu_bandwidth == 450.0
     assert ar.FullyConnected(8, latency="1 us", **catalog.network("mi300x_platform").dim).npu_bandwidth == 448.0
+    assert ar.Ring(16, latency="1 us", **catalog.network("tpu_v5p_ici").dim).link_bandwidth == 100.0
 
 
 def test_unknown_rows() -> None:
