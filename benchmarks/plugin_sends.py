@@ -54,7 +54,8 @@ def toy_in_python() -> Callable[[NetworkPlan], Network]:
     module = importlib.util.module_from_spec(spec)
     sys.modules["toy"] = module
     spec.loader.exec_module(module)
-    return module.Toy
+    toy: Callable[[NetworkPlan], Network] = module.Toy
+    return toy
 
 
 def toy_in_c(folder: str) -> Library | None:

@@ -112,7 +112,7 @@ def test_timeline_is_whole_or_absent(design: Path, run: Run, tmp_path: Path) -> 
 
 
 def test_parquet(design: Path, run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
     assert run("run", design, "--parquet", tmp_path / "tables").code == 0
     assert (tmp_path / "tables" / "ranks.parquet").exists()
 
