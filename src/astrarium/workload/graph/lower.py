@@ -62,6 +62,8 @@ class _Side:
 
     def redistribute(self, tensor: str, placed: Placed, dims: tuple[str, ...], step: int) -> int:
         for change in changes(placed, dims, self.layout):
+            if change.op is None:
+                continue
             size = change.elements * self.width(tensor)
             copy = f"{tensor}@{len(self.drafts)}"
             whole = self.layout.elements(dims) * self.width(tensor)
@@ -74,7 +76,8 @@ class _Side:
         """Axes of the dims that the operator sums over, unless the result is sharded on them too."""
         axes_of = self.layout.axes_of
         kept = {axis for dim in out.dims for axis in axes_of(dim)}
-        inputs = op.inputs if out == op.outputs[0] else op.inputs[-1:]      # a bias's gradient sums dY alone
+        offset = op.kind == "gemm" and out != op.outputs[0]      # a bias: its gradient sums dY alone
+        inputs = op.inputs[-1:] if offset else op.inputs
         summed = (axis for use in inputs for dim in use.dims if dim not in out.dims for axis in axes_of(dim))
         return tuple(axis for axis in dict.fromkeys(summed) if axis not in kept)
 
