@@ -1,7 +1,8 @@
 """Import of a Hugging Face `config.json`: the same `Model` that the catalog would hold.
 
-Every key of the file is either known to change nothing that is counted here, or read, or refused where its value asks
-for something that no family has.
+A key that changes what is counted here is read, or refused where it asks for something that no family has. What changes
+no count (rope scaling, dropout rates, soft caps, quantisation: precisions belong to the run) is passed over, as is the
+module for multi-token prediction.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from astrarium.config import ConfigError
 from astrarium.config.coerce import shown
@@ -16,12 +18,13 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.hugging_face_decoders import DECODERS
 from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.hugging_face_others import OTHERS
 
 __all__ = ["LARGEST", "from_mapping", "read_config"]
 
 LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
 
-READERS: Mapping[str, Callable[[Keys], Model]] = {**DECODERS}
+READERS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({**DECODERS, **OTHERS})
 
 
 def read_config(path: str | os.PathLike[str]) -> Model:
@@ -56,4 +59,4 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
         return READERS[kind](keys)
     except ConfigError as error:
         first = error.problems[0]
-        raise InputError(f"{name}: {first.path}", first.message, expected=first.expected) from None
+        raise InputError(f"{name}: {first.path.partition('.')[2]}", first.message, expected=first.expected) from None

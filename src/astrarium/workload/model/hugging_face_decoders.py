@@ -3,32 +3,168 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
+from astrarium.errors import UnsupportedError
 from astrarium.workload.model.base import Model
-from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.decoder import Decoder, Experts, Latent
 from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.mamba import Mamba
 
 __all__ = ["DECODERS"]
 
+Part = Literal["qkv", "out", "mlp"]
 
-def _common(keys: Keys) -> dict[str, Any]:
+ALL: tuple[Part, ...] = ("qkv", "out", "mlp")
+ATTENTION: tuple[Part, ...] = ("qkv", "out")
+
+
+def _common(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
     """What the LLaMA line of architectures shares."""
     return {
         "layers": keys.whole("num_hidden_layers"), "d_model": keys.whole("hidden_size"),
-        "heads": keys.whole("num_attention_heads"), "kv_heads": keys.maybe("num_key_value_heads"),
-        "head_size": keys.maybe("head_dim"), "ffn": keys.whole("intermediate_size"),
+        "heads": keys.whole("num_attention_heads"), "ffn": keys.whole("intermediate_size"),
         "activation": keys.activation("hidden_act", "silu"), "vocab": keys.whole("vocab_size"),
-        "seq": keys.whole("max_position_embeddings", 2048), "tied_embeddings": keys.flag("tie_word_embeddings", False),
+        "seq": keys.whole("max_position_embeddings", 2048), "tied_embeddings": keys.flag("tie_word_embeddings", tied),
     }
 
 
+def _grouped(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
+    return {**_common(keys, tied=tied), "kv_heads": keys.maybe("num_key_value_heads"),
+            "head_size": keys.maybe("head_dim")}
+
+
 def _llama(keys: Keys) -> Model:
-    attention = ("qkv", "out") if keys.flag("attention_bias", False) else ()
-    mlp = ("mlp",) if keys.flag("mlp_bias", False) else ()
-    return Decoder(**_common(keys), biases=(*attention, *mlp))
+    attention = ATTENTION if keys.flag("attention_bias", False) else ()
+    mlp: tuple[Part, ...] = ("mlp",) if keys.flag("mlp_bias", False) else ()
+    return Decoder(**_grouped(keys), biases=(*attention, *mlp))
 
 
-DECODERS: Mapping[str, Callable[[Keys], Model]] = {
-    "llama": _llama,
-}
+def _mistral(keys: Keys) -> Model:
+    return Decoder(**_grouped(keys), window=keys.maybe("sliding_window"))
+
+
+def _mixtral(keys: Keys) -> Model:
+    moe = Experts(experts=keys.whole("num_local_experts"), top_k=keys.whole("num_experts_per_tok"))
+    return Decoder(**_grouped(keys), window=keys.maybe("sliding_window"), moe=moe)
+
+
+def _phi3(keys: Keys) -> Model:
+    return Decoder(**{**_grouped(keys), "head_size": None}, window=keys.maybe("sliding_window"))
+
+
+def _gemma(keys: Keys) -> Model:
+    activation = "hidden_activation" if keys.has("hidden_activation") else "hidden_act"
+    keys.only("attention_bias", False)
+    return Decoder(**{**_grouped(keys, tied=True), "activation": keys.activation(activation, "gelu")})
+
+
+def _qwen2(keys: Keys) -> Model:
+    keys.only("use_sliding_window", False)
+    return Decoder(**{**_grouped(keys), "head_size": None}, biases=("qkv",))
+
+
+def _qwen3(keys: Keys) -> Model:
+    keys.only("use_sliding_window", False)
+    biases = ATTENTION if keys.flag("attention_bias", False) else ()
+    return Decoder(**{**_grouped(keys), "head_size": keys.whole("head_dim", 128)}, biases=biases, qk_norm=True)
+
+
+def _qwen3_moe(keys: Keys) -> Model:
+    keys.only("use_sliding_window", False)
+    keys.only("attention_bias", False)
+    keys.only("mlp_only_layers", [], None)
+    experts = "num_local_experts" if keys.has("num_local_experts") else "num_experts"
+    moe = Experts(experts=keys.whole(experts), top_k=keys.whole("num_experts_per_tok"),
+                  expert_ffn=keys.whole("moe_intermediate_size"), every=keys.whole("decoder_sparse_step", 1))
+    return Decoder(**_grouped(keys), qk_norm=True, moe=moe)
+
+
+def _deepseek(keys: Keys, **router: Any) -> Model:
+    """Without the module for multi-token prediction (`num_nextn_predict_layers`)."""
+    keys.only("attention_bias", False)
+    keys.only("moe_layer_freq", 1)
+    mla = Latent(q_rank=keys.maybe("q_lora_rank"), kv_rank=keys.whole("kv_lora_rank"),
+                 nope_size=keys.whole("qk_nope_head_dim"), rope_size=keys.whole("qk_rope_head_dim"),
+                 v_size=keys.whole("v_head_dim"))
+    moe = Experts(experts=keys.whole("n_routed_experts"), top_k=keys.whole("num_experts_per_tok"),
+                  expert_ffn=keys.whole("moe_intermediate_size"), shared_experts=keys.whole("n_shared_experts"),
+                  dense_layers=keys.whole("first_k_dense_replace"), **router)
+    return Decoder(**_common(keys), mla=mla, moe=moe)
+
+
+def _deepseek_v2(keys: Keys) -> Model:
+    keys.only("scoring_func", "softmax")
+    return _deepseek(keys)
+
+
+def _deepseek_v3(keys: Keys) -> Model:
+    keys.only("scoring_func", "sigmoid")
+    keys.only("topk_method", "noaux_tc")
+    return _deepseek(keys, router="sigmoid", router_bias=True)
+
+
+def _gpt2(keys: Keys) -> Model:
+    keys.only("add_cross_attention", False)
+    width = keys.whole("n_embd")
+    return Decoder(layers=keys.whole("n_layer"), d_model=width, heads=keys.whole("n_head"),
+                   ffn=keys.maybe("n_inner") or 4 * width,
+                   activation=keys.activation("activation_function", "gelu_new"), vocab=keys.whole("vocab_size"),
+                   tied_embeddings=keys.flag("tie_word_embeddings", True),
+                   seq=keys.whole("n_positions"), max_positions=keys.whole("n_positions"), positions="learned",
+                   norm="layer", gated=False, biases=ALL)
+
+
+def _gpt_neox(keys: Keys) -> Model:
+    attention = ATTENTION if keys.flag("attention_bias", True) else ()
+    return Decoder(**{**_common(keys), "activation": keys.activation("hidden_act", "gelu")}, norm="layer", gated=False,
+                   biases=(*attention, "mlp"), parallel=keys.flag("use_parallel_residual", True))
+
+
+def _opt(keys: Keys) -> Model:
+    """Its position table has two rows more than there are positions."""
+    width = keys.whole("hidden_size")
+    keys.only("do_layer_norm_before", True)
+    keys.only("enable_bias", True)
+    keys.only("layer_norm_elementwise_affine", True)
+    keys.only("_remove_final_layer_norm", False)
+    keys.only("word_embed_proj_dim", width, None)
+    positions = keys.whole("max_position_embeddings")
+    return Decoder(layers=keys.whole("num_hidden_layers"), d_model=width, heads=keys.whole("num_attention_heads"),
+                   ffn=keys.whole("ffn_dim"), activation=keys.activation("activation_function", "relu"),
+                   vocab=keys.whole("vocab_size"), tied_embeddings=keys.flag("tie_word_embeddings", True),
+                   seq=positions, positions="learned", max_positions=positions + 2, norm="layer", gated=False,
+                   biases=ALL)
+
+
+def _bloom(keys: Keys) -> Model:
+    keys.only("apply_residual_connection_post_layernorm", False)
+    width = keys.whole("hidden_size" if keys.has("hidden_size") else "n_embed")
+    heads = keys.whole("num_attention_heads" if keys.has("num_attention_heads") else "n_head")
+    layers = keys.whole("num_hidden_layers" if keys.has("num_hidden_layers") else "n_layer")
+    return Decoder(layers=layers, d_model=width, heads=heads, ffn=4 * width, activation="gelu",
+                   vocab=keys.whole("vocab_size"), tied_embeddings=keys.flag("tie_word_embeddings", True),
+                   seq=keys.whole("seq_length", 2048), positions="alibi", norm="layer", gated=False, biases=ALL,
+                   embedding_norm=True)
+
+
+def _mamba2(keys: Keys) -> Model:
+    keys.only("use_bias", False)
+    keys.only("use_conv_bias", True)
+    found = Mamba(layers=keys.whole("num_hidden_layers"), d_model=keys.whole("hidden_size"),
+                  vocab=keys.whole("vocab_size"), state=keys.whole("state_size", 128),
+                  head_size=keys.whole("head_dim", 64), expand=keys.whole("expand", 2), groups=keys.whole("n_groups"),
+                  convolution=keys.whole("conv_kernel", 4), chunk=keys.whole("chunk_size", 256),
+                  tied_embeddings=keys.flag("tie_word_embeddings", False))
+    if keys.whole("num_heads") != found.heads:
+        raise UnsupportedError(f"{keys.name}: num_heads", f"{keys.whole('num_heads')} has no model here",
+                               expected=f"{found.heads} (expand x hidden_size / head_dim)")
+    return found
+
+
+DECODERS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({
+    "llama": _llama, "mistral": _mistral, "mixtral": _mixtral, "phi3": _phi3, "gemma": _gemma, "qwen2": _qwen2,
+    "qwen3": _qwen3, "qwen3_moe": _qwen3_moe, "deepseek_v2": _deepseek_v2, "deepseek_v3": _deepseek_v3, "gpt2": _gpt2,
+    "gpt_neox": _gpt_neox, "opt": _opt, "bloom": _bloom, "mamba2": _mamba2,
+})
