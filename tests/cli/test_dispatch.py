@@ -147,6 +147,21 @@ def test_an_interrupt_is_clean(tmp_path: Path) -> None:
         assert process.stderr.read() == "astrarium: interrupted\n"
 
 
+@pytest.mark.parametrize("where", ["astrarium.cli.dispatch._run", "astrarium.cli.dispatch.dispatch"])
+def test_an_interrupted_import_is_no_bug(where: str) -> None:
+    """Ctrl-C while modules load: whatever the import makes of it, one line and 130."""
+    module, _, name = where.rpartition(".")
+    script = ("import os, signal, sys, importlib; from astrarium.cli import main\n"
+              "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+              "def broken(*_):\n"
+              "    try: os.kill(os.getpid(), signal.SIGINT)\n"
+              f"    except KeyboardInterrupt as e: raise {'ImportError' if name == '_run' else 'e'}\n"
+              f"setattr(importlib.import_module({module!r}), {name!r}, broken)\n"
+              "sys.exit(main())\n")
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert (found.returncode, found.stderr) == (130, "astrarium: interrupted\n")
+
+
 def test_main_is_the_dispatcher() -> None:
     assert main(["--version"]) == 0
     assert set(dispatching.__all__) == {"VERBS", "dispatch"}

@@ -6,6 +6,7 @@ Exit codes: 0 ok, 1 your input (one clear message), 2 usage, 3 our bug, 130 inte
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -13,6 +14,10 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `argv` (without the program's name; None: this process's arguments) and return the exit code."""
-    from astrarium.cli.dispatch import dispatch
+    try:
+        from astrarium.cli.dispatch import dispatch
 
-    return dispatch(argv)
+        return dispatch(argv)
+    except KeyboardInterrupt:      # before dispatch could see it
+        print("astrarium: interrupted", file=sys.stderr)
+        return 130

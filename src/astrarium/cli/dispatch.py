@@ -40,13 +40,13 @@ class Verb(Protocol):
 def dispatch(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code. Never raises, except what leaves no choice (SystemExit of a plug-in)."""
     asked: list[int] = []  # signals that asked this run to end
-    if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s of start-up)
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        _own_process(asked)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s of start-up)
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            _own_process(asked)
         code = _guarded(lambda: _written(_run(arguments)), asked)
-        return TERMINATED if asked else code
+        return TERMINATED if signal.SIGTERM in asked else code
     except BrokenPipeError:
         _forget_stdout()
         return NO_READER
@@ -63,9 +63,13 @@ def _own_process(asked: list[int]) -> None:
 
     def end(number: int, _: object) -> None:
         asked.append(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         sys.exit(TERMINATED)
 
     signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:     # not where a shell has it ignored
+        signal.signal(signal.SIGINT, end)
 
 
 def _written(code: int) -> int:
@@ -130,6 +134,8 @@ def _guarded(work: Callable[[], int], asked: Sequence[int]) -> int:
         print("astrarium: not enough memory for this input", file=sys.stderr)
         return 1
     except Exception:
+        if signal.SIGINT in asked:      # what a library made of the interrupt, such as an import that failed
+            raise KeyboardInterrupt from None
         return TERMINATED if asked else _bug()
 
 
