@@ -42,7 +42,7 @@ def dispatch(argv: Sequence[str] | None = None) -> int:
     asked: list[int] = []  # signals that asked this run to end
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s of start-up)
+        if argv is None:      # a process of our own: no threads for linear algebra that nobody does (0.05 s)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             _own_process(asked)
         code = _guarded(lambda: _written(_run(arguments)), asked)
