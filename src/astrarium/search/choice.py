@@ -1,0 +1,195 @@
+"""What may be chosen for one knob, as a person writes it: a list of values, or a range."""
+
+from __future__ import annotations
+
+import math
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from astrarium.errors import InputError, nearest
+from astrarium.search.typed import Field
+from astrarium.units import Quantity
+
+__all__ = ["MAX_VALUES", "Choice", "Domain", "choice_of"]
+
+MAX_VALUES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The values of a knob. Either `values`, or `low` to `high` (both included) with `step`, or with `factor`, or, with
+    neither, a continuum (`log`: even on a logarithmic scale). Quantities are text with a unit.
+
+    `shared`: one value for every entry of a path with [*]; else each entry has a knob of its own. `when`: an
+    expression; where it does not hold, the knob is not chosen and the base's value stays. `ordered`: whether
+    neighbours in `values` are alike (left out: numbers and quantities are).
+    """
+
+    values: Sequence[Any] = ()
+    low: Any = None
+    high: Any = None
+    step: Any = None
+    factor: float | None = None
+    log: bool = False
+    shared: bool = False
+    when: str | None = None
+    ordered: bool | None = None
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A choice, typed: `values`, or where there are none the continuum from `low` to `high` (base units)."""
+
+    values: tuple[Any, ...]
+    ordered: bool
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+
+
+_KEYS = {"from": "low", "to": "high"}
+_NAMES = tuple(field.name for field in fields(Choice))
+_FILE_KEYS = tuple({"low": "from", "high": "to"}.get(name, name) for name in _NAMES)
+
+
+def choice_of(path: str, given: object) -> Choice:
+    """A `Choice` from what stands behind a path: one already, a list, or a mapping (from, to, step, values...)."""
+    if isinstance(given, Choice):
+        return given
+    if isinstance(given, range):
+        return Choice(values=tuple(given))
+    if isinstance(given, Mapping):
+        named = {_KEYS.get(str(key), str(key)): value for key, value in given.items()}
+        for key in named:
+            if key not in _NAMES:
+                raise InputError(f"{path}.{key}", "unknown key", expected="one of " + ", ".join(_FILE_KEYS),
+                                 did_you_mean=nearest(str(key), _FILE_KEYS))
+        for key in ("log", "shared", "ordered"):
+            if not isinstance(named.get(key, False), bool):
+                raise InputError(f"{path}.{key}", f"{named[key]!r} is not true or false")
+        return Choice(**named)
+    if isinstance(given, (set, frozenset)):
+        return Choice(values=tuple(sorted(given, key=lambda each: (str(type(each)), each))))
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Choice(values=tuple(given))
+    raise InputError(path, f"{given!r} is not a choice",
+                     expected="a list of values, or a mapping with from and to, or values")
+
+
+def domain(path: str, choice: Choice, field: Field) -> Domain:
+    """The values that `choice` means for `field`, each as the field holds it. Raises InputError."""
+    ranged = choice.low is not None or choice.high is not None
+    listed = not isinstance(choice.values, (str, Mapping)) and len(choice.values) > 0
+    if ranged == listed:
+        raise InputError(path, "holds no values" if not ranged else "has both values and a range",
+                         expected="values, or from and to")
+    if listed:
+        return _listed(path, choice, field)
+    for name, value in (("from", choice.low), ("to", choice.high)):
+        if value is None:
+            raise InputError(f"{path}.{name}", "is missing")
+    return _ranged(path, choice, field)
+
+
+def _listed(path: str, choice: Choice, field: Field) -> Domain:
+    if len(choice.values) > MAX_VALUES:
+        raise InputError(path, f"holds {len(choice.values)} values", expected=f"at most {MAX_VALUES}")
+    found: list[Any] = []
+    seen: set[Any] = set()
+    for index, value in enumerate(choice.values):
+        typed = _typed(f"{path}[{index}]" if not field.path else path, value, field)
+        try:
+            known = (type(typed), typed) in seen
+            seen.add((type(typed), typed))
+        except TypeError:
+            known = typed in found
+        if known:
+            raise InputError(path, f"holds {value!r} twice", expected="every value once")
+        found.append(typed)
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in found)
+    if choice.step is not None or choice.factor is not None or choice.log:
+        raise InputError(path, "has values and a step, factor or log, which belong to a range")
+    return Domain(tuple(found), numbers if choice.ordered is None else choice.ordered)
+
+
+def _typed(path: str, value: Any, field: Field) -> Any:
+    if field.type is not None or field.tags:
+        return field.typed(value)
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    raise InputError(path, f"{value!r} is not a value", expected="a number, text, true or false")
+
+
+def _ends(path: str, choice: Choice, field: Field) -> tuple[Any, Any, Any]:
+    """from, to and step as plain numbers."""
+    found = []
+    for name, value in (("from", choice.low), ("to", choice.high), ("step", choice.step)):
+        number = value
+        if value is not None and field.quantity is not None:
+            number = float(_quantity(f"{path}.{name}", value, field.quantity))
+        if number is not None and (not isinstance(number, (int, float)) or isinstance(number, bool)
+                                   or not math.isfinite(number)):
+            raise InputError(f"{path}.{name}", f"{value!r} is not a number")
+        found.append(number)
+    return found[0], found[1], found[2]
+
+
+def _quantity(path: str, value: Any, kind: type[Quantity]) -> Quantity:
+    try:
+        return kind(value)
+    except InputError as error:
+        raise InputError(path, error.message, expected=error.expected, did_you_mean=error.did_you_mean) from None
+
+
+def _ranged(path: str, choice: Choice, field: Field) -> Domain:
+    low, high, step = _ends(path, choice, field)
+    if low > high:
+        raise InputError(path, f"goes from {choice.low} to {choice.high}", expected="from below to")
+    if choice.factor is not None:
+        return Domain(_powers(path, choice, field, low, high), True)
+    if (step is None and field.whole) or (field.type is None and isinstance(low, int) and isinstance(high, int)
+                                        and step is None):
+        step = 1
+    if step is None:
+        if choice.log and low <= 0:
+            raise InputError(f"{path}.from", f"{choice.low} has no logarithm", expected="a number above 0")
+        for end in (low, high):      # both ends are legal
+            field.typed(field.computed(float(end))) if field.type is not None else None
+        return Domain((), True, float(low), float(high), choice.log)
+    if not step > 0:
+        raise InputError(f"{path}.step", f"{choice.step} is impossible", expected="a number above 0")
+    count = math.floor((high - low) / step * (1 + 1e-12)) + 1
+    return Domain(_checked(path, [low + index * step for index in range(_few(path, count))], field), True)
+
+
+def _powers(path: str, choice: Choice, field: Field, low: Any, high: Any) -> tuple[Any, ...]:
+    factor = choice.factor
+    if not isinstance(factor, (int, float)) or not factor > 1 or not low > 0 or choice.step is not None:
+        raise InputError(f"{path}.factor", f"{factor} from {choice.low}",
+                         expected="a factor above 1, from above 0, no step")
+    found = [low]
+    while found[-1] * factor <= high * (1 + 1e-12):
+        found.append(found[-1] * factor)
+        _few(path, len(found))
+    return _checked(path, found, field)
+
+
+def _few(path: str, count: int) -> int:
+    if count > MAX_VALUES:
+        raise InputError(path, f"holds {count} values", expected=f"at most {MAX_VALUES}")
+    return count
+
+
+def _checked(path: str, numbers: typing.Iterable[Any], field: Field) -> tuple[Any, ...]:
+    if field.type is None:
+        return tuple(numbers)
+    found = []
+    for number in numbers:
+        if field.whole and isinstance(number, float) and not number.is_integer():
+            raise InputError(path, f"{number!r} is not a whole number", expected="whole numbers only")
+        found.append(field.typed(field.computed(number)))
+    return tuple(found)

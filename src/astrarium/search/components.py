@@ -1,0 +1,134 @@
+"""A space taken apart: axes that share a constraint form a component; contradictions are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from astrarium.errors import InputError
+from astrarium.search.axes import Axis
+from astrarium.search.diagram import Diagram, Level, compile_diagram, free_diagram, reordered
+from astrarium.search.expression import CONDITIONS, FALSE, TRUE, Const, Node, Ref, names_in
+from astrarium.search.scope import Scope, plain, used
+
+__all__ = ["Component", "Rule", "components_of", "levels_of"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One constraint: its text, its tree, and where it was written."""
+
+    text: str
+    node: Node
+    where: str
+
+
+@dataclass(frozen=True)
+class Component:
+    """Some axes (`places`: their numbers, in the diagram's order) and their feasible combinations."""
+
+    places: tuple[int, ...]
+    diagram: Diagram
+
+
+def levels_of(axes: Sequence[Axis], scope: Scope) -> dict[str, Level]:
+    """The diagram level of every axis that is no continuum."""
+    found = {}
+    for axis in axes:
+        if axis.size:
+            when = TRUE if axis.when is None else scope.node(axis.when, f"{axis.name}.when")
+            values = tuple(Const(plain(value)) for value in axis.values)
+            found[axis.name] = Level(axis.name, values, when, Const(plain(axis.otherwise)))
+        elif axis.when is not None:
+            raise InputError(f"{axis.name}.when", "belongs to a continuum, which is always chosen",
+                             expected="a step, or values")
+    return found
+
+
+def components_of(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[str, Level]) -> tuple[Component, ...]:
+    """The components, by their first axis. Raises InputError where no design meets every constraint."""
+    place = {axis.name: index for index, axis in enumerate(axes)}
+    for rule in rules:
+        _settled_rule(rule, levels)
+    group = _groups([names_in(rule.node) for rule in rules]
+                    + [(name, *names_in(level.when)) for name, level in levels.items()])
+    found = []
+    for names in sorted(group, key=lambda names: min(place[name] for name in names)):
+        own = [rule for rule in rules if set(names_in(rule.node)) & set(names)]
+        found.append(_component(sorted(names, key=place.__getitem__), own, levels, place))
+    return tuple(found)
+
+
+def _settled_rule(rule: Rule, levels: Mapping[str, Level]) -> None:
+    if isinstance(rule.node, Const):
+        if rule.node == FALSE:
+            raise InputError(rule.where, f"{rule.text!r} never holds", expected="a constraint that some design meets")
+        if rule.node != TRUE:
+            raise InputError(rule.where, f"{rule.text!r} is {rule.node.value!r}, not true or false",
+                             expected="a comparison")
+    elif not _is_truth(rule.node, levels):
+        raise InputError(rule.where, f"{rule.text!r} is not true or false", expected="a comparison")
+    for name in names_in(rule.node):
+        if name not in levels:
+            raise InputError(rule.where, f"{rule.text!r} uses {name}, which is a continuum",
+                             expected=f"a step or values for {name}, or a requirement instead of a constraint")
+
+
+def _is_truth(node: Node, levels: Mapping[str, Level]) -> bool:
+    """Whether a tree is a condition rather than a number."""
+    if isinstance(node, Const):
+        return isinstance(node.value, bool)
+    if isinstance(node, Ref):
+        return node.name not in levels or all(isinstance(each.value, bool) for each in levels[node.name].values)
+    if node.name == "if":
+        return all(_is_truth(arg, levels) for arg in node.args[1:])
+    return node.name in CONDITIONS
+
+
+def _groups(links: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Names that are linked, directly or through others."""
+    owner: dict[str, list[str]] = {}
+    for names in links:
+        merged: list[str] = []
+        for group in {id(owner[name]): owner[name] for name in names if name in owner}.values():
+            merged.extend(group)
+        merged.extend(name for name in names if name not in owner and name not in merged)
+        for name in merged:
+            owner[name] = merged
+    return list({id(group): list(dict.fromkeys(group)) for group in owner.values()}.values())
+
+
+def _component(names: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level],
+               place: Mapping[str, int]) -> Component:
+    if len(names) == 1 and not rules and levels[names[0]].when == TRUE:
+        return Component((place[names[0]],), free_diagram(names[0], len(levels[names[0]].values)))
+    needs = {name: names_in(levels[name].when) for name in names}
+    order = reordered(tuple(dict.fromkeys([*used([rule.node for rule in rules]), *names])), needs)
+    diagram = _compiled(order, rules, levels)
+    if not diagram.count:
+        raise _contradiction(order, rules, levels)
+    return Component(tuple(place[name] for name in order), diagram)
+
+
+def _compiled(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> Diagram:
+    where = rules[0].where if rules else order[0]
+    try:
+        return compile_diagram([levels[name] for name in order], [rule.node for rule in rules], where)
+    except InputError as error:
+        text = " and ".join(repr(rule.text) for rule in rules) or "a condition"
+        raise InputError(where, f"{text} {error.message}" if error.path in ("", where) else str(error),
+                         expected=error.expected) from None
+
+
+def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> InputError:
+    """Names a smallest set of the constraints that no design meets: each one is needed for the contradiction."""
+    kept = list(rules)
+    for rule in rules:
+        fewer = [each for each in kept if each is not rule]
+        if not _compiled(order, fewer, levels).count:
+            kept = fewer
+    if len(kept) == 1:
+        return InputError(kept[0].where, f"no design meets {kept[0].text!r}",
+                          expected="a constraint that some of the values meet")
+    texts = " and ".join(repr(rule.text) for rule in kept)
+    return InputError(kept[0].where, f"no design meets {texts} together", expected="constraints that do not contradict")

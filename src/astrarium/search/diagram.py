@@ -1,0 +1,227 @@
+"""A decision diagram: the feasible combinations of some axes, counted, numbered and searched without listing them.
+
+Level by level a value is put into every constraint, which is folded as far as it goes; states whose folded
+constraints are equal are one node. Dead ends are cut off, so that every path through a finished diagram is feasible.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from astrarium.errors import InputError
+from astrarium.search.expression import FALSE, TRUE, Const, Interval, Node, bounds, names_in, put
+
+__all__ = ["MAX_BRANCHES", "Diagram", "Level", "compile_diagram", "free_diagram", "reordered"]
+
+MAX_BRANCHES = 1_000_000
+
+NOTHING = Const(None)
+State = tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One axis: its values as constants; `when` it is chosen at all, else `otherwise` is its value (None: no name)."""
+
+    name: str
+    values: tuple[Const, ...]
+    when: Node = TRUE
+    otherwise: Const = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class _Branches:
+    """The live branches of one node: values ascending (-1: not chosen), where each leads, and the paths before it."""
+
+    values: tuple[int, ...]
+    next: tuple[int, ...]
+    before: tuple[int, ...]      # paths through earlier branches; one more entry than branches: the total at the end
+
+    @property
+    def paths(self) -> int:
+        return self.before[-1]
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """Feasible combinations, numbered 0..count-1 in lexical order of the value indexes (`names` order)."""
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[_Branches, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How many combinations there are (exact)."""
+        return self.levels[0][0].paths if self.levels and self.levels[0] else 0
+
+    @property
+    def nodes(self) -> int:
+        """Size of the diagram."""
+        return sum(map(len, self.levels))
+
+    def choice(self, number: int) -> tuple[int, ...]:
+        """The combination with this number."""
+        at, found = 0, []
+        for level in self.levels:
+            node = level[at]
+            branch = bisect_right(node.before, number) - 1
+            number -= node.before[branch]
+            found.append(node.values[branch])
+            at = node.next[branch]
+        return tuple(found)
+
+    def number(self, choice: Sequence[int]) -> int:
+        """The number of a combination; -1 where it is not feasible."""
+        at, total = 0, 0
+        for level, value in zip(self.levels, choice):
+            node = level[at]
+            try:
+                branch = node.values.index(value)
+            except ValueError:
+                return -1
+            total += node.before[branch]
+            at = node.next[branch]
+        return total
+
+    def nearest(self, costs: Sequence[Sequence[float]]) -> tuple[int, ...]:
+        """The combination of least total cost, the first of equals; costs[level][value index], and the last entry of a
+        level is the cost of -1."""
+        best: list[dict[int, tuple[float, int]]] = [{} for _ in self.levels]
+        below: dict[int, float] = {}
+        for depth in range(len(self.levels) - 1, -1, -1):
+            row, here = costs[depth], {}
+            for at, node in enumerate(self.levels[depth]):
+                least, which = float("inf"), 0
+                for branch, value in enumerate(node.values):
+                    cost = row[value] + below.get(node.next[branch], 0.0)
+                    if cost < least:
+                        least, which = cost, branch
+                best[depth][at] = (least, which)
+                here[at] = least
+            below = here
+        at, found = 0, []
+        for depth, level in enumerate(self.levels):
+            branch = best[depth][at][1]
+            found.append(level[at].values[branch])
+            at = level[at].next[branch]
+        return tuple(found)
+
+
+def free_diagram(name: str, size: int) -> Diagram:
+    """One axis that nothing constrains."""
+    return Diagram((name,), ((_Branches(tuple(range(size)), (0,) * size, tuple(range(size + 1))),),))
+
+
+def compile_diagram(levels: Sequence[Level], constraints: Sequence[Node], where: str = "") -> Diagram:
+    """The diagram of `levels` (an axis after those that its `when` names) under `constraints`.
+
+    It may have no path at all (count 0). Raises InputError where a constraint cannot be computed, or where more than
+    MAX_BRANCHES branches would be looked at.
+    """
+    ranges = {level.name: _range(level) for level in levels}
+    start = _settled(tuple(constraints), ranges)
+    rows: list[list[list[tuple[int, int]]]] = []
+    states: dict[State, int] = {} if start is None else {start + tuple(level.when for level in levels): 0}
+    total = 0
+    for depth, level in enumerate(levels):
+        del ranges[level.name]
+        after: dict[State, int] = {}
+        total += len(states) * len(level.values)
+        if total > MAX_BRANCHES:
+            names = ", ".join(each.name for each in levels)
+            raise InputError(where, f"joins {names} in more than {MAX_BRANCHES} ways",
+                             expected="fewer values, or a requirement, which is checked design by design")
+        rows.append([_expand(state, level, len(levels) - depth, ranges, after) for state in states])
+        states = after
+    return _counted(tuple(level.name for level in levels), rows)
+
+
+def _range(level: Level) -> Interval:
+    values = [each.value for each in (*level.values, level.otherwise) if each.value is not None]
+    if not values or any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
+        return (-float("inf"), float("inf"))
+    return min(values), max(values)
+
+
+def _settled(constraints: Sequence[Node], ranges: Mapping[str, Interval]) -> State | None:
+    """Constraints that later values can still decide, in a fixed order; None where one can no longer hold."""
+    open_ones = []
+    for node in constraints:
+        if isinstance(node, Const):
+            if node == FALSE:
+                return None
+            if node != TRUE:
+                raise InputError("", f"{node.value!r} is not true or false", expected="a comparison")
+            continue
+        low, high = bounds(node, ranges)
+        if high < 1:
+            return None
+        if low < 1:
+            open_ones.append(node)
+    return tuple(open_ones)
+
+
+def _expand(state: State, level: Level, left: int, ranges: Mapping[str, Interval],
+            after: dict[State, int]) -> list[tuple[int, int]]:
+    """The branches of one node: (value index, number of the state it leads to). `state` ends with `left` conditions."""
+    constraints, when, later = state[:len(state) - left], state[len(state) - left], state[len(state) - left + 1:]
+    if not isinstance(when, Const):
+        raise InputError("", f"the condition of {level.name} depends on a knob that comes after it")
+    chosen = list(enumerate(level.values)) if when == TRUE else [(-1, level.otherwise)]
+    found = []
+    used = [level.name in names_in(node) for node in constraints]
+    for value, constant in chosen:
+        new = _settled([put(node, level.name, constant) if uses else node for node, uses in zip(constraints, used)],
+                       ranges)
+        if new is not None:
+            key = new + tuple(put(node, level.name, constant) for node in later)
+            found.append((value, after.setdefault(key, len(after))))
+    return found
+
+
+def _counted(names: tuple[str, ...], rows: Sequence[Sequence[Sequence[tuple[int, int]]]]) -> Diagram:
+    """Dead ends cut, paths counted from the end."""
+    levels: list[tuple[_Branches, ...]] = []
+    number: dict[int, int] = {}      # state of the next level -> its node there
+    paths: list[int] = []
+    for depth in range(len(rows) - 1, -1, -1):
+        last, place = depth == len(rows) - 1, {}
+        kept: list[_Branches] = []
+        for state, branches in enumerate(rows[depth]):
+            live = [(value, to) for value, to in branches if last or to in number]
+            if not live:
+                continue
+            before = [0]
+            for _, to in live:
+                before.append(before[-1] + (1 if last else paths[number[to]]))
+            place[state] = len(kept)
+            kept.append(_Branches(tuple(value for value, _ in live), tuple(0 if last else number[to] for _, to in live),
+                                  tuple(before)))
+        number, paths = place, [node.paths for node in kept]
+        levels.append(tuple(kept))
+    levels.reverse()
+    return Diagram(names, tuple(levels))
+
+
+def reordered(names: Sequence[str], needs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """`names` in order, each after those it `needs`. Raises InputError for a circle."""
+    place = {name: index for index, name in enumerate(names)}
+    missing = {name: {need for need in needs.get(name, ()) if need in place and need != name} for name in names}
+    ready = [place[name] for name in names if not missing[name]]
+    heapq.heapify(ready)
+    found: list[str] = []
+    while ready:
+        name = names[heapq.heappop(ready)]
+        found.append(name)
+        for other in names:
+            if name in missing[other]:
+                missing[other].discard(name)
+                if not missing[other]:
+                    heapq.heappush(ready, place[other])
+    if len(found) < len(names):
+        stuck = [name for name in names if name not in found]
+        raise InputError(stuck[0], "its condition depends on itself", expected=f"no circle among {', '.join(stuck)}")
+    return tuple(found)

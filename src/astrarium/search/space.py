@@ -1,0 +1,232 @@
+"""A design space: a base design, choices on dotted paths, derived values and constraints (COSMIC's Parameter Set)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.search.axes import Axis, axes_of
+from astrarium.search.components import Component, Rule, components_of, levels_of
+from astrarium.search.expression import compiled
+from astrarium.search.projection import Projector
+from astrarium.search.scope import Scope, plain
+from astrarium.search.typed import Field, field_at
+from astrarium.search.update import UNSET, Updater
+
+__all__ = ["Point", "Space"]
+
+Point = tuple[Any, ...]
+"""Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """What may be chosen, and which choices go together. Everything is checked when it is made (InputError).
+
+    `choices`: path -> values (a list, a `Choice`, or a mapping with from, to, step...); `[*]` is every entry of a list.
+    `where`: constraints. `derived`: path -> expression. `variables`: like choices, for names that are no paths.
+    `base` may be None for a space of variables only.
+    """
+
+    base: Design | None
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    where: str | Sequence[str] = ()
+    derived: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.base is not None and not isinstance(self.base, Design):
+            raise InputError("base", f"{type(self.base).__name__} is not a design", expected="a Design")
+        if isinstance(self.where, str):
+            object.__setattr__(self, "where", (self.where,))
+        _ = self.components, self._derived, self._updater
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Every knob, in the order written."""
+        found = axes_of(self.choices, self.variables, self.base)
+        if not found:
+            raise InputError("choices", "is empty", expected="at least one knob")
+        return found
+
+    @cached_property
+    def scope(self) -> Scope:
+        """What names in expressions mean."""
+        return Scope(self.base, self.axes, self.derived)
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """The constraints, resolved."""
+        return tuple(Rule(text, self.scope.node(text, f"constraints[{index}]"), f"constraints[{index}]")
+                     for index, text in enumerate(self.where))
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """Independent parts; continua are in none."""
+        return components_of(self.axes, self.rules, levels_of(self.axes, self.scope))
+
+    @cached_property
+    def continua(self) -> tuple[int, ...]:
+        """Numbers of the axes without a list of values."""
+        return tuple(index for index, axis in enumerate(self.axes) if not axis.size)
+
+    @cached_property
+    def count(self) -> int:
+        """How many feasible combinations there are, exactly; continua are left out."""
+        return math.prod(component.diagram.count for component in self.components)
+
+    @property
+    def nominal(self) -> int:
+        """The product of the numbers of values, as if there were no constraint."""
+        return math.prod(axis.size for axis in self.axes if axis.size)
+
+    def __repr__(self) -> str:
+        return f"Space({len(self.axes)} knobs, {self.count} feasible of {self.nominal})"
+
+    def point(self, number: int) -> Point:
+        """The feasible point with this number, 0 to count - 1; a continuum is at its middle."""
+        if not 0 <= number < self.count:
+            raise InputError("point", f"there is no number {number}", expected=f"0 to {self.count - 1}")
+        found: list[Any] = [None] * len(self.axes)
+        for component in reversed(self.components):
+            number, own = divmod(number, component.diagram.count)
+            for place, value in zip(component.places, component.diagram.choice(own)):
+                found[place] = value
+        for place in self.continua:
+            found[place] = self._between(place, 0.5)
+        return tuple(found)
+
+    def number(self, point: Point) -> int:
+        """The number of a point; -1 where it is not feasible. Continua do not count."""
+        total = 0
+        for component in self.components:
+            own = component.diagram.number([point[place] for place in component.places])
+            if own < 0:
+                return -1
+            total = total * component.diagram.count + own
+        return total
+
+    def points(self) -> Iterator[Point]:
+        """Every feasible point, in order of its number."""
+        return (self.point(number) for number in range(self.count))
+
+    def sample(self, rng: random.Random) -> Point:
+        """One feasible point, each as likely as any other (continua: even on their scale)."""
+        point = self.point(rng.randrange(self.count))
+        if not self.continua:
+            return point
+        found = list(point)
+        for place in self.continua:
+            found[place] = self._between(place, rng.random())
+        return tuple(found)
+
+    def _between(self, place: int, share: float) -> float:
+        domain = self.axes[place].domain
+        if domain.log:
+            return min(domain.high, math.exp(math.log(domain.low) + share * math.log(domain.high / domain.low)))
+        return min(domain.high, domain.low + share * (domain.high - domain.low))
+
+    @cached_property
+    def projector(self) -> Projector:
+        """From wishes to feasible points."""
+        return Projector(self.axes, self.components)
+
+    @cached_property
+    def _derived(self) -> tuple[tuple[str, Field, Any], ...]:
+        """(path, field, function of the axes' values) of every derived path."""
+        slots = {axis.name: index for index, axis in enumerate(self.axes)}
+        taken = {path for axis in self.axes for path in axis.paths}
+        found = []
+        for path in self.scope.derived:
+            if self.base is None:
+                raise InputError(path, "is derived, and there is no base design that has it")
+            if path in taken:
+                raise InputError(path, "is derived and chosen", expected="one of the two")
+            function = compiled(self.scope.meaning(path)[0], slots)
+            found.append((path, field_at(self.base, path, {}), function))
+        return tuple(found)
+
+    @cached_property
+    def _updater(self) -> Updater[Design] | None:
+        if self.base is None:
+            return None
+        return Updater(self.base, [path for axis in self.axes for path in axis.paths]
+                       + [path for path, _, _ in self._derived])
+
+    def numbers(self, point: Point) -> list[Any]:
+        """Each axis's value in base units; the base's where it is not chosen."""
+        return [_plain_value(axis, index) for axis, index in zip(self.axes, point)]
+
+    def assignment(self, point: Point) -> tuple[Any, ...]:
+        """What a design is made from: one value per path that is set, or UNSET."""
+        found: list[Any] = []
+        for axis, index in zip(self.axes, point):
+            if axis.size:
+                found.extend([UNSET if index == -1 else axis.domain.values[index]] * len(axis.paths))
+            else:
+                found.extend(each.typed(each.computed(index)) for each in axis.fields)
+        if self._derived:
+            numbers = self.numbers(point)
+            found.extend(each.computed(function(numbers)) for _, each, function in self._derived)
+        return tuple(found)
+
+    def design(self, point: Point) -> Design:
+        """The design at a point. Raises InputError where the configuration refuses it."""
+        if self._updater is None:
+            raise InputError("base", "there is none, so a point is no design")
+        return self._updater.apply(self.assignment(point))
+
+    def made(self, assignment: Sequence[Any]) -> Design:
+        """The design of an `assignment`."""
+        if self._updater is None:
+            raise InputError("base", "there is none, so a point is no design")
+        return self._updater.apply(assignment)
+
+    def values(self, point: Point) -> dict[str, Any]:
+        """Knob -> value (as the field holds it), and derived path -> value; knobs that are not chosen are left out."""
+        found = {axis.name: _typed_value(axis, index) for axis, index in zip(self.axes, point)
+                 if index != -1 or not axis.size}
+        numbers = self.numbers(point) if self._derived else []
+        return found | {path: each.computed(function(numbers)) for path, each, function in self._derived}
+
+    def point_of(self, values: Mapping[str, Any]) -> Point:
+        """The point with these values (knob -> value, as in a file or typed). Raises InputError for an unknown knob or
+        value; a knob that is left out counts as not chosen."""
+        known = {axis.name for axis in self.axes} | set(self.scope.derived)
+        for name in values:
+            if name not in known:
+                raise InputError(name, "is not a knob of this space", expected="one of " + ", ".join(sorted(known)))
+        return tuple(_place(axis, values) for axis in self.axes)
+
+
+def _plain_value(axis: Axis, index: Any) -> Any:
+    if not axis.size:
+        return index
+    return plain(axis.otherwise if index == -1 else axis.domain.values[index])
+
+
+def _typed_value(axis: Axis, index: Any) -> Any:
+    if axis.size:
+        return axis.domain.values[index]
+    return axis.fields[0].typed(axis.fields[0].computed(index)) if axis.fields else index
+
+
+def _place(axis: Axis, values: Mapping[str, Any]) -> Any:
+    if axis.name not in values:
+        if axis.when is None:
+            raise InputError(axis.name, "is missing", expected="a value")
+        return -1
+    value = values[axis.name]
+    typed = axis.fields[0].typed(value) if axis.fields else value
+    if not axis.size:
+        return float(typed)
+    for index, known in enumerate(axis.values):
+        if known == typed and isinstance(known, bool) == isinstance(typed, bool):
+            return index
+    raise InputError(axis.name, f"{value!r} is not one of its values")

@@ -1,0 +1,126 @@
+"""Many values put into a design quickly: only the sections that change are made anew, by their own constructors.
+
+The same values, checks and errors as `config.replace_all`, at a fraction of its time; sections seen before are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from astrarium.config import Config, parse_path, replace_all, to_plain
+from astrarium.config.base import ConfigError, decode_into
+from astrarium.config.spec import Problem, specs
+from astrarium.errors import InputError
+
+__all__ = ["UNSET", "Updater"]
+
+C = TypeVar("C", bound=Config)
+KEPT = 4096
+
+
+class _Unset:
+    """The mark of a path that keeps the base's value."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET = _Unset()
+
+
+@dataclass(eq=False)
+class _Part:
+    """One section, or one list, of the base with what is put into it."""
+
+    base: Any
+    leaves: dict[str | int, int] = field(default_factory=dict)
+    parts: dict[str | int, _Part] = field(default_factory=dict)
+    slots: tuple[int, ...] = ()
+    kept: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    plain: dict[str, Any] = field(default_factory=dict)
+
+    def finish(self) -> tuple[int, ...]:
+        """Every slot below."""
+        own = list(self.leaves.values())
+        for part in self.parts.values():
+            own.extend(part.finish())
+        if isinstance(self.base, Config):
+            self.plain = {spec.name: getattr(self.base, spec.name) for spec in specs(type(self.base))}
+        self.slots = tuple(own)
+        return self.slots
+
+    def remembered(self, values: Sequence[Any]) -> Any:
+        """This part with its slots' values."""
+        key = tuple([values[slot] for slot in self.slots])
+        try:
+            found = self.kept.get(key)
+        except TypeError:      # a value that cannot be a key
+            return self.made(values)
+        if found is None:
+            if len(self.kept) >= KEPT:
+                self.kept.clear()
+            found = self.kept[key] = self.made(values)
+        return found
+
+    def made(self, values: Sequence[Any]) -> Any:
+        """This part, made anew."""
+        new: dict[str | int, Any] = {step: part.remembered(values) for step, part in self.parts.items()}
+        for step, slot in self.leaves.items():
+            if values[slot] is not UNSET:
+                new[step] = values[slot]
+        if isinstance(self.base, tuple):
+            return tuple(new.get(index, each) for index, each in enumerate(self.base))
+        tag = new.pop(self.base.tag_key, self.base.tag) if self.base.tag_key else ""
+        if tag != self.base.tag:
+            return _turned(self.base, tag, new)
+        fields: dict[Any, Any] = {**self.plain, **new}
+        return type(self.base)(**fields)
+
+
+def _turned(base: Config, tag: str, new: dict[str | int, Any]) -> Config:
+    """Another variant in the place of `base`, with the fields that were set."""
+    plain: dict[str, Any] = {**to_plain(base), **{str(step): value for step, value in new.items()}, base.tag_key: tag}
+    family = next(kind for kind in reversed(type(base).__mro__)
+                  if issubclass(kind, Config) and kind.variants is not None)
+    problems: list[Problem] = []
+    found: Config = decode_into(family, plain, "", problems)
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+class Updater(Generic[C]):
+    """`base` with values at fixed paths; `apply` takes one value per path, or UNSET."""
+
+    def __init__(self, base: C, paths: Sequence[str]):
+        """Raises InputError for a path within another one."""
+        self.base, self.paths = base, tuple(paths)
+        self._root = _Part(base)
+        taken: set[tuple[str | int, ...]] = set()
+        for slot, path in enumerate(paths):
+            steps = parse_path(path)
+            part = self._root
+            for depth, step in enumerate(steps[:-1]):
+                if steps[:depth + 1] in taken:
+                    raise InputError(path, "is part of another path that is set", expected="one of the two")
+                value = part.base[step] if isinstance(step, int) else getattr(part.base, step)
+                part = part.parts.setdefault(step, _Part(value))
+            if steps in taken or steps[-1] in part.parts:
+                raise InputError(path, "is set twice, or in parts", expected="one value")
+            taken.add(steps)
+            part.leaves[steps[-1]] = slot
+        self._root.finish()
+
+    def apply(self, values: Sequence[Any]) -> C:
+        """The design. Raises InputError as `replace_all` does."""
+        try:
+            found: C = self._root.made(values)
+        except InputError:
+            return replace_all(self.base, self.changes(values))
+        return found
+
+    def changes(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Path -> value of what is set."""
+        return {path: value for path, value in zip(self.paths, values) if value is not UNSET}

@@ -1,0 +1,50 @@
+"""The quick updater against `replace_all`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.search.designs import four_dims
+
+from astrarium.config import replace_all
+from astrarium.errors import InputError
+from astrarium.search.update import UNSET, Updater
+
+FIELDS: dict[str, list[Any]] = {
+    "network.dims[0].shape": ["ring", "switch", "hypercube", "torus"],
+    "network.dims[0].npus": [1, 4, 6, 8],
+    "network.dims[0].bandwidth": ["50 GB/s", "1 TB/s", None],
+    "network.dims[3].bandwidth_per_npu": ["50 GB/s"],
+    "network.backend": ["closed_form", "contention", "library"],
+    "collective.all_reduce": [["ring"], ["direct"] * 4, ["ring"] * 3],
+    "collective.chunks": [0, 1, 8],
+    "fold": ["auto", "off"],
+    "workload.payload": ["1 MB"],
+}
+
+
+@given(st.lists(st.fixed_dictionaries({}, optional={path: st.sampled_from(values) for path, values in FIELDS.items()}),
+                min_size=1, max_size=4))
+def test_same_designs_and_same_errors(changes: list[dict[str, Any]]) -> None:
+    updater = Updater(four_dims(), list(FIELDS))
+    for change in changes:
+        try:
+            expected: Any = replace_all(four_dims(), change)
+        except InputError as error:
+            expected = str(error)
+        values = [change.get(path, UNSET) for path in FIELDS]
+        try:
+            found: Any = updater.apply(values)
+        except InputError as error:
+            found = str(error)
+        assert found == expected
+
+
+def test_paths_that_overlap_are_refused() -> None:
+    for paths in (["network.dims", "network.dims[0].npus"], ["network.dims[0].npus", "network.dims[0]"],
+                  ["fold", "fold"]):
+        with pytest.raises(InputError, match=r"part of another|set twice"):
+            Updater(four_dims(), paths)
