@@ -1,0 +1,82 @@
+"""All stages: templates along the schedule, the end of the iteration, arguments per rank, tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.trace.work import Generated, Tensors, TraceClass
+from astrarium.workload.assemble.memory import tensors_of
+from astrarium.workload.assemble.names import namer
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.slots import Groups, groups_of, slots_of
+from astrarium.workload.assemble.stages import Places, chosen, parts_of, places
+from astrarium.workload.assemble.tail import tail
+from astrarium.workload.assemble.tile import Tiled, joined_to, tile
+from astrarium.workload.assemble.units import Templates
+
+__all__ = ["assemble"]
+
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class _Stage:
+    tiled: Tiled
+    tensors: Tensors
+    name: Callable[[tuple[str, ...]], Callable[[int], str]]
+
+
+def assemble(recipe: Recipe) -> Generated:
+    """What every rank runs in one iteration: a class per pipeline stage, in order of the stages.
+
+    Raises InternalError for pieces that break their contract.
+    """
+    pool = Pool(recipe.mesh)
+    made, where = Templates(recipe, pool), places(recipe)
+    stages = [_stage(recipe, pool, made, where, stage) for stage in range(recipe.stages)]
+    columns, names = pool.columns(), pool.names()
+    groups = groups_of(recipe.mesh, pool.arguments, where)
+    classes = tuple(_class(recipe, pool, columns, groups, where, number, stage.tiled, stage.name(names))
+                    for number, stage in enumerate(stages))
+    return Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
+                     tuple(stage.tensors for stage in stages))
+
+
+def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: int) -> _Stage:
+    parts = parts_of(recipe, where, stage)
+    units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
+    templates, which = chosen(made, recipe, units, parts)
+    tiled = tile(templates, which, units.joined)
+    ready = [int(tiled.offset[unit]) + node for unit, number in enumerate(which.tolist())
+             for node in templates[number].grads]
+    end = tail(recipe, pool, where, stage, parts, len(tiled.rows), [*ready, int(tiled.exit[-1])])
+    tensors = tensors_of(recipe, parts, units, templates, which, tiled, end)
+    whole = joined_to(tiled, end)
+    first = [sum(len(part) for part in recipe.parts[:number]) for number in where.part[stage].tolist()]
+    return _Stage(whole, tensors, lambda steps: namer(whole, templates, which, units, steps, first))
+
+
+def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], groups: Groups, where: Places,
+           stage: int, tiled: Tiled, name: Callable[[int], str]) -> TraceClass:
+    """The columns of a stage; comm nodes of equal arguments share a slot."""
+    ranks, rows = recipe.mesh.on("pp", stage), tiled.rows
+    told = columns["arguments"][rows]
+    told = told[told >= 0]
+    used = np.flatnonzero(np.bincount(told, minlength=len(pool.arguments)))
+    slot_of = np.zeros(len(pool.arguments), np.int32)
+    slot_of[used] = np.arange(len(used), dtype=np.int32)
+    every = list(pool.arguments)
+    slot_a, slot_b = slots_of(recipe.mesh, groups, where, stage, ranks, [every[number] for number in used.tolist()])
+    size = len(rows)
+    return TraceClass(
+        ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
+        is_cpu=np.zeros(size, np.bool_), duration_us=np.zeros(size, np.uint64), num_ops=columns["num_ops"][rows],
+        tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
+        comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
+        parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b, names=name, slot=slot_of[told])

@@ -1,0 +1,43 @@
+"""What a stage holds from the start to the end of an iteration, and what its optimizer step costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.units import Part
+
+__all__ = ["Holdings", "holdings"]
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Bytes of one rank; `elements` are parameters before ZeRO, `own` those whose optimizer states are here.
+
+    `remote`: optimizer states in remote memory (`offload: optimizer`), which are then not in `states`.
+    """
+
+    elements: float
+    own: float
+    weights: float
+    gradients: float
+    states: float
+    remote: float
+
+
+def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
+    """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
+    elements = own = weights = gradients = 0.0
+    for block, times in Counter(block for part in parts for block in part.blocks).items():
+        for weight in recipe.kinds[block].weights:
+            shards, each = recipe.shards(weight), weight.elements * times
+            elements += each
+            own += each / (shards if recipe.zero >= 1 else 1)
+            gradients += each / (shards if recipe.zero >= 2 else 1)
+            weights += each / (shards if recipe.zero >= 3 else 1)
+    sizes, states = recipe.sizes, own * recipe.sizes.states
+    away = recipe.offload == "optimizer"
+    return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients, 0.0 if away else states,
+                    states if away else 0.0)

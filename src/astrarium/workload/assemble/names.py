@@ -1,0 +1,42 @@
+"""Names of nodes, made when somebody asks: micro-batch, block, step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.workload.assemble.builder import Template
+from astrarium.workload.assemble.tile import Tiled
+from astrarium.workload.schedule import Units
+
+__all__ = ["namer"]
+
+WAY = ("forward", "backward", "weight")
+
+
+def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int32], units: Units,
+          steps: Sequence[str], first_block: Sequence[int]) -> Callable[[int], str]:
+    """node -> `batch3.block12.forward.STEP`; `first_block` [chunks] is the number in the model of a chunk's first block."""
+
+    def name(node: int) -> str:
+        unit = int(np.searchsorted(tiled.offset, node, side="right")) - 1
+        step = steps[int(tiled.rows[node])]
+        if unit >= len(units):
+            return f"step.{step}"
+        template, inner = templates[int(which[unit])], node - int(tiled.offset[unit])
+        block = _block(template, inner)
+        where = "" if block is None else f"block{first_block[int(units.chunk[unit])] + block}."
+        return f"batch{int(units.batch[unit])}.{where}{WAY[int(units.kind[unit])]}.{step}"
+
+    return name
+
+
+def _block(template: Template, node: int) -> int | None:
+    """The block (in its part) that a node of a unit belongs to; None for what stands between blocks."""
+    for span in template.spans:
+        turn, size = (node - span.base), len(span.strip)
+        if 0 <= turn < span.count * size:
+            return span.block - turn // size if span.down else span.block + turn // size
+    return None

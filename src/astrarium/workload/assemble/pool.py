@@ -1,0 +1,171 @@
+"""Every different node once. A program is then a list of row numbers, and a piece of a model a short one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import InternalError
+from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.mesh import Mesh
+from astrarium.workload.pieces import Piece, Step
+
+__all__ = ["ENTRY", "Arguments", "Pool", "Strip", "strip_of"]
+
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
+
+ENTRY = -9          # parent: what the piece waits for
+COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a comm node is told per rank: nodes equal in all of it share a slot.
+
+    Collectives: `axes` of the group, which `ends` or `mirror` in `among` narrows to those stages. Messages along an axis:
+    `axes` and `shift`, with `flow` the displacement of the data; between stages: `way` (0 activations, 1 gradients) and the
+    `chunk` that sends or receives.
+    """
+
+    kind: NodeKind
+    op: CommOp | None
+    bytes: int
+    priority: int
+    axes: tuple[str, ...] = ()
+    among: str = ""
+    shift: int = 0
+    flow: int = 0
+    way: int = -1
+    chunk: int = -1
+
+
+@dataclass(frozen=True)
+class _Row:
+    name: str
+    kind: NodeKind
+    flops: float = float("nan")
+    bytes: int = 0
+    arguments: int = -1
+
+
+@dataclass
+class Pool:
+    """Rows and arguments so far, for all stages."""
+
+    mesh: Mesh
+    rows: dict[_Row, int] = field(default_factory=dict)
+    arguments: dict[Arguments, int] = field(default_factory=dict)
+
+    def compute(self, name: str, flops: float, size: float) -> int:
+        """Row number of a compute node: FLOPs, bytes read and written."""
+        return self._row(_Row(name, NodeKind.COMP, float(round(flops)), _whole(size)))
+
+    def memory(self, name: str, kind: NodeKind, size: float) -> int:
+        """Row number of an access to remote memory."""
+        return self._row(_Row(name, kind, bytes=_whole(size)))
+
+    def comm(self, name: str, arguments: Arguments) -> int:
+        """Row number of a comm node."""
+        number = self.arguments.setdefault(arguments, len(self.arguments))
+        return self._row(_Row(name, arguments.kind, bytes=arguments.bytes, arguments=number))
+
+    def collective(self, name: str, op: CommOp, size: float, axes: Sequence[str], *, priority: int = 0,
+                   among: str = "") -> int:
+        """Row number of a collective over the group of `axes`."""
+        return self.comm(name, Arguments(NodeKind.COMM_COLL, op, _whole(size), priority, self.mesh.real(axes), among))
+
+    def _row(self, row: _Row) -> int:
+        return self.rows.setdefault(row, len(self.rows))
+
+    def step(self, step: Step) -> int:
+        """Row number of a step of a piece."""
+        if step.kind == NodeKind.COMP:
+            return self.compute(step.name, step.flops, step.bytes)
+        if step.kind in MEMORY:
+            return self.memory(step.name, step.kind, step.bytes)
+        if step.kind == NodeKind.COMM_COLL:
+            if step.op is None:
+                raise InternalError(f"step {step.name}: a collective without operation")
+            return self.collective(step.name, step.op, step.bytes, step.axes, priority=2)
+        if step.kind not in COMM or len(step.axes) != 1:
+            raise InternalError(f"step {step.name}: {step.kind.name} over {step.axes}")
+        ranks = self.mesh.size(step.axes)
+        flow = (step.shift if step.kind == NodeKind.COMM_SEND else -step.shift) % ranks
+        return self.comm(step.name, Arguments(step.kind, None, _whole(step.bytes), 2, step.axes, shift=step.shift % ranks,
+                                              flow=flow))
+
+    def names(self) -> tuple[str, ...]:
+        """Name by row number."""
+        return tuple(row.name for row in self.rows)
+
+    def columns(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The columns of a TraceClass by row number, and `arguments` (-1: no comm node)."""
+        rows, told = list(self.rows), list(self.arguments)
+        of = [told[row.arguments] if row.arguments >= 0 else None for row in rows]
+        comm = np.array([each is not None for each in of])
+        size = np.array([row.bytes for row in rows], np.int64)
+        return {
+            "type": np.array([row.kind for row in rows], np.uint8),
+            "num_ops": np.array([row.flops for row in rows], np.float64),
+            "tensor_size": np.where(comm, 0, size).astype(np.uint64),
+            "comm_type": np.array([-1 if each is None or each.op is None else each.op for each in of], np.int32),
+            "comm_size": np.where(comm, size, 0),
+            "priority": np.array([0 if each is None else each.priority for each in of], np.int32),
+            "arguments": np.array([row.arguments for row in rows], np.int32)}
+
+
+def _whole(size: float) -> int:
+    return round(size)
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """A piece as row numbers. Node i waits for `degree[i]` entries of `parent` (positions in the strip, or ENTRY).
+
+    `exit` is a position, or -1: the strip's entry. `sinks` nobody in the strip waits for; `weight` are those sinks of
+    the steps that make gradients of weights.
+    """
+
+    rows: I32
+    degree: I32
+    parent: I32
+    exit: int
+    sinks: I32
+    weight: I32
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def strip_of(pool: Pool, piece: Piece, chosen: Collection[int] | None = None) -> Strip:
+    """The steps of a piece (only those in `chosen`, where given; what they wait for elsewhere is done by then).
+
+    Collectives of one group run in the order in which they stand, as a communicator runs them.
+    """
+    kept = [number for number in range(len(piece.steps)) if chosen is None or number in chosen]
+    place = {number: position for position, number in enumerate(kept)}
+    last: dict[tuple[str, ...], int] = {}
+    parents: list[list[int]] = []
+    behind: list[set[int]] = []
+    for position, number in enumerate(kept):
+        step = piece.steps[number]
+        waits = sorted({place[other] for other in step.after if other in place})
+        if step.kind == NodeKind.COMM_COLL:
+            group = pool.mesh.real(step.axes)
+            if group in last and not any(last[group] == other or last[group] in behind[other] for other in waits):
+                waits.append(last[group])
+            last[group] = position
+        behind.append(set(waits).union(*(behind[other] for other in waits)))
+        parents.append(waits or [ENTRY])
+    inner = {parent for waits in parents for parent in waits}
+    sinks = [position for position in range(len(kept)) if position not in inner]
+    weight = [position for position in sinks if piece.steps[kept[position]].weight]
+    return Strip(np.array([pool.step(piece.steps[number]) for number in kept], np.int32),
+                 np.array([len(waits) for waits in parents], np.int32),
+                 np.array([parent for waits in parents for parent in waits], np.int32),
+                 place.get(piece.exit, -1), np.array(sinks, np.int32), np.array(weight, np.int32))

@@ -1,0 +1,68 @@
+"""What assembly needs to know, as plain values: no model, no configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astrarium.workload.mesh import Mesh
+from astrarium.workload.pieces import BlockPieces, Weight
+from astrarium.workload.schedule import Line
+
+__all__ = ["Recipe", "Sizes"]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes per element of weights, of gradients as they are kept and as they are sent, and of the optimizer's states.
+
+    `step_flops` and `step_bytes` per element: what one step of the optimizer does and moves.
+    """
+
+    weights: float = 2
+    gradients: float = 4
+    sent: float = 4
+    states: float = 12
+    step_flops: float = 15
+    step_bytes: float = 30
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training step.
+
+    `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
+    `batches` micro-batches per iteration. `zero` 0 to 3 over `zero_axes`; `prefetch` blocks ahead; `bucket` bytes of
+    gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
+    `offload`: `none`, `optimizer` or `activations`. `tied`: the weight that the first and the last part share.
+    `clip`: the norm of all gradients is summed up before the step.
+    """
+
+    mesh: Mesh
+    kinds: tuple[BlockPieces, ...]
+    parts: tuple[tuple[int, ...], ...]
+    schedule: Line
+    batches: int
+    chunks: int = 1
+    sizes: Sizes = Sizes()
+    zero: int = 0
+    zero_axes: tuple[str, ...] = ("dp", "cp", "sp")
+    prefetch: int = 1
+    bucket: float = 25e6
+    overlap: bool = True
+    offload: str = "none"
+    tied: str | None = None
+    clip: bool = True
+
+    @property
+    def stages(self) -> int:
+        """Pipeline stages."""
+        return self.mesh.size(("pp",))
+
+    def shard_axes(self, weight: Weight) -> tuple[str, ...]:
+        """Axes over which ZeRO shards what belongs to a weight."""
+        meant = self.mesh.real(self.zero_axes)
+        return tuple(axis for axis in self.mesh.real(weight.replicas) if axis in meant)
+
+    def shards(self, weight: Weight) -> int:
+        """Ranks of that group."""
+        return self.mesh.size(self.shard_axes(weight))

@@ -1,0 +1,100 @@
+"""ZeRO and gradient reduction: which collectives, over which axes, of how many bytes.
+
+Rajbhandari et al., ZeRO (arXiv 1910.02054): stage 1 shards the optimizer's states, 2 the gradients too, 3 the weights too.
+Here stages 0 and 1 reduce gradients once per iteration, after the last micro-batch; stages 2 and 3 after every micro-batch, since
+a rank does not keep gradients that are not its own (DeepSpeed; PyTorch FSDP with gradient synchronisation on). Where only
+some of a weight's replica axes are in `zero_axes` (hybrid sharding), the shards are then reduced over the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from astrarium.vocab import CommOp
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.pieces import BlockPieces
+
+__all__ = ["Pending", "gathers", "reduction", "weights_by_axes"]
+
+Axes = tuple[str, ...]
+Emit = Callable[[int, Sequence[int]], int]
+
+
+def weights_by_axes(recipe: Recipe, block: BlockPieces, *, without: str | None = None) -> Mapping[Axes, float]:
+    """Elements of a block on one rank by the axes over which their gradients are summed; `without` one weight."""
+    found: dict[Axes, float] = {}
+    for weight in block.weights:
+        if weight.name != without:
+            axes = recipe.mesh.real(weight.replicas)
+            found[axes] = found.get(axes, 0.0) + weight.elements
+    return found
+
+
+def _split(recipe: Recipe, axes: Axes) -> tuple[Axes, Axes]:
+    """(axes of ZeRO, the others) of a weight's replica axes."""
+    meant = recipe.mesh.real(recipe.zero_axes) if recipe.zero else ()
+    return tuple(a for a in axes if a in meant), tuple(a for a in axes if a not in meant)
+
+
+def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: float, after: Iterable[int], last: int | None,
+              among: str = "") -> int | None:
+    """Emits the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
+    shard, rest = _split(recipe, axes)
+    size = elements * recipe.sizes.sent
+    if size <= 0 or not (axes or among):
+        return last
+    pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
+    for number in range(pieces):
+        waits = [*(after if number == 0 else ()), *(() if last is None else (last,))]
+        part = size / pieces
+        if shard:
+            last = emit(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard), waits)
+            waits, part = [last], part / recipe.mesh.size(shard)
+        if rest or among or not shard:
+            last = emit(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among), waits)
+    return last
+
+
+def gathers(recipe: Recipe, pool: Pool, block: BlockPieces) -> list[int]:
+    """Row numbers of the all_gathers that bring a block's weights together (ZeRO 3)."""
+    found = []
+    for axes, elements in weights_by_axes(recipe, block).items():
+        shard, _ = _split(recipe, axes)
+        if shard:
+            size = elements * recipe.sizes.weights / recipe.mesh.size(shard)
+            found.append(pool.collective("weights.all_gather", CommOp.ALL_GATHER, size, shard, priority=1))
+    return found
+
+
+@dataclass
+class Pending:
+    """Gradients that are there and not yet reduced, by axes: elements, and the nodes that make them."""
+
+    recipe: Recipe
+    pool: Pool
+    emit: Emit
+    last: int | None = None
+    waiting: dict[Axes, tuple[float, list[int]]] = field(default_factory=dict)
+
+    def add(self, block: BlockPieces, nodes: Sequence[int]) -> None:
+        """A block's gradients are ready after `nodes`."""
+        for axes, elements in weights_by_axes(self.recipe, block).items():
+            before, known = self.waiting.get(axes, (0.0, []))
+            self.waiting[axes] = before + elements, known + list(nodes)
+
+    def flush(self, *, everything: bool = False) -> list[int]:
+        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes that was reduced."""
+        done = []
+        for axes, (elements, nodes) in list(self.waiting.items()):
+            if not everything and elements * self.recipe.sizes.sent < self.recipe.bucket:
+                continue
+            del self.waiting[axes]
+            if axes:
+                self.last = reduction(self.recipe, self.pool, self.emit, axes, elements, nodes, self.last)
+                if self.last is not None:
+                    done.append(self.last)
+            else:
+                done += nodes
+        return done

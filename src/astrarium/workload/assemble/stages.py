@@ -1,0 +1,67 @@
+"""Where the parts of the model are, and which template every unit of a stage has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.workload.assemble.builder import Template
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.units import Part, Templates
+from astrarium.workload.schedule import BACKWARD, WEIGHT, Units
+
+__all__ = ["Places", "chosen", "places"]
+
+I32 = npt.NDArray[np.int32]
+Bool = npt.NDArray[np.bool_]
+Chunk = tuple[int, int]      # stage, chunk
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """`part` [stages, chunks] of the model; `before` and `after` of a (stage, chunk) are those that it talks to."""
+
+    part: I32
+    before: Mapping[Chunk, Chunk]
+    after: Mapping[Chunk, Chunk]
+
+
+def places(recipe: Recipe) -> Places:
+    """Where everything is. A part next to one on the same stage is not talked to."""
+    table = recipe.schedule.place(recipe.stages, recipe.chunks)
+    many = recipe.schedule.copies > 1
+    at = {(int(table[s, c]), c if many else 0): (s, c) for s in range(table.shape[0]) for c in range(table.shape[1])}
+    pairs = {here: (at.get((part - 1, copy)), at.get((part + 1, copy))) for (part, copy), here in at.items()}
+    return Places(table, {here: other for here, (other, _) in pairs.items() if other and other[0] != here[0]},
+                  {here: other for here, (_, other) in pairs.items() if other and other[0] != here[0]})
+
+
+def parts_of(recipe: Recipe, where: Places, stage: int) -> tuple[Part, ...]:
+    """The parts of a stage, by chunk."""
+    found = []
+    for chunk, number in enumerate(where.part[stage].tolist()):
+        here = (stage, chunk)
+        received = round(recipe.kinds[recipe.parts[number - 1][-1]].output) if here in where.before else 0
+        found.append(Part(recipe.parts[number], chunk, here in where.before, here in where.after, received))
+    return tuple(found)
+
+
+def final(recipe: Recipe, units: Units) -> Bool:
+    """[units] whether the gradients of the chunk's weights are complete after the unit."""
+    kind = WEIGHT if recipe.schedule.split else BACKWARD
+    found = np.zeros(len(units), np.bool_)
+    for chunk in range(int(units.chunk.max()) + 1):
+        mine = np.flatnonzero((units.kind == kind) & (units.chunk == chunk))
+        found[mine[-1]] = True
+    return found
+
+
+def chosen(made: Templates, recipe: Recipe, units: Units, parts: Sequence[Part]) -> tuple[list[Template], I32]:
+    """(templates, which of them each unit has)."""
+    code = (units.chunk * 3 + units.kind) * 2 + final(recipe, units)
+    distinct, which = np.unique(code, return_inverse=True)
+    templates = [made.of(parts[each // 6], each // 2 % 3, bool(each % 2)) for each in distinct.tolist()]
+    return templates, which.reshape(-1).astype(np.int32)

@@ -1,0 +1,108 @@
+"""The end of an iteration: what is left to reduce, the norm, the optimizer's step, and the new weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.assemble.builder import Builder, Held, Template
+from astrarium.workload.assemble.holdings import holdings
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.sharding import Pending, reduction, weights_by_axes
+from astrarium.workload.assemble.stages import Places
+from astrarium.workload.assemble.units import Part
+
+__all__ = ["NORM_BYTES", "tail"]
+
+NORM_BYTES = 4       # one fp32 number: the sum of squares of a rank's gradients
+
+
+def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[Part], start: int,
+         ready: Sequence[int]) -> Template:
+    """Nodes from number `start` on; `ready` are the nodes after which all gradients of weights are there (or reduced)."""
+    build = Builder(start)
+    done = _reduced(recipe, pool, build, parts, list(ready))
+    done = _copies(recipe, pool, build, where, stage, done)
+    done = _tied(recipe, pool, build, where, stage, done)
+    done = _norm(recipe, pool, build, parts, done)
+    done = _step(recipe, pool, build, parts, done)
+    if recipe.zero in (1, 2):
+        done = _updated(recipe, pool, build, parts, done)
+    return build.template(done[-1])
+
+
+def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+    """Everything that was not reduced as it came."""
+    if recipe.zero >= 2 or recipe.overlap:
+        return ready
+    pending = Pending(recipe, pool, build.node)
+    for block in (block for part in parts for block in part.blocks):
+        pending.add(recipe.kinds[block], ready)
+    return sorted({*pending.flush(everything=True), *ready})
+
+
+def _copies(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int, ready: list[int]) -> list[int]:
+    """DualPipe: the gradients of the two copies of each part, part after part, so that both stages agree on the order."""
+    if recipe.schedule.copies == 1:
+        return ready
+    last: int | None = None
+    for number in sorted(where.part[stage].tolist()):
+        own = sum(w.elements / (recipe.shards(w) if recipe.zero else 1)
+                  for block in recipe.parts[number] for w in recipe.kinds[block].weights)
+        last = reduction(recipe, pool, build.node, (), own, ready, last, among="mirror")
+    return ready if last is None else [last]
+
+
+def _tied(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int, ready: list[int]) -> list[int]:
+    """The gradient of the embedding that the first and the last stage share (arXiv 1909.08053; Megatron-LM)."""
+    ends = {int((where.part == number).argmax()) // where.part.shape[1] for number in (0, len(recipe.parts) - 1)}
+    if recipe.tied is None or recipe.schedule.copies > 1 or stage not in ends or len(ends) == 1:
+        return ready
+    own = sum(w.elements / (recipe.shards(w) if recipe.zero else 1)
+              for w in recipe.kinds[recipe.parts[0][0]].weights if w.name == recipe.tied)
+    last = reduction(recipe, pool, build.node, (), own, ready, None, among="ends")
+    return ready if last is None else [last]
+
+
+def _norm(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+    """Square and add all gradients (2 FLOPs each), and sum up over the ranks that hold different ones."""
+    if not recipe.clip:
+        return ready
+    held = holdings(recipe, parts)
+    elements = held.own
+    node = build.node(pool.compute("gradients.norm", 2 * elements, elements * recipe.sizes.gradients), ready)
+    axes = recipe.mesh.real(recipe.mesh.axes if recipe.zero else ("tp", "pp", "ep"))
+    if axes:
+        node = build.node(pool.collective("gradients.norm.all_reduce", CommOp.ALL_REDUCE, NORM_BYTES, axes), [node])
+    return [node]
+
+
+def _step(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+    """One node: the optimizer's step over this rank's states, loaded and stored where they are in remote memory."""
+    held, sizes = holdings(recipe, parts), recipe.sizes
+    load = -1
+    if held.remote > 0:
+        load = build.node(pool.memory("optimizer.load", NodeKind.MEM_LOAD, held.remote), ready)
+        ready = [load]
+    node = build.node(pool.compute("optimizer.step", held.own * sizes.step_flops, held.own * sizes.step_bytes), ready)
+    if load >= 0:
+        store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, held.remote), [node])
+        build.held.append(Held(held.remote, load, (store,)))
+    return [node]
+
+
+def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+    """ZeRO 1 and 2: every rank gets the weights that the others have stepped, as many collectives as for gradients."""
+    total: dict[tuple[str, ...], float] = {}
+    for block in (block for part in parts for block in part.blocks):
+        for axes, elements in weights_by_axes(recipe, recipe.kinds[block]).items():
+            shard = tuple(axis for axis in axes if axis in recipe.mesh.real(recipe.zero_axes))
+            if shard:
+                total[shard] = total.get(shard, 0.0) + elements * recipe.sizes.weights
+    for shard, size in total.items():
+        pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
+        row = pool.collective("weights.all_gather", CommOp.ALL_GATHER, size / pieces / recipe.mesh.size(shard), shard)
+        for _ in range(pieces):
+            ready = [build.node(row, ready)]
+    return ready

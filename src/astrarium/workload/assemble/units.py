@@ -1,0 +1,301 @@
+"""The templates of a part's units: forward, backward, and gradients of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.vocab import NodeKind
+from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
+from astrarium.workload.assemble.pool import Arguments, Pool, Strip, strip_of
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.sharding import Pending, gathers
+from astrarium.workload.pieces import Piece
+from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
+
+__all__ = ["Part", "Templates"]
+
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One chunk of one stage: its blocks, its number on the stage, and whether other stages are before and after it."""
+
+    blocks: tuple[int, ...]
+    chunk: int
+    before: bool
+    after: bool
+    received: int        # bytes of its input, from the stage before
+
+
+@dataclass
+class Templates:
+    """Makes each template once; stages with equal parts share them."""
+
+    recipe: Recipe
+    pool: Pool
+    made: dict[tuple[Part, int, bool], Template] = field(default_factory=dict)
+    _strips: dict[tuple[int, int], Strip] = field(default_factory=dict)
+
+    def of(self, part: Part, kind: int, last: bool) -> Template:
+        """The template of a unit; `last`: after it the gradients of its weights are complete."""
+        key = (part, kind, last and kind != FORWARD)
+        if key not in self.made:
+            self.made[key] = _MAKE[kind](self, part, key[2])
+        return self.made[key]
+
+    def strip(self, block: int, kind: int) -> Strip:
+        """A block's piece for a kind of unit."""
+        if (block, kind) not in self._strips:
+            self._strips[block, kind] = self._strip(block, kind)
+        return self._strips[block, kind]
+
+    def _strip(self, block: int, kind: int) -> Strip:
+        pieces = self.recipe.kinds[block]
+        if kind == FORWARD:
+            return strip_of(self.pool, pieces.forward)
+        if not self.recipe.schedule.split:
+            return strip_of(self.pool, pieces.backward)
+        needed = _needed(pieces.backward)
+        later = set(range(len(pieces.backward.steps))) - needed
+        return strip_of(self.pool, pieces.backward, needed if kind == BACKWARD else later)
+
+
+def _needed(piece: Piece) -> set[int]:
+    """Steps that the gradient of the input waits for; a step that makes gradients of weights is none, whatever waits for it."""
+    found: set[int] = set()
+    todo = [piece.exit] if piece.exit >= 0 else []
+    while todo:
+        number = todo.pop()
+        if number not in found and not piece.steps[number].weight:
+            found.add(number)
+            todo += piece.steps[number].after
+    return found
+
+
+def _outside(recipe: Recipe) -> tuple[int, ...]:
+    return (BEFORE, BESIDE) if recipe.schedule.copies > 1 else (BEFORE,)
+
+
+def _message(made: Templates, kind: NodeKind, way: int, chunk: int, size: int) -> int:
+    name = ("activations", "gradients")[way] + (".send" if kind == NodeKind.COMM_SEND else ".receive")
+    return made.pool.comm(name, Arguments(kind, None, size, 2, way=way, chunk=chunk))
+
+
+def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part, size: int) -> tuple[int, ...]:
+    """What the first block waits for: the unit before, and the message from another stage where there is one."""
+    outside = _outside(made.recipe)
+    if not arrives:
+        return outside
+    return (build.node(_message(made, NodeKind.COMM_RECV, way, part.chunk, size), outside),)
+
+
+class _Gathered:
+    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other."""
+
+    def __init__(self, made: Templates, build: Builder, order: Sequence[int]) -> None:
+        self.made, self.build, self.order = made, build, order
+        self.entries: list[tuple[int, ...]] = []
+        self.nodes: dict[int, list[int]] = {}
+        self.last: int | None = None
+
+    def before(self, position: int, entry: tuple[int, ...]) -> tuple[int, ...]:
+        """What block number `position` of the unit waits for, given what it would wait for without sharding."""
+        if self.made.recipe.zero < 3:
+            return entry
+        self.entries.append(entry)
+        ahead = self.made.recipe.prefetch
+        if ahead == 0:
+            self._gather(position, entry)
+        elif position == 0:
+            for early in range(min(ahead, len(self.order))):
+                self._gather(early, _outside(self.made.recipe))
+        if ahead and position + ahead < len(self.order):
+            self._gather(position + ahead, entry)
+        if position not in self.nodes:
+            self._gather(position, entry)
+        return (*entry, *self.nodes[position])
+
+    def _gather(self, position: int, after: tuple[int, ...]) -> None:
+        recipe, pool = self.made.recipe, self.made.pool
+        found = self.nodes.setdefault(position, [])
+        for row in gathers(recipe, pool, recipe.kinds[self.order[position]]):
+            waits = (*after, *(() if self.last is None else (self.last,)))
+            self.last = self.build.node(row, waits)
+            found.append(self.last)
+
+    def hold(self, position: int, readers: Sequence[int]) -> None:
+        """The gathered weights live from their first gather to the end of the block."""
+        if self.made.recipe.zero >= 3 and self.nodes[position]:
+            recipe = self.made.recipe
+            size = sum(w.elements for w in recipe.kinds[self.order[position]].weights if recipe.shards(w) > 1)
+            self.build.held.append(Held(size * recipe.sizes.weights, self.nodes[position][0], tuple(readers)))
+
+
+def _forward(made: Templates, part: Part, last: bool) -> Template:
+    del last
+    recipe, build = made.recipe, Builder()
+    entry = _enter(made, build, part.before, 0, part, part.received)
+    received = build.size - 1 if part.before else -1
+    gathered, stores, position = _Gathered(made, build, part.blocks), list[int](), 0
+    first = 0
+    while position < len(part.blocks):
+        kind = part.blocks[position]
+        strip, count = made.strip(kind, FORWARD), _run(recipe, part.blocks, position)
+        base = build.strips(strip, gathered.before(position, entry), block=position, count=count)
+        first = base if position == 0 else first
+        gathered.hold(position, [base + int(sink) for sink in strip.sinks])
+        entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
+        if recipe.offload == "activations" and recipe.kinds[kind].saved > 0:
+            row = made.pool.memory("saved.store", NodeKind.MEM_STORE, recipe.kinds[kind].saved)
+            stores.append(build.node(row, [*entry, *stores[-1:]]))
+        position += count
+    if received >= 0:        # afterwards what the block needs is in what forward saves
+        build.held.append(Held(part.received, received, (first,)))
+    if part.after:
+        size = round(recipe.kinds[part.blocks[-1]].output)
+        send = build.node(_message(made, NodeKind.COMM_SEND, 0, part.chunk, size), entry)
+        build.held.append(Held(size, entry[0], (send,)))
+    return build.template(entry[0], stores=stores)
+
+
+def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
+    """Equal blocks from here on that need nothing in between."""
+    if recipe.zero >= 3 or recipe.offload == "activations":
+        return 1
+    end = position
+    while end < len(order) and order[end] == order[position]:
+        end += 1
+    return end - position
+
+
+def _backward(made: Templates, part: Part, last: bool) -> Template:
+    """Gradients of activations, and, unless the schedule splits them off, of weights with their reduction."""
+    recipe, build = made.recipe, Builder()
+    order, arriving = part.blocks[::-1], round(recipe.kinds[part.blocks[-1]].output)
+    entry = _enter(made, build, part.after, 1, part, arriving)
+    received = build.size - 1 if part.after else -1
+    gathered, loaded = _Gathered(made, build, order), _Loaded(made, build, order)
+    reduced = _Reduced(made, build, last and not recipe.schedule.split, recipe.zero >= 2 and not recipe.schedule.split)
+    position = 0
+    while position < len(order):
+        kind = order[position]
+        strip = made.strip(kind, BACKWARD)
+        count = 1 if reduced.active or loaded.active else _run(recipe, order, position)
+        if len(strip):
+            waits = loaded.before(position, gathered.before(position, entry))
+            base = build.strips(strip, waits, block=len(order) - 1 - position, count=count, down=True)
+            sinks = [base + int(sink) for sink in strip.sinks]
+            loaded.hold(position, sinks)
+            gathered.hold(position, sinks)
+            if received >= 0:
+                build.held.append(Held(arriving, received, (base,)))
+                received = -1
+            entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
+            reduced.block(kind, base, count, strip.weight, entry)
+        position += count
+    reduced.end()
+    if part.before:
+        send = build.node(_message(made, NodeKind.COMM_SEND, 1, part.chunk, part.received), entry)
+        build.held.append(Held(part.received, entry[0], (send,)))
+    return build.template(reduced.exit(entry[0]), reduced.done)
+
+
+class _Loaded:
+    """Offloaded activations come back one block ahead."""
+
+    def __init__(self, made: Templates, build: Builder, order: Sequence[int]) -> None:
+        self.made, self.build, self.order = made, build, order
+        self.active = made.recipe.offload == "activations"
+        self.nodes: dict[int, int] = {}
+        self.last: int | None = None
+
+    def before(self, position: int, entry: tuple[int, ...]) -> tuple[int, ...]:
+        """What block number `position` waits for."""
+        if not self.active:
+            return entry
+        if position == 0:
+            self._load(0, _outside(self.made.recipe))
+        if position + 1 < len(self.order):
+            self._load(position + 1, entry)
+        return (*entry, self.nodes[position]) if position in self.nodes else entry
+
+    def _load(self, position: int, after: tuple[int, ...]) -> None:
+        size = self.made.recipe.kinds[self.order[position]].saved
+        if size > 0:
+            row = self.made.pool.memory("saved.load", NodeKind.MEM_LOAD, size)
+            self.last = self.build.node(row, (*after, *(() if self.last is None else (self.last,))))
+            self.nodes[position] = self.last
+
+    def hold(self, position: int, readers: Sequence[int]) -> None:
+        """What was loaded lives to the end of the block."""
+        if position in self.nodes:
+            size = self.made.recipe.kinds[self.order[position]].saved
+            self.build.held.append(Held(size, self.nodes[position], tuple(readers)))
+
+
+class _Reduced:
+    """Gradients of weights as they come: reduced at once, or noted for the end of the iteration.
+
+    `last`: they are complete after this unit; `each`: every unit's are reduced (ZeRO 2 and 3).
+    """
+
+    def __init__(self, made: Templates, build: Builder, last: bool, each: bool) -> None:
+        self.recipe, self.build, self.last, self.each = made.recipe, build, last, each
+        self.active = each or (last and made.recipe.overlap)
+        self.pending = Pending(made.recipe, made.pool, build.node)
+        self.done: list[int] = []
+        self.whole: list[tuple[float, int]] = []
+
+    def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:
+        """`count` blocks whose gradients are there after `nodes` (positions in the strip), or after `entry`."""
+        size = self.build.size - base
+        ready = [base + turn * (size // count) + int(node) for turn in range(count) for node in nodes] or list(entry)
+        if not self.active:
+            self.done += ready if self.last else []
+            return
+        pieces = self.recipe.kinds[kind]
+        self.pending.add(pieces, ready)
+        if self.each:
+            whole = sum(weight.elements for weight in pieces.weights if self.recipe.shards(weight) > 1)
+            self.whole.append((whole * self.recipe.sizes.gradients, base))
+        if self.recipe.overlap:
+            self._flush(False)
+
+    def _flush(self, everything: bool) -> None:
+        now = self.pending.flush(everything=everything)
+        self.done += now
+        if now:
+            self.build.held += [Held(size, base, tuple(now)) for size, base in self.whole if size > 0]
+            self.whole = []
+
+    def end(self) -> None:
+        """After the unit's last block."""
+        if self.active:
+            self._flush(True)
+
+    def exit(self, node: int) -> int:
+        """What the next unit waits for: `node`, or the last reduction where nothing overlaps."""
+        return node if self.recipe.overlap or not self.active or self.pending.last is None else self.pending.last
+
+
+def _weight(made: Templates, part: Part, last: bool) -> Template:
+    """Gradients of weights, which a split schedule makes later, last block first."""
+    recipe, build, order = made.recipe, Builder(), part.blocks[::-1]
+    entry: tuple[int, ...] = _outside(recipe)
+    reduced, final = _Reduced(made, build, last, recipe.zero >= 2), -1
+    for position, kind in enumerate(order):
+        strip = made.strip(kind, WEIGHT)
+        if len(strip):
+            base = build.strips(strip, entry, block=len(order) - 1 - position, down=True)
+            final = build.size - 1
+            reduced.block(kind, base, 1, strip.sinks, entry)
+    reduced.end()
+    return build.template(reduced.exit(final), reduced.done)
+
+
+_MAKE = {FORWARD: _forward, BACKWARD: _backward, WEIGHT: _weight}
