@@ -12,7 +12,8 @@ from astrarium.memory.access import access_ns, plan_remote
 def test_access_time_is_latency_plus_size_over_bandwidth() -> None:
     tier = ar.Tier("host", capacity="1 TB", bandwidth="50 GB/s", latency="100 ns")
     assert access_ns([0, 1000, 5_000_000], tier).tolist() == [100.0, 120.0, 100_100.0]
-    assert access_ns(1000, ar.Memory(latency="7 ns")) == 7.0
+    assert access_ns(1000, ar.Memory(bandwidth="10 GB/s")) == 100.0
+    assert access_ns(1000, ar.Memory()) == 0.0
     assert access_ns(1000, ar.Remote(kind="pool", bandwidth="10 GB/s", latency="1 us")) == 1100.0
 
 
@@ -31,6 +32,7 @@ def test_remote_as_the_engine_takes_it() -> None:
         (lambda: ar.Remote(kind="per_node", bandwidth="1 GB/s"), "Remote.npus_per_node: is missing"),
         (lambda: ar.Remote(kind="pool", bandwidth="1 GB/s", npus_per_node=2), "means nothing where kind is pool"),
         (lambda: ar.Remote(kind="per-npu", bandwidth="1 GB/s"), "did you mean 'per_npu'"),
+        (lambda: ar.Memory(latency="7 ns"), "Memory.latency: would do nothing.*expected 0 ns; the latency of a tier"),
         (lambda: ar.Memory(capacity="0 B"), "Memory.capacity: .* is impossible"),
         (
             lambda: ar.Memory(tiers=[ar.Tier("a", capacity="1 GB", bandwidth="1 GB/s")] * 2),
