@@ -172,3 +172,12 @@ def test_without_a_core_it_says_so(flags: list[str], capsys: pytest.CaptureFixtu
     monkeypatch.setattr("astrarium.engine.HAVE_CORE", False)
     assert main(["astra-sim", *flags]) == 0
     assert "no compiled core here" in capsys.readouterr().err
+
+
+def test_a_key_that_the_network_file_does_not_have_is_noted(flags: list[str], tmp_path: Path, run: Run) -> None:
+    network = next(Path(flag.split("=", 1)[1]) for flag in flags if flag.startswith("--network"))
+    network.write_text(network.read_text() + "latencies: [1]\nboost: 2\n")
+    said = run("astra-sim", *flags)
+    assert said.code == 0
+    assert [line.split(": ", 3)[3] for line in said.err.splitlines()] == [
+        "key 'latencies' is not read by ASTRA-sim; did you mean 'latency'?", "key 'boost' is not read by ASTRA-sim"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import reprlib
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, truth, whole
@@ -20,6 +21,9 @@ FILES = (
     ("comm-group", "FILE", False, "communicator groups JSON"),
     ("logging", "FILE", False, "accepted; no log files are written"),
 )
+
+
+NETWORK_KEYS = ("topology", "npus_count", "bandwidth", "latency")
 
 
 def astra_flags(parser: Parser, *, required: bool = True) -> None:
@@ -58,9 +62,23 @@ def astra_inputs(options: argparse.Namespace) -> AstraInputs:
                        rendezvous=options.rendezvous_protocol)
 
 
+def _network_notes(path: str) -> list[str]:
+    """The network file's keys that ASTRA-sim does not read."""
+    from astrarium.errors import nearest
+    from astrarium.lower.astra_keys import load_yaml
+
+    said = []
+    for key in load_yaml(path):
+        if key not in NETWORK_KEYS:
+            close = nearest(key, NETWORK_KEYS) if isinstance(key, str) else None
+            hint = f"; did you mean {close!r}?" if close else ""
+            said.append(f"{path}: key {reprlib.repr(key)} is not read by ASTRA-sim{hint}")
+    return said
+
+
 def astra_notes(options: argparse.Namespace, inputs: AstraInputs) -> list[str]:
     """What of files and flags has no effect."""
-    said = list(inputs.notes)
+    said = [*inputs.notes, *_network_notes(options.network_configuration)]
     said += [f"--{name}-scale changes nothing (nor does it in ASTRA-sim)" for name in ("compute", "comm")
              if getattr(options, f"{name}_scale") != 1]
     if options.logging_configuration not in (None, "empty") or options.logging_folder is not None:

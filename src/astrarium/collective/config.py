@@ -88,8 +88,8 @@ class Collective(Config, frozen=True, kw_only=True):
                                               "out: 1, with themis 0.", ge=0, lt=2**30)] = None
     pipeline: Annotated[int, Knob("Blocks in which trees and chains send their payload.", ge=1)] = 8
     scheduling: Annotated[str, Knob("Which waiting collective goes first.", choices=Kind("scheduling"))] = "lifo"
-    endpoint_delay: Annotated[Time, Knob("Time at an NPU before the first messages of a phase of a collective, and after "
-                                         "each message that arrives in it, before what it lets go on goes on.")
+    endpoint_delay: Annotated[Time, Knob("Time at an NPU before the first messages of a phase of a collective, and "
+                                         "after each message that arrives in it, before what it lets go on goes on.")
                               ] = default("0 ns")
 
 
