@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-__all__ = ["Block", "Op", "Use", "add", "attention", "base", "gather", "gemm", "point"]
+__all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point"]
 
 _USE = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9.]*)\[([^\]]*)\]\s*")
 
@@ -126,6 +126,12 @@ def attention(name: str, text: str, *, ring: str = "", work: float = 1.0) -> Op:
     """
     inputs, outputs = _parsed(text)
     return Op(name, "attention", inputs, outputs, ring=ring, work=work)
+
+
+def append(name: str, text: str) -> Op:
+    """New rows into a state: k[batch,seq,heads,e] -> cache[batch,ctx,heads,e]; what is written is as large as k."""
+    inputs, outputs = _parsed(text)
+    return Op(name, "append", inputs, outputs, saves="nothing", grad=False)
 
 
 def gather(name: str, text: str) -> Op:

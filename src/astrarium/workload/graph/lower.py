@@ -50,9 +50,16 @@ class _Side:
     def bytes_of(self, use: Use) -> float:
         return self.layout.elements(use.dims) * self.width(use.tensor)
 
+    def appended(self, source: Use, state: Use) -> float:
+        """Bytes of the new rows of a state that are on this rank."""
+        axes = {axis for dim in source.dims for axis in self.layout.axes_of(dim)}
+        more = [axis for dim in state.dims for axis in self.layout.axes_of(dim) if axis not in axes]
+        return self.layout.elements(source.dims) / self.layout.degree(more) * self.width(state.tensor)
+
     def need(self, use: Use) -> int:
         """The step after which the tensor lies as `use` says; collectives are added where it does not yet."""
-        if use.tensor in self.block.weights or use.tensor in self.block.states:
+        stored = use.tensor in self.block.weights or use.tensor in self.block.states
+        if stored and use.tensor not in self.known:     # a state to which this block appends is known
             return ENTRY
         found = self.known[use.tensor]
         key = tuple(self.layout.axes_of(dim) for dim in use.dims)
@@ -86,12 +93,14 @@ class _Side:
         after = {self.need(use) for use in op.inputs}
         kind, cost = KINDS[op.kind], KINDS[op.kind].cost(op, self.layout)
         name = f"{prefix}{self.block.name}.{op.name}"
-        reads = {use.tensor: self.bytes_of(use) for use in op.inputs}
+        reads = {use.tensor: self.bytes_of(use) for use in sorted(op.inputs, key=self.bytes_of)}    # the widest use
         writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
         if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
             moved = max(writes.values()) if op.kind == "gather" else reads[op.inputs[1].tensor]
             reads[op.inputs[1].tensor] = moved
             writes = dict.fromkeys(writes, moved)
+        if op.kind == "append":
+            writes = {use.tensor: self.appended(op.inputs[0], use) for use in op.outputs}
         draft = Draft(name, NodeKind.COMP, after, cost.flops, cost.gemm, reads, writes, kind.pointwise,
                       op.kind == "gemm", weight=weight)
         if op.ring and self.layout.degree((op.ring,)) > 1:
@@ -249,8 +258,9 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     if not backward:
         weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts)
                         for name, dims in block.weights.items())
-        return BlockPieces(block.name, front.drafts.piece(end, {block.output.tensor}), Piece((), -1), weights, 0.0,
-                           front.drafts.working({block.output.tensor}), output)
+        held = {block.output.tensor, *block.states}
+        return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
+                           front.drafts.working(held), output)
     back = _Side(block, layout, widths, fuse)
     start, kept = ENTRY, names
     if recompute == "full":

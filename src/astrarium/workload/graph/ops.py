@@ -99,6 +99,11 @@ def _add_cost(op: Op, layout: Layout) -> Cost:
     return Cost(layout.elements(op.outputs[0].dims) * (len(op.inputs) - 1))
 
 
+def _append_cost(op: Op, layout: Layout) -> Cost:
+    del op, layout
+    return Cost(0.0)
+
+
 def _gather_cost(op: Op, layout: Layout) -> Cost:
     del op, layout
     return Cost(0.0)
@@ -137,6 +142,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "add": Kind(_add_cost, _no_gradients, pointwise=True),      # its gradients are dY itself
     "attention": Kind(_attention_cost, _attention_gradients),
     "attention_backward": Kind(_attention_backward_cost, _no_gradients),
+    "append": Kind(_append_cost, _no_gradients, pointwise=True),
     "gather": Kind(_gather_cost, _gather_gradients),
     "scatter": Kind(_scatter_cost, _no_gradients),
 })

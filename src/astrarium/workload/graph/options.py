@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from astrarium.workload.graph.layout import Layout, Number
 from astrarium.workload.graph.lower import WIDTHS
+from astrarium.workload.graph.packed import Packed
 
 __all__ = ["AXES", "Options", "layout_of"]
 
@@ -20,7 +21,8 @@ class Options:
     tokens of a sample. `tp_sequence`: outside attention and FFN the stream is sharded over tp along the sequence
     (Korthikanti et al., arXiv 2205.05198). `sp_attention`: `gather` keys and values, or `all_to_all` to heads (Ulysses,
     arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip` those that a
-    causal or sliding mask leaves. `widths` bytes per element by precision role.
+    causal or sliding mask leaves. `widths` bytes per element by precision role. `packed`: a step of inference, one
+    packed sequence of `seq` tokens per replica (then `batch` is the number of replicas, and `backward` False).
     """
 
     degrees: Mapping[str, int]
@@ -36,6 +38,7 @@ class Options:
     dropout: bool = False
     backward: bool = True
     uneven: str = "refuse"
+    packed: Packed | None = None
     widths: Mapping[str, float] = field(default_factory=lambda: WIDTHS)
 
     @property

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, Use, add, attention, base, gather, gemm, point
 from astrarium.workload.graph.layout import Number
+from astrarium.workload.model.cached import (
+    cache_axes,
+    cache_sizes,
+    cached_core,
+    kv_heads,
+    sampler_ops,
+    sparse,
+    states_of,
+)
 from astrarium.workload.model.decoder import Decoder, LayerKind
 
 __all__ = ["decoder_stack"]
@@ -19,14 +29,19 @@ ACTIVATION = {"silu": 5.0, "gelu": 8.0, "relu": 1.0}    # gelu: the tanh form
 
 def decoder_stack(model: Decoder, options: Options) -> Stack:
     """The blocks of a decoder; layers that are alike are one block."""
-    kinds = [model.layer(index) for index in range(model.layers)]
+    share = options.packed.share if options.packed else 1
+    kinds = [(model.layer(index), index % share == 0) for index in range(model.layers)]
     distinct = list(dict.fromkeys(kinds))
-    blocks = (_embedding(model, options), *(_layer(model, kind, options) for kind in distinct), _head(model, options))
+    blocks = (_embedding(model, options),
+              *(_layer(model, kind, options, owner=owner) for kind, owner in distinct), _head(model, options))
+    if options.packed is not None:
+        blocks = tuple(sparse(block, options.packed.density) for block in blocks)
+    last = (len(blocks) - 1,) if options.packed is None or options.packed.sampled else ()
     sizes: dict[str, Number] = {"d": model.d_model, "heads": model.heads,
-             "kv_heads": model.groups, "head": model.head, "ffn": model.ffn,
-             "vocab": model.vocab, "positions": model.max_positions or 1}
-    return Stack(blocks, (0,), tuple(1 + distinct.index(kind) for kind in kinds), (len(blocks) - 1,), sizes,
-                 tied=frozenset({"embedding"} if model.tied_embeddings else ()))
+             "kv_heads": kv_heads(model, options), "head": model.head, "ffn": model.ffn,
+             "vocab": model.vocab, "positions": model.max_positions or 1, **cache_sizes(model, options)}
+    return Stack(blocks, (0,), tuple(1 + distinct.index(kind) for kind in kinds), last, sizes,
+                 cache_axes(options), tied=frozenset({"embedding"} if model.tied_embeddings else ()))
 
 
 def _stream(tensor: str) -> Use:
@@ -34,19 +49,20 @@ def _stream(tensor: str) -> Use:
 
 
 def _block(name: str, ops: list[Op], weights: dict[str, str], start: str = "x", end: str = "y",
-           widths: dict[str, str] | None = None) -> Block:
+           widths: dict[str, str] | None = None, states: Mapping[str, str] | None = None) -> Block:
     dims = {weight: tuple(text.split()) for weight, text in weights.items()}
+    kept = {state: tuple(text.split()) for state, text in (states or {}).items()}
     return Block(name, _stream(start) if start else Use("", ()), _stream(end) if end else Use("", ()), tuple(ops),
-                 MappingProxyType(dims), widths=MappingProxyType(widths or {}))
+                 MappingProxyType(dims), MappingProxyType(kept), MappingProxyType(widths or {}))
 
 
-def _norm(model: Decoder, name: str, source: str, result: str, weights: dict[str, str]) -> Op:
+def _norm(model: Decoder, name: str, source: str, result: str, weights: dict[str, str], dims: str = STREAM) -> Op:
     weights[f"{name}_scale"] = "d"
-    operands = f"{source}{STREAM} + {name}_scale[d]"
+    operands = f"{source}{dims} + {name}_scale[d]"
     if model.norm == "layer":
         weights[f"{name}_offset"] = "d"
         operands += f" + {name}_offset[d]"
-    return point(name, f"{operands} -> {result}{STREAM}", NORM[model.norm])
+    return point(name, f"{operands} -> {result}{dims}", NORM[model.norm])
 
 
 def _linear(name: str, source: str, weight: str, result: str, weights: dict[str, str], *, bias: bool) -> Op:
@@ -69,12 +85,12 @@ def _dropped(options: Options, ops: list[Op], tensor: str, name: str) -> str:
     return f"{tensor}_kept"
 
 
-def _layer(model: Decoder, kind: LayerKind, options: Options) -> Block:
-    """Norm, attention, residual; norm, FFN, residual."""
+def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) -> Block:
+    """Norm, attention, residual; norm, FFN, residual. `owner`: of layers that share a cache, the one that makes it."""
     ops: list[Op] = []
     weights: dict[str, str] = {}
     ops.append(_norm(model, "norm1", "x", "h", weights))
-    ops += _heads(model, kind, options, weights)
+    ops += _heads(model, kind, options, weights, owner=owner)
     ops.append(_linear("out", "o[batch,seq,heads,head]", "heads,head,d", f"a{INSIDE}", weights,
                        bias="out" in model.biases))
     kept = _dropped(options, ops, "a", "dropout1")
@@ -84,20 +100,23 @@ def _layer(model: Decoder, kind: LayerKind, options: Options) -> Block:
     ops += _ffn(model, weights)
     kept = _dropped(options, ops, "f", "dropout2")
     ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
-    name = "layer" if kind.window is None else "window_layer"
-    return _block(name, ops, weights)
+    name = ("" if owner else "sharing_") + ("layer" if kind.window is None else "window_layer")
+    return _block(name, ops, weights, states=states_of(kind) if options.packed else {})
 
 
-def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str]) -> list[Op]:
+def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o."""
     bias = "qkv" in model.biases
+    made = (("q", "heads"), ("k", "kv_heads"), ("v", "kv_heads")) if owner else (("q", "heads"),)
     ops = [_linear(name, f"h{INSIDE}", f"d,{heads},head", f"{name}[batch,seq,{heads},head]", weights, bias=bias)
-           for name, heads in (("q", "heads"), ("k", "kv_heads"), ("v", "kv_heads"))]
+           for name, heads in made]
     q, k = "q", "k"
     if model.positions == "rotary":     # two products and a sum per element; nothing but angles is needed for backward
         ops.append(point("rope_q", "q[batch,seq,heads,head] -> qr[batch,seq,heads,head]", 3, saves="nothing"))
         ops.append(point("rope_k", "k[batch,seq,kv_heads,head] -> kr[batch,seq,kv_heads,head]", 3, saves="nothing"))
         q, k = "qr", "kr"
+    if options.packed is not None:
+        return ops + cached_core(kind, options, q, k, owner=owner)
     return ops + _core(kind, options, q, k)
 
 
@@ -157,16 +176,22 @@ def _embedding(model: Decoder, options: Options) -> Block:
 
 
 def _head(model: Decoder, options: Options) -> Block:
-    """Final norm, logits, and a cross entropy whose sums over the vocabulary are shared over tp."""
-    del options
+    """Final norm, logits, and a cross entropy whose sums over the vocabulary are shared over tp; in inference a token
+    for each row that is sampled."""
     weights: dict[str, str] = {}
-    ops = [_norm(model, "final_norm", "x", "h", weights)]
-    logits, token = "logits[batch,seq,vocab]", "[batch,seq]"
+    few = options.packed is not None and options.packed.sampled < options.packed.tokens
+    rows, source = ("sampled", "last") if few else ("seq", "x")
+    ops = [gather("last", f"last_index[batch,sampled] * x{STREAM} -> last[batch,sampled,d]")] if few else []
+    ops.append(_norm(model, "final_norm", source, "h", weights, "[batch,sampled,d]" if few else STREAM))
+    inner, logits, token = f"[batch,{rows},d]", f"logits[batch,{rows},vocab]", "[batch,seq]"
     if model.tied_embeddings:
         weights["embedding"] = "vocab d"
-        ops.append(gemm("logits", f"h{INSIDE} * embedding[vocab,d] -> {logits}"))
+        ops.append(gemm("logits", f"h{inner} * embedding[vocab,d] -> {logits}"))
     else:
-        ops.append(_linear("logits", f"h{INSIDE}", "d,vocab", logits, weights, bias="head" in model.biases))
+        ops.append(_linear("logits", f"h{inner}", "d,vocab", logits, weights, bias="head" in model.biases))
+    if options.packed is not None:
+        widths = {"logits": "stats", "m": "stats", "z": "stats", "token": "index", "last_index": "index"}
+        return _block("head", ops + sampler_ops(logits, f"[batch,{rows}]"), weights, end="", widths=widths)
     ops += [point("maximum", f"{logits} -> m{token}", 1, grad=False),
             point("sum", f"{logits} + m{token} -> z{token}", 3, grad=False),
             point("target", f"{logits} -> t{token}", 0, grad=False),
