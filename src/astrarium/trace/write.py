@@ -12,7 +12,7 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["encode_trace", "node_messages", "node_name", "read_node", "write_trace", "write_traces"]
+__all__ = ["beside", "encode_trace", "node_messages", "node_name", "read_node", "write_files", "write_trace", "write_traces"]
 
 
 def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:
@@ -26,7 +26,7 @@ def write_trace(path: str | os.PathLike[str], metadata: Metadata | bytes, nodes:
                 compress: bool = False) -> None:
     """Writes one rank's file, whole or not at all. `compress` writes gzip (the same bytes for the same input)."""
     data = encode_trace(metadata, nodes)
-    _replace({os.fspath(path): gzip.compress(data, mtime=0) if compress else data}.items())
+    write_files({os.fspath(path): gzip.compress(data, mtime=0) if compress else data}.items())
 
 
 def write_traces(traces: Traces, prefix: str | os.PathLike[str], *,
@@ -42,7 +42,7 @@ def write_traces(traces: Traces, prefix: str | os.PathLike[str], *,
             raise InputError("edits", f"no node index {index} on rank {rank}")
         by_rank.setdefault(rank, {})[index] = node
     paths = [f"{os.fspath(prefix)}.{rank}.et" for rank in range(traces.ranks)]
-    _replace((path, _edited(traces, rank, by_rank.get(rank))) for rank, path in enumerate(paths))
+    write_files((path, _edited(traces, rank, by_rank.get(rank))) for rank, path in enumerate(paths))
     return paths
 
 
@@ -81,12 +81,12 @@ def _edited(traces: Traces, rank: int, edits: Mapping[int, Node | bytes | None] 
     return encode_trace(metadata, (node for node in changed if node is not None))
 
 
-def _replace(files: Iterable[tuple[str, bytes]]) -> None:
+def write_files(files: Iterable[tuple[str, bytes]]) -> None:
     """Writes all files beside their places, then moves them there; on a fault nothing is left behind."""
     written: list[tuple[str, str]] = []
     try:
         for path, data in files:
-            written.append((_beside(path, data), path))
+            written.append((beside(path, data), path))
         while written:
             temporary, path = written[0]
             os.replace(temporary, path)
@@ -98,8 +98,8 @@ def _replace(files: Iterable[tuple[str, bytes]]) -> None:
             os.unlink(temporary)
 
 
-def _beside(path: str, data: bytes) -> str:
-    """A new file with `data` in the folder of `path`."""
+def beside(path: str, data: bytes | memoryview) -> str:
+    """A new file with `data` in the folder of `path`, under a name of its own."""
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
