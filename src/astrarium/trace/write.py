@@ -12,7 +12,8 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["beside", "encode_trace", "node_messages", "node_name", "read_node", "write_files", "write_trace", "write_traces"]
+__all__ = ["beside", "encode_trace", "node_messages", "node_name", "read_node", "write_files", "write_trace",
+           "write_traces"]
 
 
 def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:

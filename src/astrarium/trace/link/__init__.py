@@ -1,0 +1,13 @@
+"""Host and device traces of PyTorch's profilers to Chakra execution traces.
+
+A host trace (ExecutionTraceObserver) knows operators, tensors and call structure; a device trace (Kineto) knows times,
+kernels, streams and runtime calls. `link` joins them and works out who waited for whom.
+"""
+
+from __future__ import annotations
+
+from astrarium.trace.link.linker import Linked, link, write_linked
+from astrarium.trace.link.report import LinkReport
+from astrarium.trace.link.counts import Statistics, statistics
+
+__all__ = ["LinkReport", "Linked", "Statistics", "link", "statistics", "write_linked"]

@@ -1,0 +1,186 @@
+"""Communication: which kernels and operators are collectives, sends and receives, of how many bytes, in which group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from astrarium.trace.link.host import HostTrace
+from astrarium.trace.link.kineto import CommArgs
+
+__all__ = ["P2P", "Comm", "HostComms", "annotated", "by_kernel", "is_comm_kernel", "of_args", "operation"]
+
+SIZE_LIMIT = 1 << 62
+P2P = ("send", "recv")
+_WORDS: tuple[tuple[str, str], ...] = (
+    ("allreduce", "all_reduce"), ("allgather", "all_gather"), ("reducescatter", "reduce_scatter"),
+    ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"),
+    ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
+    ("recv", "recv"), ("send", "send"))
+"""Words of collective names without case and punctuation, -> what they are; the first that fits counts."""
+
+ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({
+    "byte": 1, "char": 1, "bool": 1, "int8": 1, "uint8": 1, "qint8": 1, "quint8": 1, "short": 2, "int16": 2,
+    "uint16": 2, "half": 2, "float16": 2, "bfloat16": 2, "int": 4, "int32": 4, "uint32": 4, "float": 4, "float32": 4,
+    "long": 8, "int64": 8, "uint64": 8, "double": 8, "float64": 8, "complexhalf": 4, "complexfloat": 8,
+    "complexdouble": 16})
+"""Bytes per element of PyTorch's scalar types (c10/core/ScalarType.h) by the names that Kineto prints."""
+
+_LETTERS = re.compile(r"[^a-z]")
+_KERNEL = re.compile(r"(^|[^a-z])(nccl|rccl|mscclpp|msccl|oneccl)(?=[a-z:_]*(kernel|dev|symk))", re.IGNORECASE)
+_ANNOTATION = re.compile(r"(nccl|rccl|gloo|mpi|ucc|xccl|hccl|oneccl):\s*([\w-]+)", re.IGNORECASE)
+CPU_BACKENDS = ("gloo", "mpi")
+
+
+@dataclass(frozen=True)
+class Comm:
+    """One communication. `op`: a CommOp in small letters, `send` or `recv`; `size` in bytes, None if unknown;
+    `peer` is a global rank, or the number in the group where `ranks` are not known."""
+
+    op: str
+    size: int | None = None
+    group: str | None = None
+    peer: int | None = None
+
+
+def operation(name: str) -> str | None:
+    """What a collective's name means, in any of the styles in use: `all_reduce`, `_allgather_base`, `AllToAll`…"""
+    letters = _LETTERS.sub("", name.lower())
+    return next((op for word, op in _WORDS if word in letters), None)
+
+
+def is_comm_kernel(name: str) -> bool:
+    """Whether a kernel's name is one of NCCL, RCCL, MSCCL or oneCCL."""
+    return bool(_KERNEL.search(name[:200]))
+
+
+def by_kernel(name: str) -> str | None:
+    """The operation in a kernel's name; None for kernels of several, such as SendRecv."""
+    head = name[:200].partition("(")[0]
+    if "sendrecv" in _LETTERS.sub("", head.lower()):
+        return None
+    return operation(head[_KERNEL.search(head).end():]) if _KERNEL.search(head) else None  # type: ignore[union-attr]
+
+
+def annotated(name: str, backends: tuple[str, ...] = ()) -> str | None:
+    """The operation that an annotation such as `nccl:all_reduce` or `gloo:broadcast` names; `backends` limits whose."""
+    found = _ANNOTATION.fullmatch(name)
+    if found is None or (backends and found[1].lower() not in backends):
+        return None
+    return operation(found[2])
+
+
+def of_args(args: CommArgs, fallback: str | None, groups: Mapping[str, tuple[int, ...]]) -> Comm | None:
+    """What Kineto's own arguments say; None where they do not even say which operation."""
+    op = operation(args.op) if args.op else None
+    op = op if op is not None else fallback
+    if op is None:
+        return None
+    width = element_bytes(args.dtype)
+    size = None
+    if width is not None and (args.elements_in is not None or args.elements_out is not None):
+        into, out = args.elements_in or 0, args.elements_out or 0
+        count = max(into, out) if op in ("broadcast", "send", "recv", "reduce",
+                                         "all_reduce") else into
+        if op == "scatter":
+            count = max(into, out * max(args.group_size or 1, 1))
+        size = count * width if count * width < SIZE_LIMIT else None
+    peer = {"send": args.destination, "recv": args.source}.get(op)
+    return Comm(op, size, args.group, _global(peer, args.ranks or groups.get(args.group or "")))
+
+
+def _global(peer: int | None, ranks: tuple[int, ...] | None) -> int | None:
+    """The global rank of a group's member; the number itself where the group's ranks are not known."""
+    if peer is None or ranks is None:
+        return peer
+    return ranks[peer] if peer < len(ranks) else None
+
+
+def element_bytes(dtype: str | None) -> int | None:
+    """Bytes of a PyTorch scalar type; None for a name that is not known."""
+    if dtype is None:
+        return None
+    name = dtype.lower().removeprefix("torch.").replace("c10::", "")
+    return 1 if name.startswith("float8") else ELEMENT_BYTES.get(name)
+
+
+class HostComms:
+    """What host nodes say of communication: `record_param_comms`, `c10d::` operators, annotations with tensors."""
+
+    def __init__(self, host: HostTrace | None, groups: Mapping[str, tuple[int, ...]]) -> None:
+        self._host, self._groups = host, groups
+        self._known: dict[int, Comm | None] = {}
+
+    def comm(self, node: int) -> Comm | None:
+        """The communication of a host node; None where it is none, or does not say which."""
+        if node not in self._known:
+            self._known[node] = self._read(node)
+        return self._known[node]
+
+    def _read(self, node: int) -> Comm | None:
+        host = self._host
+        assert host is not None
+        name = host.name[node]
+        if name == "record_param_comms":
+            return self._recorded(_values(host, node))
+        if name.startswith("c10d::"):
+            op = operation(name[len("c10d::"):])
+            return None if op is None else self._dispatched(op, _values(host, node))
+        op = annotated(name)
+        return None if op is None else Comm(op, _bytes(_values(host, node)[:1]) or None)
+
+    def _recorded(self, values: list[Any]) -> Comm | None:
+        """`record_param_comms`: tensors, sequence number, group (name, description), rank or peer, name, …"""
+        texts = [value for value in values if isinstance(value, str)]
+        op = next((found for text in texts if (found := operation(text)) is not None), None)
+        if op is None:
+            return None
+        group = next((value[0] for value in values if isinstance(value, list) and len(value) == 2
+                      and all(isinstance(part, str) for part in value)), None)
+        numbers = [value for place, value in enumerate(values)
+                   if place and isinstance(value, int) and not isinstance(value, bool)]
+        peer = None
+        if op in P2P:
+            before = values[:next(i for i, v in enumerate(values) if isinstance(v, str) and operation(v) == op)]
+            peer = before[-1] if before and isinstance(before[-1], int) and before[-1] >= 0 else None
+        del numbers
+        size = _bytes(values[:1])
+        return Comm(op, size if size or op == "barrier" else None, group,
+                    _global(peer, self._groups.get(group or "")))
+
+    def _dispatched(self, op: str, values: list[Any]) -> Comm:
+        """`c10d::` operators: gathering ones begin with their outputs."""
+        if op in P2P:
+            peer = next((v for v in values[1:] if isinstance(v, int) and not isinstance(v, bool)), None)
+            return Comm(op, _bytes(values[:1]) or None, None, peer if peer is None or peer >= 0 else None)
+        tensors = [value for value in values if _bytes([value])]
+        out_first = op in ("all_gather", "gather", "reduce_scatter", "scatter", "all_to_all")
+        chosen = tensors[1:2] if out_first and len(tensors) > 1 else tensors[:1]
+        return Comm(op, _bytes(chosen) or None)
+
+
+def _values(host: HostTrace, node: int) -> list[Any]:
+    try:
+        values = msgspec.json.decode(host.tensors(node)[0].values)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return values if isinstance(values, list) else []
+
+
+def _bytes(value: Any) -> int:
+    """Bytes of all tensors inside nested lists; a tensor is [id, storage, offset, elements, bytes each, device]."""
+    total, stack = 0, [value]
+    while stack:
+        item = stack.pop()
+        if not isinstance(item, list):
+            continue
+        if len(item) == 6 and isinstance(item[5], str) and all(isinstance(part, int) for part in item[:5]):
+            total += max(item[3], 0) * max(item[4], 0)
+        else:
+            stack += item
+    return total if total < SIZE_LIMIT else 0

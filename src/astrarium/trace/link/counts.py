@@ -1,0 +1,102 @@
+"""What is in one trace file: nodes by kind, GPU operations, collectives, streams, recorded time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from astrarium.trace.columns import Attr, Columns
+from astrarium.trace.node import decode_metadata
+from astrarium.vocab import CommOp, NodeKind
+
+__all__ = ["Statistics", "statistics"]
+
+_FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "copydevice")
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Counts of one rank's trace; recorded times in microseconds.
+
+    `gpu_operations` are the kernels and copies with a stream; fills of memory are `gpu_memsets`. `collectives` counts by
+    operation and `collective_bytes` sums their sizes; `streams` has operations and recorded time per GPU stream.
+    """
+
+    nodes: int
+    by_kind: dict[str, int]
+    host_nodes: int
+    gpu_operations: int
+    gpu_kernels: int
+    gpu_memcpys: int
+    gpu_memsets: int
+    collectives: dict[str, int]
+    collective_bytes: dict[str, int]
+    sends: int
+    receives: int
+    streams: dict[str, dict[str, int]]
+    recorded_us: dict[str, int]
+    edges: dict[str, int]
+    roots: int
+    leaves: int
+    gpu_leaves: int
+    metadata: dict[str, Any]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def statistics(columns: Columns) -> Statistics:
+    """Counts of the nodes of `columns` (for a class of equal ranks: of each rank)."""
+    kind, duration = columns.type, columns.duration.astype(np.int64)
+    host = columns.is_cpu_op != 0
+    gpu = columns.has(Attr.STREAM) & ~host
+    fill, copy = _named(columns, gpu, _FILL), _named(columns, gpu, _COPY)
+    coll = kind == NodeKind.COMM_COLL
+    ops = {op: coll & (columns.comm_type == op) for op in CommOp}
+    leaf = _leaves(columns)
+    names = {NodeKind(number).name.lower(): int((kind == number).sum()) for number in NodeKind}
+    streams = {str(number): {"operations": int((mask := gpu & (columns.stream == number)).sum()),
+                             "recorded_us": int(duration[mask].sum())}
+               for number in np.unique(columns.stream[gpu]).tolist()}
+    return Statistics(
+        nodes=columns.nodes, by_kind={name: count for name, count in names.items() if count},
+        host_nodes=int(host.sum()), gpu_operations=int((gpu & ~fill).sum()),
+        gpu_kernels=int((gpu & ~fill & ~copy).sum()), gpu_memcpys=int(copy.sum()), gpu_memsets=int(fill.sum()),
+        collectives={op.name.lower(): int(mask.sum()) for op, mask in ops.items() if mask.any()},
+        collective_bytes={op.name.lower(): int(columns.comm_size[mask].sum()) for op, mask in ops.items() if mask.any()},
+        sends=int((kind == NodeKind.COMM_SEND).sum()), receives=int((kind == NodeKind.COMM_RECV).sum()),
+        streams=streams,
+        recorded_us={"host": int(duration[host].sum()), "gpu": int(duration[gpu].sum()),
+                     "collectives": int(duration[coll].sum()), "all": int(duration.sum())},
+        edges={"data": columns.data_dep.size, "control": columns.ctrl_dep.size},
+        roots=int((np.diff(columns.data_ptr) + np.diff(columns.ctrl_ptr) == 0).sum()), leaves=int(leaf.sum()),
+        gpu_leaves=int((leaf & gpu).sum()), metadata=_metadata(columns))
+
+
+def _named(columns: Columns, among: np.ndarray[Any, np.dtype[np.bool_]],
+           words: tuple[str, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """[nodes] whether the name begins with one of some words, case and punctuation aside; names are read once each."""
+    out = np.zeros(columns.nodes, np.bool_)
+    known: dict[bytes, bool] = {}
+    for node in np.flatnonzero(among).tolist():
+        start = int(columns.name_offset[node])
+        head = columns.data[start:start + min(int(columns.name_size[node]), 16)]
+        if head not in known:
+            text = "".join(c for c in head.decode("utf-8", "replace").lower() if c.isalpha())
+            known[head] = text.removeprefix("hip").removeprefix("cuda").startswith(words)
+        out[node] = known[head]
+    return out
+
+
+def _leaves(columns: Columns) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """[nodes] no data dependency names the node."""
+    return ~np.isin(columns.node_id, columns.data_dep)
+
+
+def _metadata(columns: Columns) -> dict[str, Any]:
+    found = decode_metadata(columns.metadata)
+    values = {a.name: a.value for a in found.attrs if isinstance(a.value, (str, int, float, bool))}
+    return {"version": found.version, **values}

@@ -1,0 +1,57 @@
+"""Host nodes and timed operators: which are the same, by record function id or by name and order."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass
+
+from astrarium.trace.link.host import HostTrace
+from astrarium.trace.link.kineto import DeviceTrace
+
+__all__ = ["Join", "joined"]
+
+
+@dataclass(frozen=True)
+class Join:
+    """[operators] the host node of each, -1 where there is none; how many have one, and how they were found."""
+
+    host: array[int]
+    count: int
+    by: str
+
+
+def joined(host: HostTrace | None, trace: DeviceTrace) -> Join:
+    """Joins by `rf_id` == `Record function id`; where the device trace has no such ids, the k-th node of a name is the
+    k-th operator of that name, if there are as many."""
+    operators = trace.operators
+    found = array("q", [-1]) * len(operators.name)
+    if host is None:
+        return Join(found, 0, "nothing")
+    node_of: dict[int, int] = {}
+    for node, number in enumerate(host.rf_id):
+        if number > 0:
+            node_of.setdefault(number, node)
+    for operator, number in enumerate(operators.key):
+        node = node_of.pop(number, -1) if number > 0 else -1
+        found[operator] = node
+    count = sum(node >= 0 for node in found)
+    if count or any(number > 0 for number in operators.key):
+        return Join(found, count, "rf_id" if count else "nothing")
+    return _by_name(host, trace, found)
+
+
+def _by_name(host: HostTrace, trace: DeviceTrace, found: array[int]) -> Join:
+    nodes, timed = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for node, name in enumerate(host.name):
+        nodes[name].append(node)
+    start = trace.operators.start
+    for operator in sorted(range(len(found)), key=lambda op: (start[op], op)):
+        timed[trace.operators.name[operator]].append(operator)
+    count = 0
+    for name, operators in timed.items():
+        if len(operators) == len(nodes.get(name, ())):
+            count += len(operators)
+            for operator, node in zip(operators, nodes[name], strict=True):
+                found[operator] = node
+    return Join(found, count, "name and order" if count else "nothing")

@@ -1,0 +1,206 @@
+"""The link: a host trace and a device trace to one Chakra trace."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from astrarium.errors import InputError
+from astrarium.trace._wire import delimited
+from astrarium.trace.link.between import HostNodes, host_nodes
+from astrarium.trace.link.calls import Calls, classified
+from astrarium.trace.link.emit import Source, messages
+from astrarium.trace.link.gather import Communications, communications, host_only
+from astrarium.trace.link.groups import all_groups
+from astrarium.trace.link.host import HostTrace, read_host
+from astrarium.trace.link.join import Join, joined
+from astrarium.trace.link.kineto import MEMSET, DeviceTrace, read_device
+from astrarium.trace.link.nodes import GPU, LABEL, Draft, Order, ordered
+from astrarium.trace.link.replay import Replayed, microseconds, replayed
+from astrarium.trace.link.report import LinkReport
+from astrarium.trace.link.streams import GpuEdges, gpu_edges
+from astrarium.trace.link.text import file_bytes
+from astrarium.trace.link.threads import host_threads
+from astrarium.trace.node import Metadata, attribute, encode_metadata
+from astrarium.trace.write import write_files
+
+__all__ = ["Linked", "link", "write_linked"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A Chakra file, and what was joined to make it."""
+
+    data: bytes = field(repr=False)
+    report: LinkReport
+
+
+def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None) -> Linked:
+    """Joins the traces of one rank, each plain or gzip; either may be None.
+
+    `rank` is the rank that they are of; left out: the one that the device trace names, else 0. Raises InputError naming
+    the file and the place in it.
+    """
+    if host is None and device is None:
+        raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
+    trace = DeviceTrace("") if device is None else read_device(file_bytes(device), os.fspath(device))
+    nodes = None if host is None else read_host(file_bytes(host), os.fspath(host))
+    if nodes is not None and not nodes.nodes and device is None:
+        raise InputError(os.fspath(host or ""), "has no nodes")
+    if rank is None:
+        rank = trace.rank if trace.rank is not None else 0
+    if not 0 <= rank < 1 << 31:
+        raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
+    return _linked(nodes, trace, rank)
+
+
+def write_linked(prefix: PathLike, linked: Linked) -> str:
+    """Writes `<prefix>.<rank>.et`, whole or not at all, and returns the path."""
+    path = f"{os.fspath(prefix)}.{linked.report.rank}.et"
+    write_files([(path, linked.data)])
+    return path
+
+
+def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
+    calls = classified(trace)
+    edges = gpu_edges(trace, calls)
+    groups, join = all_groups(host, trace), joined(host, trace)
+    draft = Draft()
+    _gpu_nodes(trace, edges, draft)
+    threads, parent = host_threads(trace, calls)
+    found = host_nodes(trace, calls, threads, draft)
+    loose = _launch_edges(trace, calls, found, draft)
+    comms = communications(trace, host, join, calls, parent, groups)
+    if host is not None and not trace.operators.name:
+        comms = _with(comms, host_only(host, groups))
+    _labels(host, join, found, draft)
+    order = ordered(draft)
+    result = replayed(draft, order)
+    micros = microseconds(draft, order, result.duration)
+    source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
+    pieces = [delimited(encode_metadata(_metadata(source)))]
+    pieces += messages(source, draft, order, micros)
+    report = _report(source, edges, draft, order, result, loose, len(pieces) - 1, len(threads))
+    return Linked(b"".join(pieces), report)
+
+
+def _gpu_nodes(trace: DeviceTrace, edges: GpuEdges, draft: Draft) -> None:
+    """GPU operation g becomes node g."""
+    gpu = trace.gpu
+    for operation in range(len(gpu.name)):
+        draft.node(gpu.start[operation], gpu.end[operation], GPU, operation, gpu.stream[operation])
+    for before, after in zip(edges.before, edges.after, strict=True):
+        draft.edge(before, after)
+
+
+def _launch_edges(trace: DeviceTrace, calls: Calls, found: HostNodes, draft: Draft) -> int:
+    """Launch -> operation. One without a launching call hangs on the operator with its external id, else on what the
+    main thread did last; returns how many hang on nothing."""
+    for operation, call in calls.launcher.items():
+        draft.edge(found.launch[call], operation)
+    if not calls.orphans:
+        return 0
+    owner = {external: number for number, external in enumerate(trace.operators.external) if external > 0}
+    ends, loose = [draft.end[node] for node in found.main], 0
+    for operation in range(len(trace.gpu.name)):
+        if operation in calls.launcher:
+            continue
+        begin = trace.gpu.start[operation]
+        node = found.operator.get(owner.get(trace.gpu.external[operation], -1), -1)
+        if node < 0 or draft.end[node] > begin:
+            place = bisect_right(ends, begin) - 1
+            node = found.main[place] if place >= 0 else -1
+        if node >= 0:
+            draft.edge(node, operation)
+        else:
+            loose += 1
+    return loose
+
+
+def _with(first: Communications, second: Communications) -> Communications:
+    return Communications(first.gpu, first.operator, second.host, {**first.unclear, **second.unclear})
+
+
+def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
+    """Nodes for host nodes without a time: a chain per thread where nothing has a time, else after their caller."""
+    if host is None:
+        return
+    timed = {node: operator for operator, node in enumerate(join.host) if node >= 0}
+    number = {identity: node for node, identity in enumerate(host.id)}
+    labels: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for node in range(host.nodes):
+        if node in timed:
+            continue
+        above = number.get(host.parent[node], -1)
+        caller = found.operator.get(timed[above], -1) if above in timed else labels.get(above, -1)
+        at = draft.end[caller] if caller >= 0 else 0
+        chained = last.get(host.tid[node], -1) if not timed else -1
+        label = labels[node] = draft.node(at, at, LABEL, node, host.tid[node])
+        if caller >= 0:
+            draft.edge(caller, label)
+            found.caller[node] = caller
+        if chained >= 0 and chained != caller:
+            draft.edge(chained, label)
+        last[host.tid[node]] = label
+
+
+def _metadata(source: Source) -> Metadata:
+    host, trace = source.host, source.trace
+    attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
+             attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
+             attribute("start_ns", trace.origin)]
+    if trace.world is not None:
+        attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
+    for name, value in (host.times if host else {}).items():
+        if isinstance(value, str) or (isinstance(value, int) and 0 <= value < 1 << 63):
+            attrs.append(attribute(name, value))
+    return Metadata("", tuple(attrs))
+
+
+def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result: Replayed, loose: int, nodes: int,
+            threads: int) -> LinkReport:
+    host, trace, calls = source.host, source.trace, source.calls
+    counts: dict[str, int] = {}
+    for table in (source.comms.gpu, source.comms.operator, source.comms.host):
+        for comm in table.values():
+            counts[comm.op] = counts.get(comm.op, 0) + 1
+    fills = sum(kind == MEMSET for kind in trace.gpu.kind)
+    return LinkReport(
+        rank=source.rank, schema=host.schema if host else None, nodes=nodes, host_nodes=host.nodes if host else 0,
+        operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
+        gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
+        launched=len(calls.launcher), stream_waits=edges.waits, stream_waits_inferred=edges.inferred,
+        host_waits=calls.blocked, thread_waits=source.found.awaited,
+        communications=dict(sorted(counts.items())), groups=len(source.groups),
+        measured_us=max(draft.end, default=0) / 1000, replayed_us=result.finish / 1000,
+        unexplained_us=result.unexplained / 1000, idle_us=source.found.idle / 1000,
+        missing=tuple(_missing(source, edges, order, loose)))
+
+
+def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[str]:
+    host, trace, calls = source.host, source.trace, source.calls
+    out = []
+    if host is None:
+        out.append("no host trace: no tensors, no call structure beyond times")
+    elif not trace.where:
+        out.append("no device trace: no durations, no GPU operations; nodes take no time")
+    else:
+        for number, what in ((host.nodes - source.join.count, "host nodes without a time (written with duration 0)"),
+                             (len(trace.operators.name) - source.join.count, "timed operators without a host node")):
+            if number:
+                out.append(f"{number:,} {what}")
+    for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
+                         (loose, "of these that wait for no host time"), (calls.twins, "calls with the correlation id of "
+                         "another (the first counts)"), (trace.skipped, "events without a usable time"),
+                         (order.dropped, "dependencies that would have closed a cycle (dropped)"),
+                         (edges.clipped, "GPU operations cut where the next one of their stream began")):
+        if number:
+            out.append(f"{number:,} {what}")
+    if calls.skew:
+        out.append(f"the GPU's clock: its times were moved by {calls.skew / 1000:.3f} us")
+    return out + [f"{number:,} {what}" for what, number in sorted(source.comms.unclear.items())]
+

@@ -1,0 +1,68 @@
+"""Replay of a draft without limits on lanes: what dependencies explain, and what host time they leave unexplained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.trace.link.nodes import GPU, Draft, Order
+
+__all__ = ["Replayed", "microseconds", "replayed"]
+
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """Durations [places] in ns after waits have got the host time that nothing explains; the end of all; that time."""
+
+    duration: I64
+    finish: int
+    unexplained: int
+
+
+def replayed(draft: Draft, order: Order) -> Replayed:
+    """Forward through the graph. A host node that waits for the GPU ends when it was measured to end, or later.
+
+    What is missing between the last thing that it waits for and its own time is host time of its thread: the latency
+    of a launch, the gap between two kernels, an interrupt. Nothing is ever added to GPU operations.
+    """
+    start, end = np.frombuffer(draft.start, np.int64), np.frombuffer(draft.end, np.int64)
+    measured = end[order.node]
+    duration = (measured - start[order.node]).tolist()
+    target, ptr, before = measured.tolist(), order.ptr.tolist(), order.before.tolist()
+    waiting = np.zeros(len(duration), np.bool_)
+    waiting[np.repeat(np.arange(len(duration)), np.diff(order.ptr))[order.waits != 0]] = True
+    finish, unexplained = [0] * len(duration), 0
+    for place, waits in enumerate(waiting.tolist()):
+        ready = 0
+        for edge in range(ptr[place], ptr[place + 1]):
+            at = finish[before[edge]]
+            if at > ready:
+                ready = at
+        done = ready + duration[place]
+        if waits and done < target[place]:
+            unexplained += target[place] - done
+            duration[place] += target[place] - done
+            done = target[place]
+        finish[place] = done
+    return Replayed(np.array(duration, np.int64), max(finish, default=0), unexplained)
+
+
+def microseconds(draft: Draft, order: Order, duration: I64) -> I64:
+    """Whole microseconds [places] whose sums along a thread or stream stay within half of one of the exact sums.
+
+    A GPU operation takes at least 1: Chakra's readers take 0 for a duration that is not known.
+    """
+    part = np.frombuffer(draft.part, np.int8)[order.node]
+    lane = np.frombuffer(draft.lane, np.int64)[order.node]
+    out = np.zeros(duration.size, np.int64)
+    gpu = part == GPU
+    for mask in (gpu, ~gpu):
+        for number in np.unique(lane[mask]).tolist():
+            places = np.flatnonzero(mask & (lane == number))
+            total = (np.cumsum(duration[places]) + 500) // 1000
+            out[places] = np.diff(total, prepend=0)
+    return np.where(gpu, np.maximum(out, 1), out)

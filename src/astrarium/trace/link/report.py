@@ -1,0 +1,58 @@
+"""What linking found and did not find."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["LinkReport"]
+
+
+@dataclass(frozen=True)
+class LinkReport:
+    """Counts of one linked rank. Times in microseconds."""
+
+    rank: int
+    schema: str | None                   # of the host trace
+    nodes: int
+    host_nodes: int                      # of the host trace
+    operators: int                       # of the device trace, annotations among them
+    joined: int                          # host nodes with a time
+    joined_by: str                       # "rf_id", "name and order" or "nothing"
+    host_threads: int
+    gpu_operations: int                  # kernels and copies
+    gpu_memsets: int
+    streams: int
+    launched: int                        # GPU operations whose launching call was found
+    stream_waits: int                    # waits of one stream for another
+    stream_waits_inferred: int           # of these, those that follow from times only
+    host_waits: int                      # calls that waited for GPU work
+    thread_waits: int                    # stretches in which the main thread waited for another
+    communications: Mapping[str, int]    # by operation
+    groups: int
+    measured_us: float                   # first begin to last end
+    replayed_us: float                   # what replay will give
+    unexplained_us: float                # host time after waits that no dependency explains
+    idle_us: float                       # host time of the main thread outside operators
+    missing: tuple[str, ...] = field(default=())
+
+    def plain(self) -> dict[str, Any]:
+        """The report as JSON values."""
+        return {**asdict(self), "communications": dict(self.communications), "missing": list(self.missing)}
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        comms = ", ".join(f"{count} {name}" for name, count in self.communications.items()) or "none"
+        parts = [f"rank {self.rank}: {self.nodes:,} nodes from {self.host_nodes:,} host nodes, {self.operators:,} timed "
+                 f"operators and {self.gpu_operations + self.gpu_memsets:,} GPU operations",
+                 f"joined: {self.joined:,} host nodes by {self.joined_by}; {self.launched:,} GPU operations to their "
+                 "launching calls",
+                 f"{self.host_threads} host threads, {self.streams} streams; waits: {self.stream_waits} between streams "
+                 f"({self.stream_waits_inferred} inferred from times), {self.host_waits} of the host for the GPU, "
+                 f"{self.thread_waits} between threads",
+                 f"communications: {comms}; {self.groups} groups"]
+        if self.measured_us:
+            parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms; "
+                         f"unexplained host time {self.unexplained_us / 1000:.3f} ms")
+        return parts + [f"missing: {what}" for what in self.missing]

@@ -1,0 +1,83 @@
+"""Profiler files as bytes: plain or gzip, whole, of a bounded size; and JSON that profilers write although it is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from astrarium.errors import InputError, short_name
+
+__all__ = ["MAX_TEXT", "decoded", "file_bytes", "plain"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+MAX_TEXT = 8 << 30       # bytes of one file after decompression
+CHUNK = 16 << 20
+
+T = TypeVar("T")
+_NO_NUMBER = re.compile(rb"([:\[,]\s*)[-+]?(?:nan|inf|infinity)(?:\([a-z0-9]*\))?(?=\s*[,\]}])", re.IGNORECASE)
+_BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.|$))', re.DOTALL)
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+
+
+def file_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file, decompressed where it is gzip (known by its magic). InputError where it cannot be had."""
+    where = os.fspath(path)
+    try:
+        with open(where, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:      # ValueError: a name that no file can have
+        raise InputError(where[:200], f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    return plain(data, where)
+
+
+def plain(data: bytes, where: str) -> bytes:
+    """`data` decompressed, any number of gzip members; as it is where it is not gzip."""
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    parts, size, rest = [], 0, data
+    try:
+        while rest:
+            member = zlib.decompressobj(31)
+            while not member.eof:
+                part = member.decompress(rest, CHUNK)
+                rest = member.unconsumed_tail
+                size += len(part)
+                if size > MAX_TEXT:
+                    raise InputError(where, f"decompresses to more than {MAX_TEXT} bytes")
+                if not part and not member.eof:
+                    raise InputError(where, "the gzip stream ends too early", expected="a whole file")
+                parts.append(part)
+            rest = member.unused_data.lstrip(b"\0")      # gzip allows zero padding at the end
+    except zlib.error as error:
+        raise InputError(where, f"the gzip stream is damaged ({error})") from None
+    return b"".join(parts)
+
+
+def decoded(data: bytes, where: str, decode: Callable[[bytes], T], expected: str) -> T:
+    """`decode(data)`; a second time after mending what profilers are known to get wrong.
+
+    Mended are NaN and infinite numbers (null), backslashes that escape nothing, control characters and invalid UTF-8
+    in texts. Raises InputError for anything else that is not JSON of the `expected` form.
+    """
+    try:
+        return decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return decode(_mended(data))
+    except RecursionError:
+        raise InputError(where, "nests too deeply", expected=expected) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(where, short_name(str(error)), expected=expected) from None
+
+
+def _mended(data: bytes) -> bytes:
+    text = _NO_NUMBER.sub(rb"\1null", data)
+    text = _BAD_ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\" + found[2], text)
+    text = _CONTROL.sub(b" ", text)
+    return text.decode("utf-8", "replace").encode()
