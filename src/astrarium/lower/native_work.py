@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.lower.alone import replays_everything, without_peers
 from astrarium.lower.classes import trace_classes
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import refuse_foreign_groups
@@ -57,7 +58,7 @@ def rank_count(design: Design) -> int:
 
 def work_of(design: Design, source: Traces | Generated | None) -> Work:
     """The work of a design's ranks. Raises InputError for missing or superfluous traces and for groups out of range."""
-    return _WORK[type(design.workload)](design, source)
+    return _WORK.get(type(design.workload), _made)(design, source)
 
 
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
@@ -76,6 +77,8 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
         raise InputError("workload", "the traces are missing", expected="the traces that workload.path names")
     if traces.ranks != ranks:
         raise InputError("workload", f"traces of {traces.ranks} ranks", expected=f"{ranks}, one per rank of the design")
+    if replays_everything(design):
+        return Work(tuple(trace_classes(without_peers(traces), (), dependencies=workload.dependencies)), (), ())
     groups = named_groups(workload, traces)
     where = "the traces' process groups" if workload.groups is None else workload.groups
     for name, members in groups.items():
@@ -105,6 +108,13 @@ def _single(design: Design, traces: Traces | Generated | None) -> Work:
         parent_ptr=np.zeros(2, np.int64), parent=np.zeros(0, np.int32),
         slot_a=np.full((ranks, 1), -1, np.int32), slot_b=np.full((ranks, 1), -1, np.int32))
     return Work((trace,), (), ())
+
+
+def _made(design: Design, source: Traces | Generated | None) -> Work:
+    """A workload that a generator makes."""
+    if not isinstance(source, Generated):
+        raise InputError("workload", f"source: {design.workload.tag} is generated", expected="what its generator made")
+    return from_generated(source, rank_count(design))
 
 
 _WORK: Mapping[type[Workload], Callable[[Design, Traces | Generated | None], Work]] = MappingProxyType({
