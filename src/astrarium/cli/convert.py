@@ -66,8 +66,7 @@ def _jsonl(options: argparse.Namespace) -> int:
 
     lines = lines_of(node_messages(read_traces([_file(options)]).file_bytes(0)))
     if options.out is None:
-        for line in lines:
-            print(line)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
         return 0
     with write_whole(options.out) as stream:
         stream.writelines(f"{line}\n".encode() for line in lines)
