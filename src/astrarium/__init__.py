@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from astrarium.system.config import System
     from astrarium.workload.config import Trace
     from astrarium.workload.single import SingleCollective
+    from astrarium.workload.transformer import Transformer
 
 _WHERE = {
     "astrarium.collective.config": ("Collective",),
@@ -44,13 +45,15 @@ _WHERE = {
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
     "astrarium.workload.single": ("SingleCollective",),
+    "astrarium.workload.transformer": ("Transformer",),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AstraSim", "AstrariumError", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
     "InternalError", "Memory", "Mesh", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
-    "SingleCollective", "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "UnsupportedError",
+    "SingleCollective", "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "Transformer",
+    "UnsupportedError",
     "dump_design", "fields", "get", "load_design", "replace", "replace_all", "simulate", "simulate_many",
 ]
 

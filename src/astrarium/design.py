@@ -115,6 +115,16 @@ def _types(design: Design) -> Iterator[Problem]:
             owner[npu] = index
 
 
+def _ranks(design: Design) -> Iterator[Problem]:
+    """A workload that says how many ranks it is of is of as many as the design has."""
+    needed = getattr(design.workload, "ranks", None)
+    placement = design.system.placement
+    ranks = design.network.npus if isinstance(placement, str) else len(placement)
+    if needed is not None and needed != ranks:
+        where = "network.npus" if isinstance(placement, str) else "entries of system.placement"
+        yield Problem("workload", f"is of {needed} ranks (the product of its axes)", f"{ranks}: {where}")
+
+
 def _roofline_memory(design: Design) -> Iterator[Problem]:
     pairs = [("memory.bandwidth", design.compute, design.memory)]
     for index, kind in enumerate(design.npu_types):
@@ -137,7 +147,7 @@ def _by_rule_book(design: Design) -> Iterator[Problem]:
 class Design(Config, frozen=True, kw_only=True):
     """A distributed AI system and the work that it does."""
 
-    rules = (_by_rule_book, _short_delay, _placed, _types, _roofline_memory)
+    rules = (_by_rule_book, _short_delay, _placed, _types, _ranks, _roofline_memory)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Network, Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

@@ -42,6 +42,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     "workload": {
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
+        "transformer": ("astrarium.workload.transformer:Transformer",
+                        "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
     },
     "model": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",

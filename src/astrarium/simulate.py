@@ -21,6 +21,8 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces, refuse_more
 from astrarium.trace.work import Generated
 from astrarium.workload.config import Trace
+from astrarium.workload.generate import generate
+from astrarium.workload.single import SingleCollective
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
@@ -79,15 +81,16 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
     chosen, known = list(designs), {} if cache is None else cache
     for design in chosen:
         _checked(design, fold)
-        _traces(design, known)
+        if isinstance(design.workload, Trace):
+            _traces(design, known)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known), chosen))
 
 
-def _traces(design: Design, cache: TraceCache) -> Traces | None:
-    """The traces that the workload names; None where it names none."""
+def _traces(design: Design, cache: TraceCache) -> Traces | Generated | None:
+    """The traces that the workload names, or what its generator makes; None where there is neither."""
     if not isinstance(design.workload, Trace):
-        return None
+        return None if isinstance(design.workload, SingleCollective) else generate(design.workload, rank_count(design))
     key = (design.workload.path, rank_count(design))
     if key not in cache:
         refuse_more(*key)

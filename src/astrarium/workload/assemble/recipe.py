@@ -33,7 +33,7 @@ class Recipe:
     `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
     `batches` micro-batches per iteration. `zero` 0 to 3 over `zero_axes`; `prefetch` blocks ahead; `bucket` bytes of
     gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
-    `offload`: `none`, `optimizer` or `activations`. `tied`: the weight that the first and the last part share.
+    `offload`: `none`, `optimizer` or `activations`. `tied`: weights that the first and the last part, on different stages, share.
     `clip`: the norm of all gradients is summed up before the step.
     """
 
@@ -50,7 +50,7 @@ class Recipe:
     bucket: float = 25e6
     overlap: bool = True
     offload: str = "none"
-    tied: str | None = None
+    tied: frozenset[str] = frozenset()
     clip: bool = True
 
     @property

@@ -57,10 +57,10 @@ def _copies(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: in
 def _tied(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int, ready: list[int]) -> list[int]:
     """The gradient of the embedding that the first and the last stage share (arXiv 1909.08053; Megatron-LM)."""
     ends = {int((where.part == number).argmax()) // where.part.shape[1] for number in (0, len(recipe.parts) - 1)}
-    if recipe.tied is None or recipe.schedule.copies > 1 or stage not in ends or len(ends) == 1:
+    if not recipe.tied or recipe.schedule.copies > 1 or stage not in ends or len(ends) == 1:
         return ready
     own = sum(w.elements / (recipe.shards(w) if recipe.zero else 1)
-              for w in recipe.kinds[recipe.parts[0][0]].weights if w.name == recipe.tied)
+              for block in set(recipe.parts[0]) for w in recipe.kinds[block].weights if w.name in recipe.tied)
     last = reduction(recipe, pool, build.node, (), own, ready, None, among="ends")
     return ready if last is None else [last]
 

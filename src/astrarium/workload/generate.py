@@ -1,0 +1,35 @@
+"""From a workload to what every rank runs: one line per kind of workload that is generated."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from astrarium.errors import InputError
+from astrarium.trace.work import Generated
+from astrarium.workload.config import Workload
+
+__all__ = ["GENERATORS", "generate"]
+
+GENERATORS: Mapping[str, str] = MappingProxyType({
+    "transformer": "astrarium.workload.training:training",
+})
+"""Tag of a workload -> the function that makes it; the workload says its number of `ranks`."""
+
+
+def generate(workload: Workload, ranks: int | None = None) -> Generated:
+    """What `ranks` ranks run (left out: as many as the workload needs).
+
+    Raises InputError for a workload that is not generated, where the numbers of ranks differ, and where a size of the
+    model does not divide.
+    """
+    if workload.tag not in GENERATORS:
+        raise InputError("workload.source", f"{workload.tag!r} is not generated", expected="one of " + ", ".join(GENERATORS))
+    module, _, name = GENERATORS[workload.tag].partition(":")
+    made: Callable[[Workload], Generated] = getattr(importlib.import_module(module), name)
+    needed: Any = workload
+    if ranks is not None and needed.ranks != ranks:
+        raise InputError("workload", f"is of {needed.ranks} ranks", expected=f"{ranks}, the ranks of the design")
+    return made(workload)

@@ -1,0 +1,65 @@
+"""Number formats per role, and what an optimizer keeps and moves per parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from astrarium.config import Config, Knob
+from astrarium.workload.assemble.recipe import Sizes
+
+__all__ = ["BYTES", "OPTIMIZERS", "Precision", "sizes_of", "widths_of"]
+
+Format = Literal["fp32", "fp16", "bf16", "fp8", "fp4"]
+
+BYTES: Mapping[str, float] = MappingProxyType({"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "fp4": 0.5})
+"""Bytes of one number; the scales of block formats (1 byte for 32 numbers in OCP MX) are left out."""
+
+
+class Precision(Config, frozen=True, kw_only=True):
+    """Formats of what a training step holds and sends. The defaults are 16 bytes per parameter: 2 + 2 + 12.
+
+    (Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3.1: 16-bit weights and gradients, fp32 master copy, momentum and
+    variance. Megatron-LM keeps and reduces gradients in fp32: `gradients: fp32`.)
+    """
+
+    weights: Annotated[Format, Knob("Weights as they are used and gathered.")] = "bf16"
+    activations: Annotated[Format, Knob("Activations, and their gradients, in memory and in messages.")] = "bf16"
+    gradients: Annotated[Format, Knob("Gradients of weights as they are accumulated.")] = "bf16"
+    reduction: Annotated[Format | None, Knob("Gradients of weights in collectives; left out: as they are kept.")] = None
+    master: Annotated[Format | None, Knob("The optimizer's own copy of the weights; null: none.")] = "fp32"
+    moments: Annotated[Format, Knob("Each of the optimizer's moments.")] = "fp32"
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Moments per parameter and FLOPs of one step per parameter."""
+
+    moments: int
+    flops: float
+
+
+OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
+    "adam": Optimizer(2, 16),   # AdamW, arXiv 1711.05101, algorithm 2: lines 6 to 12 counted, a square root as one
+    "sgd": Optimizer(1, 6),     # SGD with momentum and weight decay (the same paper, algorithm 1)
+})
+
+
+def sizes_of(precision: Precision, optimizer: str) -> Sizes:
+    """Bytes per parameter. A step reads the gradient, reads and writes the states, and writes the weights."""
+    kind, master = OPTIMIZERS[optimizer], BYTES[precision.master] if precision.master else 0.0
+    weights, gradients = BYTES[precision.weights], BYTES[precision.gradients]
+    states = master + kind.moments * BYTES[precision.moments]
+    moved = gradients + 2 * states + weights * (1 if precision.master else 2)
+    return Sizes(weights=weights, gradients=gradients, sent=BYTES[precision.reduction or precision.gradients],
+                 states=states, step_flops=kind.flops, step_bytes=moved)
+
+
+def widths_of(precision: Precision) -> Mapping[str, float]:
+    """Bytes per element by the graph's roles; softmax statistics and losses are fp32, masks a byte, indexes 8."""
+    activations = BYTES[precision.activations]
+    return MappingProxyType({"weights": BYTES[precision.weights], "activations": activations,
+                             "gradients": BYTES[precision.gradients], "state": activations, "stats": 4.0, "mask": 1.0,
+                             "index": 8.0})

@@ -1,0 +1,103 @@
+"""Training: from a Transformer to the recipe that assembly runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from astrarium import config
+from astrarium.errors import InputError
+from astrarium.trace.work import Generated
+from astrarium.workload.assemble import Recipe, assemble
+from astrarium.workload.graph import ModelPieces, Options
+from astrarium.workload.mesh import Mesh
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.stacks import model_pieces
+from astrarium.workload.pieces import BlockPieces
+from astrarium.workload.precision import sizes_of, widths_of
+from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.transformer import Transformer
+
+__all__ = ["even_parts", "recipe_of", "training"]
+
+
+def training(workload: Transformer) -> Generated:
+    """One iteration on `workload.ranks` ranks. Raises InputError where a size does not divide (`uneven: refuse`)."""
+    return assemble(recipe_of(workload))
+
+
+def recipe_of(workload: Transformer) -> Recipe:
+    """What assembly needs: the model's pieces, where they go, and in which order they run."""
+    mesh = workload.mesh
+    pieces = model_pieces(_padded(workload), _options(workload, mesh))
+    sizes = sizes_of(workload.precision, workload.optimizer)
+    bucket = workload.bucket if workload.bucket is not None else sizes.sent * max(40e6, 1e6 * workload.dp)
+    tied = pieces.tied if workload.pp > 1 else frozenset[str]()
+    return Recipe(
+        mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=_parts(workload, pieces),
+        schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages, sizes=sizes,
+        zero=workload.zero, zero_axes=tuple(workload.zero_axes or ("dp", "cp", "sp")),
+        prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
+        offload=workload.offload, tied=tied, clip=workload.clip)
+
+
+def _padded(workload: Transformer) -> Model:
+    """The model with a vocabulary that can be divided (arXiv 1909.08053, section 3: padded to a multiple of 128 per tp rank)."""
+    model = workload.model
+    vocab = getattr(model, "vocab", None)
+    if not isinstance(vocab, int) or workload.uneven != "refuse":
+        return model
+    multiple = workload.tp * (workload.vocab_multiple or 1)
+    return model if vocab % multiple == 0 else config.replace(model, "vocab", -(-vocab // multiple) * multiple)
+
+
+def _options(workload: Transformer, mesh: Mesh) -> Options:
+    """The parallelisation as the graph wants it."""
+    return Options(
+        degrees=dict(zip(mesh.axes, mesh.sizes, strict=True)),
+        batch=workload.replica_batch * workload.dp / workload.micro_batches,
+        seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
+        cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
+        recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
+        widths=widths_of(workload.precision))
+
+
+def _seq(workload: Transformer) -> int:
+    if workload.seq is not None:
+        return workload.seq
+    found = getattr(workload.model, "seq", None)
+    if not isinstance(found, int):
+        raise InputError("workload.seq", "is missing", expected="tokens of a sample; the model has no length of its own")
+    return found
+
+
+def _once(pieces: ModelPieces) -> tuple[BlockPieces, ...]:
+    """Where first and last block are on one stage, tied weights are there once."""
+    return tuple(replace(block, weights=tuple(weight for weight in block.weights if weight.name not in pieces.tied))
+                 if number in pieces.last else block for number, block in enumerate(pieces.blocks))
+
+
+def _parts(workload: Transformer, pieces: ModelPieces) -> tuple[tuple[int, ...], ...]:
+    """Blocks of every part of the model. Raises InputError where there are more parts than layers."""
+    parts = workload.pp * workload.virtual_stages
+    counts = even_parts(len(pieces.layers), parts) if workload.stage_layers is None else workload.stage_layers
+    if sum(counts) != len(pieces.layers):
+        raise InputError("workload.stage_layers", f"{sum(counts)} layers in all", expected=str(len(pieces.layers)))
+    found, start = [], 0
+    for number, count in enumerate(counts):
+        blocks = pieces.layers[start:start + count]
+        start += count
+        found.append((*(pieces.first if number == 0 else ()), *blocks, *(pieces.last if number == parts - 1 else ())))
+    return tuple(found)
+
+
+def even_parts(layers: int, parts: int) -> Sequence[int]:
+    """Layers of each part: equal, and one more for the second part, the third, ..., the first, the last, until none is left.
+
+    The first has the embedding besides, the last the head, which is the largest block of all.
+    """
+    if parts > layers:
+        raise InputError("workload.pp", f"{parts} parts of {layers} layers", expected=f"at most {layers}")
+    order = [*range(1, parts - 1), 0, parts - 1]
+    extra = order[:layers % parts]
+    return [layers // parts + (part in extra) for part in range(parts)]

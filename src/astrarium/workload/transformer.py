@@ -1,0 +1,104 @@
+"""Training of a model under a parallelisation: the `workload` section with `source: transformer`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal
+
+from astrarium.config import Config, Knob, Problem, default
+from astrarium.units import OptionalBytes
+from astrarium.workload.config import Workload
+from astrarium.workload.mesh import Mesh, mesh_of
+from astrarium.workload.model.base import AnyModel
+from astrarium.workload.precision import Precision
+from astrarium.workload.transformer_rules import RULES
+
+__all__ = ["Transformer"]
+
+Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
+
+
+class Transformer(Workload, frozen=True):
+    """One iteration of training: model, parallelisation, pipeline schedule, ZeRO, precision.
+
+    Axes: ranks = tp * cp * sp * dp * pp; `ep` is a part of dp. tp divides every layer's matrices; `tp_sequence` also what is
+    between them, over the same ranks (Megatron's sequence parallelism). sp and cp divide the sequence everywhere, with all
+    weights on every rank: sp (COSMIC's and STAGE's axis) gathers keys and values or exchanges heads for tokens (Ulysses), cp
+    passes keys and values around a ring.
+    """
+
+    tag: ClassVar[str] = "transformer"
+    rules: ClassVar[Rules] = RULES
+    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with its sizes.")]
+    global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1)]
+    dp: Annotated[int, Knob("Data-parallel replicas.", ge=1)] = 1
+    tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1)] = 1
+    sp: Annotated[int, Knob("Ranks that divide the sequence (an axis of its own).", ge=1)] = 1
+    cp: Annotated[int, Knob("Ranks that divide the sequence, with ring attention (context parallelism).", ge=1)] = 1
+    pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
+    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    micro_batch: Annotated[int | None, Knob("Samples of one micro-batch of one replica; left out: the replica's whole "
+                                            "batch at once.", ge=1)] = None
+    seq: Annotated[int | None, Knob("Tokens of a sample; left out: the model's.", ge=1)] = None
+    vocab_multiple: Annotated[int | None, Knob("The vocabulary is padded to a multiple of this times tp (Megatron-LM: 128); "
+                                               "left out: to a multiple of tp.", ge=1)] = None
+    tp_sequence: Annotated[bool, Knob("Between attention and FFN the sequence is divided over tp.")] = False
+    sp_attention: Annotated[Literal["gather", "all_to_all"],
+                            Knob("Attention over sp: gather keys and values, or exchange tokens for heads.")] = "gather"
+    cp_attention: Annotated[Literal["ring", "gather"],
+                            Knob("Attention over cp: keys and values go around a ring, or are gathered.")] = "ring"
+    zero: Annotated[Literal[0, 1, 2, 3], Knob("ZeRO stage: what is sharded over the replicas: nothing, optimizer states, "
+                                              "gradients too, weights too (FSDP).")] = 0
+    zero_axes: Annotated[Sequence[Literal["dp", "cp", "sp"]] | None,
+                         Knob("Axes that ZeRO shards over; fewer than all: hybrid sharding. Left out: dp, cp, sp.")] = None
+    prefetch: Annotated[int | None, Knob("Layers whose weights are gathered ahead under zero: 3; left out: 1.", ge=0)] = None
+    order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
+                               "(dp-tp-sp-cp-ep-pp), or all six axes joined by -.")] = "megatron"
+    schedule: Annotated[Literal["gpipe", "1f1b", "interleaved", "zero_bubble", "dualpipe"],
+                        Knob("In which order stages run their micro-batches.")] = "1f1b"
+    virtual_stages: Annotated[int, Knob("Parts of the model on each stage (schedule: interleaved).", ge=1)] = 1
+    stage_layers: Annotated[Sequence[int] | None,
+                            Knob("Layers of every part of the model, in order (pp * virtual_stages numbers); left out: as "
+                                 "even as can be, what is left over to the second part, the third, ..., the first, the "
+                                 "last. The embedding is on the first, the head on the last.", ge=1)] = None
+    recompute: Annotated[Literal["none", "selective", "full"],
+                         Knob("Activations that backward computes again: none, attention's core, or whole layers.")] = "none"
+    attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
+    mask: Annotated[Literal["full", "skip"], Knob("Whether kernels compute all scores, or skip what the causal (or "
+                                                  "sliding) mask hides.")] = "full"
+    fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
+    dropout: Annotated[bool, Knob("Training with dropout: masks are kept.")] = False
+    precision: Annotated[Precision, Knob("Number formats.")] = Precision()
+    optimizer: Annotated[Literal["adam", "sgd"], Knob("Optimizer: its states and its step.")] = "adam"
+    clip: Annotated[bool, Knob("Gradients are clipped by their global norm, which all ranks agree on.")] = True
+    bucket: Annotated[OptionalBytes, Knob("Bytes of gradients that one collective reduces at least; left out: 40 million "
+                                          "gradients, or 1 million per data-parallel rank (Megatron-LM's default).",
+                                          gt=0)] = default(None)
+    overlap: Annotated[bool, Knob("Gradients are reduced as soon as a bucket is full, not after all of backward.")] = True
+    offload: Annotated[Literal["none", "optimizer", "activations"],
+                       Knob("What is kept in remote memory: nothing, optimizer states, or saved activations.")] = "none"
+    uneven: Annotated[Literal["refuse", "pad", "fractional"],
+                      Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")] = "refuse"
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that the parallelisation needs."""
+        return self.dp * self.tp * self.sp * self.cp * self.pp
+
+    @property
+    def mesh(self) -> Mesh:
+        """Ranks and their coordinates."""
+        return mesh_of(self.order, tp=self.tp, cp=self.cp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp)
+
+    @property
+    def replica_batch(self) -> Fraction:
+        """Samples of one data-parallel replica and iteration."""
+        return Fraction(self.global_batch, self.dp)
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches of one replica and iteration (under pad and fractional the last one may be smaller: all count
+        the mean)."""
+        return 1 if self.micro_batch is None else max(1, math.ceil(self.replica_batch / self.micro_batch))

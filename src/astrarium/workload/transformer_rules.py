@@ -1,0 +1,125 @@
+"""What is legal between the fields of a Transformer: each rule with the nearest values that would be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from astrarium.config import Problem
+from astrarium.errors import InputError
+from astrarium.workload.mesh import parse_order
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.schedule import SCHEDULES
+
+if TYPE_CHECKING:
+    from astrarium.workload.transformer import Transformer
+
+__all__ = ["RULES", "closest_divisors"]
+
+
+def closest_divisors(number: int, near: int) -> str:
+    """`8 or 12`: the divisors of `number` on both sides of `near`."""
+    divisors = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    every = sorted({*divisors, *(number // d for d in divisors)})
+    below, above = [d for d in every if d < near], [d for d in every if d > near]
+    return " or ".join(str(d) for d in (*below[-1:], *above[:1]))
+
+
+def _divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]:
+    if number % value:
+        yield Problem(field, f"{value} does not divide {number} {what}", closest_divisors(number, value))
+
+
+def _order(work: Transformer) -> Iterator[Problem]:
+    try:
+        parse_order(work.order)
+    except InputError as error:
+        yield Problem("order", error.message, error.expected)
+
+
+def _experts(work: Transformer) -> Iterator[Problem]:
+    if work.dp % work.ep:
+        yield from _divides("ep", work.ep, work.dp, "data-parallel ranks (ep is a part of dp)")
+    model = work.model
+    moe = model.moe if isinstance(model, Decoder) else None
+    if work.ep > 1 and moe is None:
+        yield Problem("ep", f"{work.ep}, but the model has no experts", "1")
+    elif moe is not None and work.uneven == "refuse":
+        yield from _divides("ep", work.ep, moe.experts, "experts")
+
+
+def _heads(work: Transformer) -> Iterator[Problem]:
+    model = work.model
+    if not isinstance(model, Decoder) or work.uneven != "refuse":
+        return
+    if model.heads % work.tp:
+        yield from _divides("tp", work.tp, model.heads, "heads")
+    elif work.sp_attention == "all_to_all" and model.heads % (work.tp * work.sp):
+        yield from _divides("sp", work.sp, model.heads // work.tp, "heads of a tp rank (sp_attention: all_to_all)")
+
+
+def _sequence(work: Transformer) -> Iterator[Problem]:
+    model = work.model
+    seq = work.seq or (model.seq if isinstance(model, Decoder) else None)
+    if seq is None or work.uneven != "refuse":
+        return
+    parts = work.sp * work.cp * (work.tp if work.tp_sequence else 1)
+    if seq % parts:
+        names = "sp * cp" + (" * tp" if work.tp_sequence else "")
+        yield Problem("seq", f"{seq} tokens are not divided by {names} ({parts})",
+                      f"{seq // parts * parts or parts} or {-(-seq // parts) * parts}")
+
+
+def _batch(work: Transformer) -> Iterator[Problem]:
+    if work.uneven != "refuse":
+        return
+    if work.global_batch % work.dp:
+        low = work.global_batch // work.dp * work.dp
+        yield Problem("global_batch", f"{work.global_batch} samples are not divided by dp ({work.dp})",
+                      " or ".join(str(n) for n in (low, low + work.dp) if n))
+    elif work.micro_batch is not None:
+        yield from _divides("micro_batch", work.micro_batch, work.global_batch // work.dp, "samples of a replica")
+
+
+def _layers(work: Transformer) -> Iterator[Problem]:
+    parts = work.pp * work.virtual_stages
+    layers = work.model.layers if isinstance(work.model, Decoder) else None
+    if layers is not None and parts > layers:
+        what = "stages" if work.virtual_stages == 1 else f"parts ({work.pp} stages of {work.virtual_stages})"
+        yield Problem("pp", f"{parts} {what} of {layers} layers", f"at most {layers // work.virtual_stages} stages")
+    if work.stage_layers is None:
+        return
+    if len(work.stage_layers) != parts:
+        yield Problem("stage_layers", f"{len(work.stage_layers)} numbers", f"{parts}: pp * virtual_stages")
+    elif layers is not None and sum(work.stage_layers) != layers:
+        yield Problem("stage_layers", f"{sum(work.stage_layers)} layers in all", f"{layers}, as the model has")
+
+
+def _schedule(work: Transformer) -> Iterator[Problem]:
+    if work.schedule == "interleaved" and work.pp == 1:
+        yield Problem("pp", "1 stage has nothing to interleave", "2 or more, or schedule: 1f1b")
+    yield from SCHEDULES[work.schedule].check(work.pp, work.micro_batches, work.virtual_stages)
+
+
+def _zero(work: Transformer) -> Iterator[Problem]:
+    if work.zero_axes is not None and work.zero == 0:
+        yield Problem("zero_axes", "means nothing under zero: 0", "zero: 1, 2 or 3")
+    if work.zero_axes is not None and (not work.zero_axes or len(set(work.zero_axes)) != len(work.zero_axes)):
+        yield Problem("zero_axes", f"{list(work.zero_axes)} is not a set of axes", "some of dp, cp, sp, each once")
+    if work.prefetch is not None and work.zero != 3:
+        yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
+
+
+def _split(work: Transformer) -> Iterator[Problem]:
+    """What the pieces cannot do together."""
+    line = SCHEDULES[work.schedule]
+    if line.split and work.recompute == "full":
+        yield Problem("recompute", f"full, under schedule: {work.schedule}, would compute everything twice over",
+                      "none or selective")
+    if work.offload == "activations" and line.split:
+        yield Problem("offload", f"activations, under schedule: {work.schedule}, which needs them twice",
+                      "none or optimizer, or another schedule")
+
+
+RULES: tuple[Callable[[Any], Iterable[Problem]], ...] = (
+    _order, _experts, _heads, _sequence, _batch, _layers, _schedule, _zero, _split)
