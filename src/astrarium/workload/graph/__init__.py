@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from astrarium.workload.graph.ir import Block
-from astrarium.workload.graph.layout import Number
+from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.lower import lower_block
 from astrarium.workload.graph.options import Options, layout_of
 from astrarium.workload.pieces import BlockPieces
@@ -29,7 +29,7 @@ class Stack:
     first: tuple[int, ...]
     layers: tuple[int, ...]
     last: tuple[int, ...]
-    sizes: Mapping[str, Number]
+    sizes: Mapping[str, Size]
     axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tied: frozenset[str] = frozenset()
 

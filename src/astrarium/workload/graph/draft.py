@@ -58,6 +58,12 @@ class Drafts:
         if step != ENTRY:
             self._steps[step].after |= {other for other in others if 0 <= other < step}
 
+    def both(self, one: int, other: int) -> int:
+        """A step after which both have been done: the later of the two, which then waits for the other."""
+        last = max(one, other)
+        self.wait(last, {min(one, other)} - {last})
+        return last
+
     def piece(self, exit_step: int, kept: Collection[str]) -> Piece:
         """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory."""
         needed = {name for draft in self._steps for name in draft.reads} | set(kept)

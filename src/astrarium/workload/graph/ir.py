@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-__all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point"]
+__all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point", "scan"]
 
 _USE = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9.]*)\[([^\]]*)\]\s*")
 
@@ -64,7 +64,8 @@ class Block:
     `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
     role where it is not that of its kind (`stats` for softmax statistics, `mask`...). `experts` are the weights that ep
     shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
-    ends it.
+    ends it. `memory` travels beside the stream (an encoder's output, a condition): the block takes it, with
+    `gives_memory` also hands it on, or makes it.
     """
 
     name: str
@@ -75,6 +76,9 @@ class Block:
     states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     experts: frozenset[str] = frozenset()
+    memory: Use = Use("", ())
+    takes_memory: bool = False
+    gives_memory: bool = False
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
         return replace(self, ops=tuple(ops))
@@ -120,12 +124,22 @@ def add(name: str, text: str) -> Op:
 
 
 def attention(name: str, text: str, *, ring: str = "", work: float = 1.0) -> Op:
-    """Flash attention: q[batch,sq,heads,e] * k[batch,sk,kv,e] * v[batch,sk,kv,f] -> o[batch,sq,heads,f].
+    """Flash attention: q[batch,sq,heads,e] * k[batch,sk,kv,e] * v[batch,sk,kv,f] -> o[batch,sq,heads,f]; a fourth
+    operand is a table of offsets that the scores look up.
 
     `ring`: the mesh axis around which keys and values travel; then sk is local, and everyone sees all of it.
     """
     inputs, outputs = _parsed(text)
     return Op(name, "attention", inputs, outputs, ring=ring, work=work)
+
+
+def scan(name: str, text: str, flops: float) -> Op:
+    """A state-space layer in chunks: x[batch,chunks,chunk,heads,p] * decay[batch,chunks,chunk,heads] *
+    b[batch,chunks,chunk,groups,n] * c[...] * states[batch,chunks,heads,p,n] -> y[batch,chunks,chunk,heads,p];
+    `flops` of vector class per pair of positions of a chunk and head.
+    """
+    inputs, outputs = _parsed(text)
+    return Op(name, "scan", inputs, outputs, factor=flops)
 
 
 def append(name: str, text: str) -> Op:
@@ -135,6 +149,7 @@ def append(name: str, text: str) -> Op:
 
 
 def gather(name: str, text: str) -> Op:
-    """A look-up of rows: index[batch,seq] * table[vocab,d] -> x[batch,seq,d]; partial over the axes of `vocab`."""
+    """A look-up of rows: index[batch,seq] * table[vocab,d] -> x[batch,seq,d]; partial over the axes of `vocab`. Dims of
+    the index that the result lacks are summed over (a bag of rows)."""
     inputs, outputs = _parsed(text)
     return Op(name, "gather", inputs, outputs, saves="index")

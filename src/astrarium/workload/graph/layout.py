@@ -10,10 +10,11 @@ from fractions import Fraction
 from astrarium.errors import InputError
 from astrarium.workload.graph.ir import base
 
-__all__ = ["UNEVEN", "Layout"]
+__all__ = ["UNEVEN", "Layout", "Number", "Size"]
 
 UNEVEN = ("refuse", "pad", "fractional")
 Number = int | Fraction
+Size = Number | float     # a float is a mean (rows per expert, lookups per table), which divides as it comes
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Layout:
     counts) or `fractional` (size / degree, as a real number; COSMIC's studies).
     """
 
-    sizes: Mapping[str, Number]
+    sizes: Mapping[str, Size]
     axes: Mapping[str, tuple[str, ...]]
     degrees: Mapping[str, int]
     uneven: str = "refuse"
@@ -39,7 +40,7 @@ class Layout:
         """Ranks of a group over `axes`."""
         return math.prod(self.degrees[axis] for axis in axes)
 
-    def size(self, dim: str) -> Number:
+    def size(self, dim: str) -> Size:
         """Global size. Raises KeyError for a dim that the model never sized."""
         found = self.sizes.get(dim)
         return self.sizes[base(dim)] if found is None else found
@@ -57,6 +58,8 @@ class Layout:
 
     def _local(self, dim: str) -> float:
         size, ranks = self.size(dim), self.degree(self.axes_of(dim))
+        if isinstance(size, float):
+            return size / ranks
         exact = Fraction(size) / ranks
         if exact.denominator == 1:
             return int(exact)

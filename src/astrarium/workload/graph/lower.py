@@ -11,7 +11,7 @@ from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Op, Use
 from astrarium.workload.graph.layout import Layout
-from astrarium.workload.graph.ops import KINDS, gradient
+from astrarium.workload.graph.ops import KINDS, gradient, looked_up
 from astrarium.workload.graph.ring import emit_ring
 from astrarium.workload.pieces import BlockPieces, Piece, Weight
 
@@ -96,9 +96,12 @@ class _Side:
         reads = {use.tensor: self.bytes_of(use) for use in sorted(op.inputs, key=self.bytes_of)}    # the widest use
         writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
         if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
-            moved = max(writes.values()) if op.kind == "gather" else reads[op.inputs[1].tensor]
-            reads[op.inputs[1].tensor] = moved
-            writes = dict.fromkeys(writes, moved)
+            rows = op.outputs[0] if op.kind == "gather" else op.inputs[1]
+            moved = self.bytes_of(rows) * looked_up(op.inputs[0], rows, self.layout)
+            if op.kind == "gather":
+                reads[op.inputs[1].tensor] = moved
+            else:
+                writes = dict.fromkeys(writes, moved)
         if op.kind == "append":
             writes = {use.tensor: self.appended(op.inputs[0], use) for use in op.outputs}
         draft = Draft(name, NodeKind.COMP, after, cost.flops, cost.gemm, reads, writes, kind.pointwise,
@@ -172,7 +175,7 @@ def _saved_bytes(side: _Side, names: Iterable[str], extra: Iterable[tuple[str, O
 
 def _differentiable(block: Block, ops: Sequence[Op]) -> set[str]:
     """Tensors through which a gradient flows: weights, the stream, and what is made of them."""
-    found = set(block.weights) | ({block.input.tensor} if block.input.tensor else set())
+    found = set(block.weights) | {use.tensor for use in _entering(block)}
     for op in ops:
         if op.grad and any(use.tensor in found for use in op.inputs):
             found |= {out.tensor for out in op.outputs}
@@ -245,8 +248,8 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     Raises InputError where the layout refuses an uneven size.
     """
     front = _Side(block, layout, widths, fuse)
-    if block.input.tensor:
-        front.known[block.input.tensor] = _Known(Placed(block.input.dims), ENTRY)
+    for use in _entering(block):
+        front.known[use.tensor] = _Known(Placed(use.dims), ENTRY)
     for op in block.ops:
         for use in op.inputs:
             _external(front, use)
@@ -254,7 +257,8 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     end = front.need(block.output) if block.output.tensor else len(front.drafts) - 1
     stored = _stored(block.ops, front)
     names, extra = _saved(block, block.ops, recompute == "selective")
-    output = front.bytes_of(block.output) if block.output.tensor else 0.0
+    output = sum(front.bytes_of(use) for use in _leaving(block))
+    names = (names - {block.memory.tensor}) | _made_memory(block)
     if not backward:
         weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts)
                         for name, dims in block.weights.items())
@@ -264,7 +268,7 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     back = _Side(block, layout, widths, fuse)
     start, kept = ENTRY, names
     if recompute == "full":
-        kept = {block.input.tensor} if block.input.tensor else names
+        kept = {block.input.tensor} | _made_memory(block) if block.input.tensor else names
         back.known.update({name: _Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
         back.forward(block.ops, "again.")
@@ -277,12 +281,30 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     _backward(back, block.ops, wanted, recompute == "selective")
     source = gradient(block.input.tensor)
     done = back.summed(source, block.input.dims) if source in back.sums else len(back.drafts) - 1
+    if block.takes_memory:
+        done = back.drafts.both(done, back.summed(gradient(block.memory.tensor), block.memory.dims))
     weights = _weights(back)
     saved = _saved_bytes(front, kept, extra, stored)
     held = kept | {gradient(name) for name in block.weights}
     working = max(front.drafts.working(kept | {block.output.tensor}), back.drafts.working(held))
     return BlockPieces(block.name, front.drafts.piece(end, kept | {block.output.tensor}), back.drafts.piece(done, held),
                        weights, saved, working, output)
+
+
+def _entering(block: Block) -> tuple[Use, ...]:
+    """The stream and what travels beside it, as the block finds them."""
+    return tuple(use for use, there in ((block.input, bool(block.input.tensor)), (block.memory, block.takes_memory))
+                 if there)
+
+
+def _leaving(block: Block) -> tuple[Use, ...]:
+    return tuple(use for use, there in ((block.output, bool(block.output.tensor)), (block.memory, block.gives_memory))
+                 if there)
+
+
+def _made_memory(block: Block) -> set[str]:
+    """What later blocks read of this one beside the stream; it is kept here, once."""
+    return {block.memory.tensor} if block.gives_memory and not block.takes_memory else set()
 
 
 def _external(side: _Side, use: Use) -> None:
@@ -294,5 +316,5 @@ def _external(side: _Side, use: Use) -> None:
 
 def _first_gradient(back: _Side, block: Block, start: int) -> None:
     """The gradient with which backward begins: of the stream, or of the loss that the last operator gives."""
-    use = block.output if block.output.tensor else block.ops[-1].outputs[0]
-    back.contribute(Use(gradient(use.tensor), use.dims), (), start)
+    for use in _leaving(block) or (block.ops[-1].outputs[0],):
+        back.contribute(Use(gradient(use.tensor), use.dims), (), start)

@@ -11,7 +11,7 @@ from astrarium.errors import InternalError
 from astrarium.workload.graph.ir import Op, Use
 from astrarium.workload.graph.layout import Layout
 
-__all__ = ["KINDS", "Cost", "Kind", "gradient"]
+__all__ = ["KINDS", "Cost", "Kind", "gradient", "looked_up"]
 
 SOFTMAX = 5.0       # FLOPs per score: scale, subtract the maximum, exponential, sum, divide
 
@@ -75,14 +75,14 @@ def _attention_cost(op: Op, layout: Layout) -> Cost:
     if op.ring:
         scores *= layout.degree((op.ring,))
     product = 2.0 * scores * (layout.local(q.dims[3]) + layout.local(v.dims[3]))
-    return Cost(product + SOFTMAX * scores, product)
+    return Cost(product + (SOFTMAX + len(op.inputs) - 3) * scores, product)
 
 
 def _attention_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     """One kernel: scores again, then dV, dP, dQ, dK: five products for forward's two (FlashAttention-2, section 3)."""
-    reads = (*op.inputs[:3], op.outputs[0], _d(op.outputs[0]))
+    reads = (*op.inputs, op.outputs[0], _d(op.outputs[0]))
     return [replace(op, name=f"{op.name}.d", kind="attention_backward", inputs=reads,
-                    outputs=tuple(_d(use) for use in op.inputs[:3] if use.tensor in wanted))]
+                    outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
 
 
 def _attention_backward_cost(op: Op, layout: Layout) -> Cost:
@@ -99,14 +99,47 @@ def _add_cost(op: Op, layout: Layout) -> Cost:
     return Cost(layout.elements(op.outputs[0].dims) * (len(op.inputs) - 1))
 
 
+def _scan_cost(op: Op, layout: Layout) -> Cost:
+    """Inside chunks all pairs of positions, C B^T and its product with x; between them the states by C: Mamba-2's
+    chunked form (arXiv 2405.21060, section 6). `factor` vector FLOPs per pair and head: decay, mask, product."""
+    pairs, heads, groups, state, size = _scan_sizes(op, layout)
+    product = 2.0 * pairs * (groups * state + heads * size) + 2.0 * layout.elements(op.inputs[0].dims) * state
+    return Cost(product + op.factor * pairs * heads, product)
+
+
+def _scan_sizes(op: Op, layout: Layout) -> tuple[float, float, float, float, float]:
+    """(pairs of positions, heads, groups, length of the state, channels of a head) of
+    x[batch,chunks,chunk,heads,p], decay, b[batch,chunks,chunk,groups,n]."""
+    x, b = op.inputs[0].dims, op.inputs[2].dims
+    pairs = layout.elements(x[:3]) * layout.local(x[2])
+    return pairs, layout.local(x[3]), layout.local(b[3]), layout.local(b[4]), layout.local(x[4])
+
+
+def _scan_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
+    return [replace(op, name=f"{op.name}.d", kind="scan_backward", inputs=(*op.inputs, _d(op.outputs[0])),
+                    outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
+
+
+def _scan_backward_cost(op: Op, layout: Layout) -> Cost:
+    """C B^T again, then two products for each of forward's three."""
+    pairs, heads, groups, state, size = _scan_sizes(op, layout)
+    product = 2.0 * pairs * (3 * groups * state + 2 * heads * size) + 4.0 * layout.elements(op.inputs[0].dims) * state
+    return Cost(product + 2 * op.factor * pairs * heads, product)
+
+
 def _append_cost(op: Op, layout: Layout) -> Cost:
     del op, layout
     return Cost(0.0)
 
 
+def looked_up(index: Use, rows: Use, layout: Layout) -> float:
+    """Rows that a look-up touches, over the rows that come out: above 1 where bags of rows are summed."""
+    return layout.elements(index.dims) * layout.local(rows.dims[-1]) / layout.elements(rows.dims)
+
+
 def _gather_cost(op: Op, layout: Layout) -> Cost:
-    del op, layout
-    return Cost(0.0)
+    out = op.outputs[0]
+    return Cost(layout.elements(out.dims) * (looked_up(op.inputs[0], out, layout) - 1.0))
 
 
 def _gather_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
@@ -119,7 +152,7 @@ def _gather_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
 
 
 def _scatter_cost(op: Op, layout: Layout) -> Cost:
-    return Cost(layout.elements(op.inputs[1].dims))
+    return Cost(layout.elements(op.inputs[1].dims) * looked_up(op.inputs[0], op.inputs[1], layout))
 
 
 def _no_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
@@ -142,6 +175,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "add": Kind(_add_cost, _no_gradients, pointwise=True),      # its gradients are dY itself
     "attention": Kind(_attention_cost, _attention_gradients),
     "attention_backward": Kind(_attention_backward_cost, _no_gradients),
+    "scan": Kind(_scan_cost, _scan_gradients),
+    "scan_backward": Kind(_scan_backward_cost, _no_gradients),
     "append": Kind(_append_cost, _no_gradients, pointwise=True),
     "gather": Kind(_gather_cost, _gather_gradients),
     "scatter": Kind(_scatter_cost, _no_gradients),

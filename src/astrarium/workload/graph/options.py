@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from astrarium.workload.graph.layout import Layout, Number
+from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.lower import WIDTHS
 from astrarium.workload.graph.packed import Packed
 
@@ -47,7 +47,7 @@ class Options:
         return "cp" if self.cp_attention == "ring" and self.degrees.get("cp", 1) > 1 else ""
 
 
-def layout_of(options: Options, sizes: Mapping[str, Number],
+def layout_of(options: Options, sizes: Mapping[str, Size],
               more: Mapping[str, tuple[str, ...]] | None = None) -> Layout:
     """Sizes of a model's dims with the usual table of axes; `more` adds a model's own entries, or overrides.
 
