@@ -10,8 +10,8 @@ namespace {
 
 // The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction. `flat`: the
 // messages of a phase may cross several dims, and so share a port of fully_connected where they go to one coordinate.
-std::vector<int> way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only, bool flat) {
-    std::vector<int> out;
+void way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only, bool flat, std::vector<int>& out) {
+    out.clear();
     for (std::size_t d = 0; d < network.dims.size(); ++d) {
         const Dim& dim = network.dims[d];
         const int a = geometry.coordinate(from, d), b = geometry.coordinate(to, d);
@@ -21,7 +21,7 @@ std::vector<int> way(const Network& network, const Geometry& geometry, int from,
         switch (dim.shape) {
             case Shape::ring: out.push_back(hops == forward ? hops : -hops); break;
             case Shape::hypercube: out.push_back(a ^ b); break;
-            case Shape::mesh: return {};  // nobody on a line stands like another
+            case Shape::mesh: return out.clear();  // nobody on a line stands like another
             case Shape::fully_connected: out.push_back(flat ? forward : hops); break;
             default: out.push_back(hops);
         }
@@ -30,7 +30,21 @@ std::vector<int> way(const Network& network, const Geometry& geometry, int from,
             break;
         }
     }
-    return out;
+}
+
+// Members of a phase that differ in one dim only, of a shape in which every pair is equally far apart.
+bool equally_far(const Plan& plan, const Phase& phase, const std::vector<int>& npus, const Geometry& geometry) {
+    if (phase.dim < 0) return false;
+    const auto dim = static_cast<std::size_t>(phase.dim);
+    const Shape shape = plan.network.dims[dim].shape;
+    if (shape != Shape::switch_ && shape != Shape::fully_connected) return false;
+    for (std::size_t p = 0; p < npus.size(); ++p) {
+        const int index = static_cast<int>(p) / phase.stride % phase.n;
+        const int first = npus[p - static_cast<std::size_t>(index) * static_cast<std::size_t>(phase.stride)];
+        const int moved = (geometry.coordinate(npus[p], dim) - geometry.coordinate(first, dim)) * geometry.stride(dim);
+        if (npus[p] != first + moved || (index > 0 && moved == 0)) return false;
+    }
+    return true;
 }
 
 // The steps of a phase, as (index of a participant) -> index of its peer.
@@ -56,14 +70,15 @@ std::vector<std::pair<bool, int>> steps(const Phase& phase) {  // (xor, distance
 }
 
 bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npus, const Geometry& geometry) {
+    if (equally_far(plan, phase, npus, geometry)) return true;
     const bool lowest = plan.network.backend == Backend::unshared;
+    std::vector<int> first, mine;
     for (const auto& [exclusive, distance] : steps(phase)) {
-        std::vector<int> first;
         for (std::size_t p = 0; p < npus.size(); ++p) {
             const int index = static_cast<int>(p) / phase.stride % phase.n;
             const int peer = exclusive ? index ^ distance : (index + distance) % phase.n;
             const auto there = static_cast<std::size_t>(static_cast<int>(p) + (peer - index) * phase.stride);
-            const std::vector<int> mine = way(plan.network, geometry, npus[p], npus[there], lowest, phase.dim < 0);
+            way(plan.network, geometry, npus[p], npus[there], lowest, phase.dim < 0, mine);
             if (mine.empty()) return false;
             if (p == 0)
                 first = mine;

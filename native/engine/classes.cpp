@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 #include <unordered_map>
 
-#include "message_key.hpp"
 #include "slots.hpp"
 
 namespace astrarium {
@@ -42,41 +42,59 @@ RankClasses::Hash RankClasses::place(int origin, int npu) const {
 // Every slot of sends must have one slot of receives: then it is known beforehand that the k-th send issued on the one meets
 // the k-th receive issued on the other.
 void RankClasses::match_messages() {
-    struct End {
-        std::int64_t at = -1;
-        std::uint32_t count = 0;
+    struct Receive {
+        std::int32_t source, tag;
+        std::int64_t size;
+        std::int32_t slot;
+        std::uint32_t count;
+        auto key() const { return std::tuple(source, tag, size); }
     };
     std::vector<std::vector<SlotUse>> uses;
     for (const Program& program : plan_.programs) uses.push_back(slots_of(program));
-    std::unordered_map<MessageKey, std::pair<End, End>, MessageKeyHash> ends;
+    std::vector<Receive> receives;  // rank by rank, sorted within
+    std::vector<std::size_t> of_rank{0};
+    const auto check_peer = [&](std::size_t rank, std::int32_t peer) {
+        if (static_cast<std::size_t>(peer) == rank || static_cast<std::size_t>(peer) >= plan_.ranks()) throw Unfoldable{"a message without a peer"};
+    };
     for (std::size_t r = 0; r < plan_.ranks(); ++r) {
-        const auto rank = static_cast<std::int32_t>(r);
-        std::int64_t at = plan_.slot_ptr[r];
-        for (const SlotUse& use : uses[static_cast<std::size_t>(plan_.program_of[r])]) {
-            const auto slot = static_cast<std::size_t>(at++);
-            if (use.kind == Kind::collective) continue;
-            if (use.count > 1 && plan_.policy.order == Order::astra_sim) throw Unfoldable{"messages that share a slot"};
-            const bool sends = use.kind == Kind::send;
-            const std::int32_t peer = plan_.slot_a[slot];
-            const MessageKey key{plan_.slot_b[slot], use.size, static_cast<std::uint32_t>(sends ? rank : peer),
-                                 static_cast<std::uint32_t>(sends ? peer : rank)};
-            auto& pair = ends[key];
-            End& mine = sends ? pair.first : pair.second;
-            if (mine.at >= 0) throw Unfoldable{"several messages of one size between two ranks share a tag"};
-            if (peer == rank || static_cast<std::size_t>(peer) >= plan_.ranks()) throw Unfoldable{"a message without a peer"};
-            mine = {static_cast<std::int64_t>(slot), use.count};
+        const auto& mine = uses[static_cast<std::size_t>(plan_.program_of[r])];
+        const auto base = static_cast<std::size_t>(plan_.slot_ptr[r]);
+        for (std::size_t s = 0; s < mine.size(); ++s) {
+            messages_ = messages_ || mine[s].kind != Kind::collective;
+            if (mine[s].kind != Kind::recv) continue;
+            check_peer(r, plan_.slot_a[base + s]);
+            receives.push_back({plan_.slot_a[base + s], plan_.slot_b[base + s], mine[s].size, static_cast<std::int32_t>(s), mine[s].count});
+        }
+        const auto from = receives.begin() + static_cast<std::ptrdiff_t>(of_rank.back());
+        std::sort(from, receives.end(), [](const Receive& x, const Receive& y) { return x.key() < y.key(); });
+        if (std::adjacent_find(from, receives.end(), [](const Receive& x, const Receive& y) { return x.key() == y.key(); }) != receives.end())
+            throw Unfoldable{"several messages of one size between two ranks share a tag"};
+        of_rank.push_back(receives.size());
+    }
+    if (!messages_) return;
+    partner_slot.assign(plan_.slot_a.size, -1);
+    std::size_t met = 0;
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
+        const auto& mine = uses[static_cast<std::size_t>(plan_.program_of[r])];
+        const auto base = static_cast<std::size_t>(plan_.slot_ptr[r]);
+        for (std::size_t s = 0; s < mine.size(); ++s) {
+            if (mine[s].kind != Kind::send) continue;
+            check_peer(r, plan_.slot_a[base + s]);
+            if (mine[s].count > 1 && plan_.policy.order == Order::astra_sim) throw Unfoldable{"messages that share a slot"};
+            const auto peer = static_cast<std::size_t>(plan_.slot_a[base + s]);
+            const Receive wanted{static_cast<std::int32_t>(r), plan_.slot_b[base + s], mine[s].size, 0, 0};
+            const auto end = receives.begin() + static_cast<std::ptrdiff_t>(of_rank[peer + 1]);
+            const auto it = std::lower_bound(receives.begin() + static_cast<std::ptrdiff_t>(of_rank[peer]), end, wanted,
+                                             [](const Receive& x, const Receive& y) { return x.key() < y.key(); });
+            if (it == end || it->key() != wanted.key() || it->count != mine[s].count) throw Unfoldable{"a message without its other end"};
+            std::int32_t& theirs = partner_slot[static_cast<std::size_t>(plan_.slot_ptr[peer] + it->slot)];
+            if (theirs >= 0) throw Unfoldable{"several messages of one size between two ranks share a tag"};
+            theirs = static_cast<std::int32_t>(s);
+            partner_slot[base + s] = it->slot;
+            ++met;
         }
     }
-    if (ends.empty()) return;
-    messages_ = true;
-    partner_slot.assign(plan_.slot_a.size, -1);
-    for (const auto& [key, pair] : ends) {
-        if (pair.first.count != pair.second.count) throw Unfoldable{"a message without its other end"};
-        partner_slot[static_cast<std::size_t>(pair.first.at)] =
-            static_cast<std::int32_t>(pair.second.at - plan_.slot_ptr[key.destination]);
-        partner_slot[static_cast<std::size_t>(pair.second.at)] =
-            static_cast<std::int32_t>(pair.first.at - plan_.slot_ptr[key.source]);
-    }
+    if (met < receives.size()) throw Unfoldable{"a message without its other end"};
 }
 
 // The colour that no refinement changes: program, which collectives on which of the rank's own groups, which way to peers.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "slots.hpp"
+
 namespace astrarium {
 
 Fold::Fold(const Plan& plan, bool record)
@@ -28,15 +30,18 @@ Fold::Fold(const Plan& plan, bool record)
     class_size_.assign(class_.size(), 0);
     for (const std::int32_t c : classes_.of) ++class_size_[static_cast<std::size_t>(c)];
     for (const std::int32_t group : classes_.first_group) {
-        std::set<std::uint32_t> found;
+        std::vector<std::uint32_t> found;
         if (group < 0)
-            for (std::uint32_t c = 0; c < class_.size(); ++c) found.insert(c);
+            for (std::uint32_t c = 0; c < class_.size(); ++c) found.push_back(c);
         else
             for (const std::int32_t member : plan.groups[static_cast<std::size_t>(group)])
-                found.insert(static_cast<std::uint32_t>(classes_.of[static_cast<std::size_t>(member)]));
-        participants_.emplace_back(found.begin(), found.end());
+                found.push_back(static_cast<std::uint32_t>(classes_.of[static_cast<std::size_t>(member)]));
+        std::sort(found.begin(), found.end());
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        participants_.push_back(std::move(found));
         kind_size_.push_back(static_cast<std::uint32_t>(group < 0 ? plan.ranks() : plan.groups[static_cast<std::size_t>(group)].size));
     }
+    if (const std::size_t pairs = plan.collectives.size() * kind_size_.size(); pairs < 1u << 20) together_.assign(pairs, nullptr);
 }
 
 void Fold::check_supported() const {
@@ -78,9 +83,10 @@ void Fold::start() {
     // One rank in two groups of one kind would meet itself.
     for (Class& k : class_) {
         std::set<std::int32_t> groups, kinds;
-        for (std::size_t n = 0; n < k.program->nodes(); ++n) {
-            if (static_cast<Kind>(k.program->kind[n]) != Kind::collective) continue;
-            const std::int32_t group = plan_.slot_b[k.slots + static_cast<std::size_t>(k.program->slot[n])];
+        const std::vector<SlotUse> uses = slots_of(*k.program);
+        for (std::size_t s = 0; s < uses.size(); ++s) {
+            if (uses[s].kind != Kind::collective) continue;
+            const std::int32_t group = plan_.slot_b[k.slots + s];
             if (group >= 0 && groups.insert(group).second && !kinds.insert(classes_.group_kind[static_cast<std::size_t>(group)]).second)
                 throw Unfoldable{"a rank in two groups of one kind"};
         }
@@ -95,7 +101,8 @@ void Fold::start() {
 // every rank then looks once. ASTRA-sim looks at its ready nodes after each completion; where several of a rank come at
 // once, their order must not matter.
 void Fold::instant() {
-    std::vector<std::uint32_t> touched;
+    std::vector<std::uint32_t>& touched = touched_;
+    touched.clear();
     late_ = pending_.top().late || (late_ && last_ == now_);
     last_ = now_;
     for (const bool late = pending_.top().late; !pending_.empty() && pending_.top().time == now_ && pending_.top().late == late;) {
@@ -111,7 +118,8 @@ void Fold::instant() {
     for (const std::uint32_t c : touched) {
         Class& k = class_[c];
         if (astra_ && k.completing.size() > 1 && order_matters(c)) throw Unfoldable{"ranks race within one ns"};
-        std::vector<std::uint32_t> nodes;
+        std::vector<std::uint32_t>& nodes = ended_;
+        nodes.clear();
         std::swap(nodes, k.completing);
         std::sort(nodes.begin(), nodes.end());
         const bool several = nodes.size() > 1;

@@ -76,7 +76,9 @@ private:
     std::int64_t groups_like(std::size_t kind) const;
     const std::vector<std::size_t>& dims_of(std::size_t kind);
     static void occupy(Tick& until_now, Tick from, Tick until);
-    const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets);
+    void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
+    const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
+    Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
     Measured loop_back(const Plan& small, std::size_t participants) const;
@@ -101,6 +103,7 @@ private:
     std::vector<std::vector<std::size_t>> kind_dims_;  // as far as asked for
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
+    std::vector<const Measured*> together_;  // by collective and kind: of all that come at once
     struct Mail {  // a message that is on its way, or a receive that was posted
         bool sent, late;
         Tick there;
@@ -108,6 +111,7 @@ private:
     };
     // By class and slot of the receive, in order: messages that nobody posted a receive for, or receives without a message.
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<Mail>> mail_;
+    std::vector<std::uint32_t> touched_, ended_;  // of one round of an instant
     Tick last_ = -1;      // the last instant that ran, and
     bool late_ = false;   // whether arrivals have ended something in it
 };

@@ -15,6 +15,7 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
     const auto place = std::lower_bound(participants.begin(), participants.end(), c);
     if (place == participants.end() || *place != c) throw Unfoldable{"a collective of a group that the rank is not in"};
+    if (participants.size() == 1) return begin_collective(id, kind, {1, {now_}, {node}, id});
     const std::uint32_t serial = k.issued_on[static_cast<std::size_t>(kind)]++;
     Meeting& m = meetings_[{kind, serial}];
     if (m.collective == none) {
@@ -26,19 +27,23 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
     const auto index = static_cast<std::size_t>(place - participants.begin());
     m.at[index] = now_, m.node[index] = node;
     if (++m.arrived < participants.size()) return;
-    const Meeting all = m;
+    const Meeting all = std::move(m);
     meetings_.erase({kind, serial});
+    begin_collective(id, kind, all);
+}
+
+// All participants of a collective have come.
+void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& all) {
+    const auto& participants = participants_[static_cast<std::size_t>(kind)];
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
-    std::vector<Tick> offsets;
-    for (const Tick at : all.at) offsets.push_back(at - begin);
-    const Measured& measured = measure(id, kind, offsets);
+    const Measured& measured = measure(id, kind, all.at, begin);
     if (plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed) occupy(links_until_, begin, add(begin, measured.quiet));
     if (record_) usage_.repeat(measured.steps, begin, groups_like(static_cast<std::size_t>(kind)));
     for (std::size_t i = 0; i < participants.size(); ++i) {
         const Tick done = add(begin, measured.done[i]);
         if (kind_size_[static_cast<std::size_t>(kind)] == 1 && !astra_ && done == now_) {  // alone in its group: over as it begins
-            complete(c, node);
-            pending_.push({now_, false, c, none});
+            complete(participants[i], all.node[i]);
+            pending_.push({now_, false, participants[i], none});
             return;
         }
         if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
@@ -109,9 +114,19 @@ bool Fold::in_no_time(const Collective& c) const {
     return false;
 }
 
-const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets) {
+const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& at, Tick begin) {
+    const bool together = std::all_of(at.begin(), at.end(), [begin](Tick t) { return t == begin; });
+    const std::size_t known = static_cast<std::size_t>(id) * kind_size_.size() + static_cast<std::size_t>(kind);
+    if (together && known < together_.size() && together_[known]) return *together_[known];
+    std::vector<Tick> offsets;
+    for (const Tick t : at) offsets.push_back(t - begin);
     const auto [it, fresh] = measured_.try_emplace({id, kind, offsets});
-    if (!fresh) return it->second;
+    if (fresh) it->second = measured(id, kind, offsets, together);
+    if (together && known < together_.size()) together_[known] = &it->second;
+    return it->second;
+}
+
+Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) const {
     const Collective& c = plan_.collectives[id];
     if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
@@ -120,7 +135,6 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
     small.collectives.push_back(c);
     small.lanes[lane_comm] = plan_.lanes[lane_comm];
     small.reduce_bandwidth = plan_.reduce_bandwidth;
-    const bool together = std::all_of(offsets.begin(), offsets.end(), [](Tick t) { return t == 0; });
     std::vector<std::uint32_t> members(kind_size_[static_cast<std::size_t>(kind)]);
     for (std::uint32_t p = 0; p < members.size(); ++p)
         members[p] = group < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(group)][p]);
@@ -128,9 +142,9 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
         std::vector<std::int32_t> npu_of(members.size());
         for (std::size_t p = 0; p < members.size(); ++p) npu_of[p] = plan_.npu_of[members[p]];
         small.npu_of = {npu_of.data(), npu_of.size()};
-        return it->second = loop_back(small, offsets.size());
+        return loop_back(small, offsets.size());
     }
-    return it->second = run_members(small, members, offsets);
+    return run_members(small, members, offsets);
 }
 
 Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {

@@ -14,17 +14,19 @@ from astrarium.errors import InputError
 from astrarium.lower import lower
 from astrarium.lower.explain import EXPLAINED, explained, explained_generated
 from astrarium.lower.native_plugins import plugins_of
-from astrarium.lower.native_work import named_groups, rank_count
+from astrarium.lower.native_work import Work, named_groups, rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces, refuse_more
 from astrarium.trace.work import Generated
+from astrarium.vocab import Schedule
 from astrarium.workload.config import Trace
 from astrarium.workload.generate import generate
 from astrarium.workload.single import SingleCollective
 
 if TYPE_CHECKING:
+    from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
 
 __all__ = ["TraceCache", "simulate", "simulate_many"]
@@ -36,20 +38,21 @@ FOLD = {"auto": True, "off": False}
 
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
-             traces: Traces | Generated | None = None, cache: TraceCache | None = None,
-             plugins: Plugins | None = None) -> Result:
+             traces: Traces | Generated | Work | None = None, cache: TraceCache | None = None,
+             plugins: Plugins | None = None, schedules: ScheduleCache | None = None) -> Result:
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
     and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
-    generator made); else they are read, through `cache` where one is given. `plugins` take the place of what the design
-    names; plug-ins that the design names are made for this run. Raises InputError and its kin, and StallError, with
-    file, rank and node.
+    generator made, or the Work of either); else they are read, through `cache` where one is given. `plugins` take the
+    place of what the design names; plug-ins that the design names are made for this run. `schedules` keeps collectives'
+    schedules for the next run. Raises InputError and its kin, and StallError, with file, rank and node.
     """
     folded = _checked(design, fold)
-    found = _traces(design, {} if cache is None else cache) if traces is None else traces
+    work = _traces(design, {} if cache is None else cache) if traces is None else traces
     given = plugins_of(design, plugins)
-    plan = lower(design, found, given)
+    plan = lower(design, work, given, schedules=schedules)
+    found = work.source if isinstance(work, Work) else work
     try:
         outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given)
     except EXPLAINED as error:
@@ -78,13 +81,14 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
 
     Traces are read once each, before the threads start. The first error, in that order, is raised.
     """
-    chosen, known = list(designs), {} if cache is None else cache
+    chosen, known, shared = list(designs), {} if cache is None else cache, dict[tuple[object, ...], Schedule]()
     for design in chosen:
         _checked(design, fold)
         if isinstance(design.workload, Trace):
             _traces(design, known)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known), chosen))
+        return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known, schedules=shared),
+                             chosen))
 
 
 def _traces(design: Design, cache: TraceCache) -> Traces | Generated | None:

@@ -112,7 +112,7 @@ def _check_slots(trace: TraceClass, number: int, ranks: int, groups: int) -> Non
             (p2p & ((a < 0) | (a >= ranks)), f"its peer is not one of the {ranks} ranks"),
             (p2p & (a == own), "its peer is the rank itself"), (p2p & (b < 0), "a negative tag"),
             (~p2p & ((b < -1) | (b >= groups)), f"its group is not one of the workload's {groups}")):
-        for row, slot in np.argwhere(bad)[:1].tolist():
+        for row, slot in np.argwhere(bad)[:1].tolist() if bad.any() else ():
             raise trace.fault(int(first[slot]), message, row=row)
 
 

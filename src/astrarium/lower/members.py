@@ -20,8 +20,8 @@ MEMBER_TABLE = 1 << 26  # entries of the group x rank table; larger ones are sea
 
 def member_test(groups: Sequence[I32], npus: int) -> Callable[[I64], npt.NDArray[np.bool_]]:
     """Tells of group * npus + rank whether the rank is in the group."""
-    empty = np.zeros(0, np.int64)
-    pairs = np.sort(np.concatenate([empty, *(i * npus + group.astype(np.int64) for i, group in enumerate(groups))]))
+    owner = np.repeat(np.arange(len(groups), dtype=np.int64), [group.size for group in groups])
+    pairs = np.sort(owner * npus + np.concatenate([np.zeros(0, np.int32), *groups]))
     if len(groups) * npus > MEMBER_TABLE:
         return lambda keys: pairs[np.minimum(np.searchsorted(pairs, keys), pairs.size - 1)] == keys
     table = np.zeros(len(groups) * npus, np.bool_)
@@ -37,7 +37,7 @@ def refuse_strangers(trace: TraceClass, nodes: I64, group: I32, groups: Sequence
     `member_test` gave.
     """
     bad = (group >= 0) & ~inside(np.maximum(group, 0).astype(np.int64) * ranks + trace.ranks[:, None])
-    for row, place in np.argwhere(bad)[:1]:
+    for row, place in np.argwhere(bad)[:1] if bad.any() else ():
         members = groups[int(group[row, place])].tolist()
         shown = ", ".join(map(str, members[:8])) + (", …" if len(members) > 8 else "")
         raise trace.fault(int(nodes[place]), "a collective of a group that the rank is not in", row=int(row),

@@ -24,6 +24,7 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, TraceClass
 
 if TYPE_CHECKING:
+    from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import ComputeModel, Plugins
 
 __all__ = ["lower_native"]
@@ -36,7 +37,8 @@ LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 
 
-def lower_native(design: Design, traces: Traces | Generated | None, plugins: Plugins | None = None) -> Plan:
+def lower_native(design: Design, traces: Traces | Generated | Work | None, plugins: Plugins | None = None,
+                 schedules: ScheduleCache | None = None) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
     model = None if plugins is None else plugins.compute
     remote = behind(design.memory).kind != "none" or (plugins is not None and plugins.memory is not None)
@@ -46,7 +48,7 @@ def lower_native(design: Design, traces: Traces | Generated | None, plugins: Plu
     for number, (trace, _) in enumerate(rows):
         program_index[trace.ranks] = number
     choice = None if plugins is None else plugins.choice
-    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, choice)
+    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, choice, schedules)
     slot_ptr, slot_a, slot_b, slot_c = _slots(rows, npu_of.size, table)
     return Plan(npus=design.network.npus, programs=tuple(program for _, program in rows), program_of=program_index,
                 npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,

@@ -12,7 +12,7 @@ from astrarium.errors import UnsupportedError
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
 from astrarium.lower.astra_files import custom_of_prefix
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
-from astrarium.lower.native_work import own_slots, work_of
+from astrarium.lower.native_work import Work, own_slots, work_of
 from astrarium.memory.access import plan_remote
 from astrarium.network.config import LinkDim, Ring
 from astrarium.system.config import System
@@ -31,8 +31,10 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
              "double_binary_tree": "doubleBinaryTree"}
 
 
-def lower_astra_design(design: Design, traces: Traces | Generated | None, plugins: object | None = None) -> Plan:
+def lower_astra_design(design: Design, traces: Traces | Generated | Work | None, plugins: object | None = None,
+                       schedules: object | None = None) -> Plan:
     """The Plan of a design with `compat: astra_sim`. Raises UnsupportedError for what ASTRA-sim does not have."""
+    del schedules       # ASTRA-sim's algorithms are machines
     if plugins is not None:
         raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins",
                                expected="compat: none, or no plug-ins")

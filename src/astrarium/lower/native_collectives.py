@@ -16,7 +16,9 @@ from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
+from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
+from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.native_custom import CustomSource, custom_sources
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.trace.work import TraceClass
@@ -30,6 +32,7 @@ __all__ = ["CollectiveTable", "shapes_of"]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 GroupShape = tuple[SubDim, ...]
+FEW_KINDS = 8       # of groups of one size, beyond which they are looked up one by one
 DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
 
 
@@ -38,20 +41,41 @@ def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32,
     """(kind of group g at index g + 1, all ranks at 0; (members, shape) of every kind).
 
     Shapes are those of NPU numbers, not of ranks. Groups whose members lie alike relative to the first are one kind,
-    analysed once.
+    analysed once. Groups of one size are compared together.
     """
-    kinds, shapes = [0], [(npu_of.size, _world(npu_of, sizes))]
-    seen: dict[tuple[int, bytes], int] = {}
-    strides = np.concatenate([[1], np.cumprod(np.array(sizes, np.int64))])
-    for group, name in zip(groups, names, strict=True):
-        npus = npu_of[group].astype(np.int64)
-        places = (npus[:, None] // strides[:-1]) % (strides[1:] // strides[:-1])
-        key = (npus.size, (places - places[:1]).astype(np.int32).tobytes())
-        if key not in seen:
-            seen[key] = len(shapes)
-            shapes.append((npus.size, group_shape(npus, sizes, path=f"group {name}")))
-        kinds.append(seen[key])
-    return np.array(kinds, np.int64), shapes
+    if len(names) != len(groups):
+        raise InternalError(f"{len(groups)} groups with {len(names)} names")
+    counts = np.array([group.size for group in groups], np.int64)
+    like = np.arange(len(groups), dtype=np.int64)       # the first group of the same kind
+    for count in np.unique(counts).tolist():
+        same = np.flatnonzero(counts == count)
+        npus = npu_of[np.concatenate([groups[g] for g in same.tolist()])].reshape(same.size, count)
+        like[same] = same[_first_alike(npus, sizes)]
+    first, kind = np.unique(like, return_inverse=True)
+    shapes = [(npu_of.size, _world(npu_of, sizes))]
+    shapes += [(groups[g].size, group_shape(npu_of[groups[g]], sizes, path=f"group {names[g]}"))
+               for g in first.tolist()]
+    return np.concatenate([np.zeros(1, np.int64), kind.reshape(-1) + 1]), shapes
+
+
+def _first_alike(npus: I32, sizes: Sequence[int]) -> I64:
+    """[groups] the first row of `npus` [groups, members] whose members lie alike relative to their first."""
+    rows = np.empty((len(sizes), *npus.shape), np.int32)
+    rest = npus
+    for dim, size in enumerate(sizes):
+        rest, place = np.divmod(rest, size)
+        rows[dim] = place - place[:, :1]
+    first, left = np.zeros(len(npus), np.int64), np.arange(len(npus))
+    for _ in range(FEW_KINDS):
+        if not left.size:
+            return first
+        alike = (rows[:, left] == rows[:, left[:1]]).all(axis=(0, 2))
+        first[left[alike]] = left[0]
+        left = left[~alike]
+    seen: dict[bytes, int] = {}
+    for group in left.tolist():
+        first[group] = seen.setdefault(rows[:, group].tobytes(), group)
+    return first
 
 
 def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
@@ -76,15 +100,16 @@ class CollectiveTable:
     """The CollectivePlans of a design, made once each; `slots` gives the argument columns of a class."""
 
     def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32],
-                 names: Sequence[str], choice: CollectiveChoice | None = None) -> None:
+                 names: Sequence[str], choice: CollectiveChoice | None = None,
+                 schedules: ScheduleCache | None = None) -> None:
         self._design, self._choice, self._dims = design, choice, tuple(dims)
-        self._members = (npu_of, *(npu_of[group] for group in groups))
+        self._npu_of, self._groups = npu_of, groups
         self._kinds, self._shapes = shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                             for dim, plan in zip(design.network.flat, dims, strict=True))
         self._settings: dict[CommOp, Settings] = {}
         self._custom: dict[CommOp, CustomSource] = custom_sources(design)
-        self._schedules: ScheduleCache = {}
+        self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._index: dict[tuple[int, int, int], int] = {}
         self._plans: list[CollectivePlan] = []
 
@@ -106,10 +131,9 @@ class CollectiveTable:
 
     def _numbers(self, trace: TraceClass, nodes: I64, kinds: I64) -> I32:
         """Plan numbers of collective `nodes` [ranks, nodes], given the kind of group of each."""
-        rows = np.stack([trace.comm_type[nodes].astype(np.int64), trace.comm_size[nodes]], axis=1)
-        keys, key_of = np.unique(rows, axis=0, return_inverse=True)
+        keys, key_of = distinct_rows(np.stack([trace.comm_type[nodes], trace.comm_size[nodes]], axis=1))
         width = int(kinds.max()) + 1
-        pairs = key_of.reshape(-1)[None, :] * width + kinds
+        pairs = key_of[None, :] * width + kinds
         if len(keys) * width <= DENSE:
             table = np.zeros(len(keys) * width, np.int32)
             table[pairs.ravel()] = 1
@@ -138,7 +162,8 @@ class CollectiveTable:
             return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
         settings = self._settings_of(op)
         if self._choice is not None:
-            npus = self._members[int(np.flatnonzero(self._kinds == kind)[0])]
+            place = int(np.flatnonzero(self._kinds == kind)[0])
+            npus = self._npu_of[self._groups[place - 1]] if place else self._npu_of
             entries = chosen_algorithms(self._choice, op, size, npus.tolist(), self._dims)
             if entries:
                 flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm

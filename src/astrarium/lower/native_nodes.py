@@ -13,7 +13,7 @@ from astrarium.compute.config import Compute, Replay, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.errors import InputError
-from astrarium.lower.astra_programs import COMM_TYPE, _children
+from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import plugged
 from astrarium.memory.config import Memory
@@ -31,11 +31,15 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 Bool = npt.NDArray[np.bool_]
 
-_KIND = {NodeKind.MEM_LOAD: Kind.REMOTE, NodeKind.MEM_STORE: Kind.REMOTE, NodeKind.COMP: Kind.DELAY,
-         NodeKind.COMM_SEND: Kind.SEND, NodeKind.COMM_RECV: Kind.RECV, NodeKind.COMM_COLL: Kind.COLLECTIVE}
-_LANE = {Kind.REMOTE: Lane.COPY, Kind.DELAY: Lane.COMPUTE, Kind.SEND: Lane.P2P, Kind.RECV: -1,
-         Kind.COLLECTIVE: Lane.COMM, Kind.SKIP: -1}
-COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+_KIND = np.full(256, Kind.SKIP, np.uint8)
+_KIND[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE
+_KIND[[NodeKind.COMP, NodeKind.COMM_SEND, NodeKind.COMM_RECV, NodeKind.COMM_COLL]] = [
+    Kind.DELAY, Kind.SEND, Kind.RECV, Kind.COLLECTIVE]
+_LANE = np.full(len(Kind), -1, np.int16)
+_LANE[[Kind.REMOTE, Kind.DELAY, Kind.SEND, Kind.COLLECTIVE]] = [Lane.COPY, Lane.COMPUTE, Lane.P2P, Lane.COMM]
+_COMM = _table(len(Kind), Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+_HOSTED = _table(len(Kind), Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)   # what takes a CPU thread on a host
+_KNOWN = _table(len(CommOp) + 1, *CommOp)
 
 
 def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: ComputeModel | None = None,
@@ -46,7 +50,7 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     `model`, or else a `compute` that no rule here knows, is a plug-in. `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
-    kind = _kinds(trace)
+    kind = _KIND[trace.type]
     lane = _lanes(kind, trace.is_cpu)
     duration = np.zeros(kind.size, np.int64)
     if model is None and type(compute) in _TIMED:
@@ -54,7 +58,7 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     else:
         plugged(trace, model or cast("ComputeModel", compute), npu_type, kind, duration)
     _refuse(trace, remote, kind)
-    comm = np.isin(kind, COMM)
+    comm = _COMM[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
     return Program(node_id=trace.node_id, kind=kind, lane=lane, duration=duration,
@@ -66,26 +70,18 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
 def _slots(trace: TraceClass, comm: Bool) -> I32:
     """Slot of every node, -1 of those without arguments: the trace's, renumbered where replayed nodes leave gaps."""
     slot = np.full(comm.size, -1, np.int32)
-    if trace.slot is None:
+    if trace.slot is not None and trace.slot.size == np.count_nonzero(comm):
+        slot[comm] = trace.slot
+    elif trace.slot is None:
         slot[comm] = np.arange(np.count_nonzero(comm), dtype=np.int32)
     else:
         slot[comm] = distinct(trace.slot[comm[COMM_TYPE[trace.type]]])[2]
     return slot
 
 
-def _kinds(trace: TraceClass) -> U8:
-    table = np.full(256, Kind.SKIP, np.uint8)
-    for node, kind in _KIND.items():
-        table[node] = kind
-    return np.asarray(table[trace.type])
-
-
 def _lanes(kind: U8, host: Bool) -> I16:
-    table = np.full(len(Kind), -1, np.int16)
-    for node, lane in _LANE.items():
-        table[node] = lane
-    return np.where(host & np.isin(kind, (Kind.DELAY, Kind.REMOTE, Kind.COLLECTIVE, Kind.SEND)), Lane.CPU,
-                    table[kind]).astype(np.int16)
+    lane = _LANE[kind]
+    return np.where(host & _HOSTED[kind], np.int16(Lane.CPU), lane) if host.any() else lane
 
 
 def _replayed(trace: TraceClass, nodes: I64, missing: float | None, key: str) -> I64:
@@ -132,7 +128,7 @@ def _refuse(trace: TraceClass, remote: bool, kind: U8) -> None:
             raise trace.fault(int(node), "moves bytes to or from remote memory, and the design has none",
                               expected="memory.remote.kind: per_npu, per_node or pool, or one of memory.tiers")
     collective = kind == Kind.COLLECTIVE
-    known = np.isin(trace.comm_type, list(CommOp))
+    known = _KNOWN[np.clip(trace.comm_type, -1, len(CommOp))]
     for node in np.flatnonzero(collective & ~known)[:1]:
         raise trace.fault(int(node), f"comm_type {int(trace.comm_type[node])} is no collective operation",
                           expected="a CollectiveCommType of Chakra, 0 to 9")

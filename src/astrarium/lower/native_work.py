@@ -29,11 +29,16 @@ I32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name."""
+    """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name.
+
+    `source` is what it was made from: whoever runs one workload on many designs makes it once (`from_generated`) and
+    gives it to `lower` or `simulate` in place of the source.
+    """
 
     classes: tuple[TraceClass, ...]
     groups: tuple[I32, ...]
     names: tuple[str, ...]
+    source: Traces | Generated | None = None
 
 
 def own_slots(trace: TraceClass) -> TraceClass:
@@ -47,7 +52,7 @@ def from_generated(generated: Generated, ranks: int) -> Work:
     """The work that a generator made for `ranks` ranks. Raises InputError, and TraceError with rank, node and name, for
     what cannot run: see `check_generated`."""
     check_generated(generated, ranks)
-    return Work(generated.classes, generated.groups, generated.names)
+    return Work(generated.classes, generated.groups, generated.names, generated)
 
 
 def rank_count(design: Design) -> int:
@@ -56,8 +61,13 @@ def rank_count(design: Design) -> int:
     return design.network.npus if isinstance(placement, str) else len(placement)
 
 
-def work_of(design: Design, source: Traces | Generated | None) -> Work:
+def work_of(design: Design, source: Traces | Generated | Work | None) -> Work:
     """The work of a design's ranks. Raises InputError for missing or superfluous traces and for groups out of range."""
+    if isinstance(source, Work):
+        ranks = sum(trace.ranks.size for trace in source.classes)
+        if ranks != rank_count(design):
+            raise InputError("workload", f"work of {ranks} ranks", expected=f"{rank_count(design)}, as the design has")
+        return source
     return _WORK.get(type(design.workload), _made)(design, source)
 
 
@@ -89,7 +99,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     classes = trace_classes(traces, names, dependencies=workload.dependencies)
     grouped = tuple(np.array(each, np.int32) for each in groups.values())
     refuse_foreign_groups(classes, grouped, ranks)
-    return Work(tuple(classes), grouped, names)
+    return Work(tuple(classes), grouped, names, traces)
 
 
 def _single(design: Design, traces: Traces | Generated | None) -> Work:
