@@ -86,6 +86,13 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "hypercube": ("astrarium.network.config:Hypercube", "NPUs whose numbers differ in one bit are linked."),
         "torus": ("astrarium.network.config:Torus", "Several ring dims of equal links, one per direction."),
     },
+    "agent": {
+        "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),
+        "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),
+        "annealing": ("astrarium.search.agents.annealing:Annealing", "Simulated annealing, several chains."),
+        "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm (the default)."),
+        "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
+    },
     "backend": {
         "closed_form": ("", "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
         "contention": ("", "Messages are stored and forwarded over every link of their route and queue for each."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from astrarium.errors import InputError
@@ -85,6 +85,16 @@ class Diagram:
             total += node.before[branch]
             at = node.next[branch]
         return total
+
+    def walk(self, choose: Callable[[int, tuple[int, ...]], int]) -> tuple[int, ...]:
+        """A combination made step by step: `choose(level, live value indexes)` says which of them is taken."""
+        at, found = 0, []
+        for depth, level in enumerate(self.levels):
+            node = level[at]
+            branch = choose(depth, node.values) if len(node.values) > 1 else 0
+            found.append(node.values[branch])
+            at = node.next[branch]
+        return tuple(found)
 
     def nearest(self, costs: Sequence[Sequence[float]]) -> tuple[int, ...]:
         """The combination of least total cost, the first of equals; costs[level][value index], and the last entry of a

@@ -156,8 +156,12 @@ class Space:
     def _updater(self) -> Updater[Design] | None:
         if self.base is None:
             return None
-        return Updater(self.base, [path for axis in self.axes for path in axis.paths]
-                       + [path for path, _, _ in self._derived])
+        return Updater(self.base, self.paths)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path of the design that a point sets, in the order of `assignment`."""
+        return (*(path for axis in self.axes for path in axis.paths), *(path for path, _, _ in self._derived))
 
     def numbers(self, point: Point) -> list[Any]:
         """Each axis's value in base units; the base's where it is not chosen."""
@@ -181,12 +185,6 @@ class Space:
         if self._updater is None:
             raise InputError("base", "there is none, so a point is no design")
         return self._updater.apply(self.assignment(point))
-
-    def made(self, assignment: Sequence[Any]) -> Design:
-        """The design of an `assignment`."""
-        if self._updater is None:
-            raise InputError("base", "there is none, so a point is no design")
-        return self._updater.apply(assignment)
 
     def values(self, point: Point) -> dict[str, Any]:
         """Knob -> value (as the field holds it), and derived path -> value; knobs that are not chosen are left out."""

@@ -1,0 +1,79 @@
+"""Simulated annealing: several chains, each moving to a better neighbour, or by chance to a worse one."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from astrarium.config import Knob
+from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.space import Point, Space
+
+__all__ = ["Annealing"]
+
+
+class Annealing(Options, frozen=True, kw_only=True):
+    """Chains (as many as the batch) with geometric cooling over relative differences; a chain that has cooled down
+    starts again from the best point found."""
+
+    tag: ClassVar[str] = "annealing"
+    batch: Batch = 8
+    hot: Annotated[float, Knob("First temperature: the relative loss accepted with probability 1/e.", gt=0)] = 0.3
+    cold: Annotated[float, Knob("Last temperature.", gt=0)] = 0.003
+    steps: Annotated[int, Knob("Moves of one chain from hot to cold.", ge=2)] = 100
+    reach: Annotated[float, Knob("How far a move goes: share of an ordered knob's range.", gt=0)] = 0.3
+
+    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+        """A search from its beginning."""
+        one_objective("annealing", objectives)
+        return _Annealing(self, space, seed)
+
+
+class _Chain:
+    def __init__(self) -> None:
+        self.point: Point | None = None
+        self.value, self.step = math.inf, 0
+
+
+class _Annealing:
+    def __init__(self, options: Annealing, space: Space, seed: int):
+        self.options, self.space, self.rng = options, space, random.Random(seed)
+        self.chains = [_Chain() for _ in range(options.batch)]
+        self.best: tuple[float, Point | None] = (math.inf, None)
+
+    def ask(self, count: int) -> list[Point]:
+        """One move of each chain."""
+        return [self._move(chain) for chain in self.chains[:count]]
+
+    def _move(self, chain: _Chain) -> Point:
+        if chain.point is None or not math.isfinite(chain.value):
+            return self.space.sample(self.rng)
+        if chain.step >= self.options.steps and self.best[1] is not None:
+            chain.point, chain.value, chain.step = self.best[1], self.best[0], 0
+        place = self.rng.randrange(len(self.space.axes))
+        point = self.space.projector.moved(chain.point, place, self.rng, self.options.reach)
+        while self.rng.random() < 0.3:      # now and then several knobs at once
+            place = self.rng.randrange(len(self.space.axes))
+            point = self.space.projector.moved(point, place, self.rng, self.options.reach)
+        return point
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        """Each chain goes on from its move or stays."""
+        for chain, point, (value,) in zip(self.chains, points, values):
+            if value < self.best[0]:
+                self.best = (value, point)
+            if chain.point is None or self._accepted(chain, value):
+                chain.point, chain.value = point, value
+            chain.step += 1
+
+    def _accepted(self, chain: _Chain, value: float) -> bool:
+        if value <= chain.value:
+            return True
+        if not math.isfinite(value):
+            return False
+        share = min(1.0, chain.step / (self.options.steps - 1))
+        temperature = self.options.hot * (self.options.cold / self.options.hot) ** share
+        loss = (value - chain.value) / (abs(chain.value) or 1.0)
+        return self.rng.random() < math.exp(-loss / temperature)

@@ -1,0 +1,94 @@
+"""Ant colony: ants walk through the space knob by knob, along trails that good designs have strengthened."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from astrarium.config import Knob
+from astrarium.errors import InputError
+from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.space import Point, Space
+
+__all__ = ["AntColony"]
+
+
+class AntColony(Options, frozen=True, kw_only=True):
+    """Ant colony system (Dorigo and Gambardella 1997) with one trail per value of a knob; constraints hold by
+    construction, for an ant sees only values from which a feasible design can be reached. COSMIC's grid (DeepSwarm's
+    names): 8 or 16 ants, greediness and evaporation 0.25, 0.5 or 0.75, decay and first pheromone 0.1."""
+
+    tag: ClassVar[str] = "ant_colony"
+    batch: Batch = 16
+    greediness: Annotated[float, Knob("Probability that an ant takes the strongest trail.", ge=0)] = 0.25
+    evaporation: Annotated[float, Knob("How far the best ant's trail moves to its worth.", gt=0)] = 0.25
+    decay: Annotated[float, Knob("How far a trail that an ant has taken moves back to `pheromone`.", ge=0)] = 0.1
+    pheromone: Annotated[float, Knob("Pheromone of every trail at the start.", gt=0)] = 0.1
+
+    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+        """A search from its beginning; the batch is the number of ants. Raises InputError for a continuum."""
+        one_objective("ant_colony", objectives)
+        if space.continua:
+            raise InputError("agent", f"ant_colony has no trail for {space.axes[space.continua[0]].name}",
+                             expected="a step or values for it")
+        return _Colony(self, space, seed)
+
+
+class _Colony:
+    def __init__(self, options: AntColony, space: Space, seed: int):
+        self.options, self.space, self.rng = options, space, random.Random(seed)
+        self.trails = [[options.pheromone] * (axis.size + 1) for axis in space.axes]      # the last one is -1
+        self.best: tuple[float, Point | None] = (math.inf, None)
+
+    def ask(self, count: int) -> list[Point]:
+        """Where `count` ants go."""
+        return [self._walk() for _ in range(count)]
+
+    def _walk(self) -> Point:
+        found: list[int] = [0] * len(self.space.axes)
+        for part in self.space.components:
+            trails = [self.trails[place] for place in part.places]
+            choice = part.diagram.walk(lambda level, live, trails=trails: self._step(trails[level], live))  # type: ignore[misc]
+            for place, value in zip(part.places, choice):
+                found[place] = value
+        for place, value in enumerate(found):      # the local rule: later ants look elsewhere
+            trail = self.trails[place]
+            trail[value] += self.options.decay * (self.options.pheromone - trail[value])
+        return tuple(found)
+
+    def _step(self, trail: Sequence[float], live: tuple[int, ...]) -> int:
+        """Which of the live values an ant takes."""
+        weights = [trail[value] for value in live]
+        if self.rng.random() < self.options.greediness:
+            most = max(weights)
+            equal = [index for index, weight in enumerate(weights) if weight == most]
+            return equal[0] if len(equal) == 1 else self.rng.choice(equal)
+        at = self.rng.random() * sum(weights)
+        for index, weight in enumerate(weights):
+            at -= weight
+            if at < 0:
+                return index
+        return len(weights) - 1
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        """The best ant of this round and the best ever strengthen their trails; the worth of the best ever is 1."""
+        round_ = min(zip((value for value, in values), points), key=lambda each: each[0])
+        if round_[0] < self.best[0]:
+            self.best = round_
+        for value, point in (round_, self.best):
+            if point is not None and math.isfinite(value):
+                self._strengthen(point, _worth(self.best[0], value))
+
+    def _strengthen(self, point: Point, worth: float) -> None:
+        for place, value in enumerate(point):
+            trail = self.trails[place]
+            trail[value] += self.options.evaporation * (worth - trail[value])
+
+
+def _worth(best: float, value: float) -> float:
+    """1 for the best, less for worse, whatever the sign."""
+    if best > 0:
+        return best / value
+    return value / best if value < 0 and best < 0 else 1.0 if value == best else 0.0

@@ -1,0 +1,48 @@
+"""Grid: every feasible point once, in an order whose every beginning is spread evenly over the space."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from astrarium.errors import InputError
+from astrarium.search.agents.base import Agent, Batch, Options, Values
+from astrarium.search.space import Point, Space
+
+__all__ = ["Grid"]
+
+
+class Grid(Options, frozen=True, kw_only=True):
+    """Exhaustive: the points in bit-reversed order of their number (van der Corput), so it may stop at any time."""
+
+    tag: ClassVar[str] = "grid"
+    batch: Batch = 32
+
+    def start(self, space: Space, objectives: int, seed: int) -> Agent:      # noqa: ARG002
+        """A search from its beginning; the seed has no meaning. Raises InputError where a knob is a continuum."""
+        if space.continua:
+            names = ", ".join(space.axes[place].name for place in space.continua)
+            raise InputError("agent", f"grid cannot enumerate {names}", expected="a step or values for it")
+        return _Grid(space)
+
+
+class _Grid:
+    def __init__(self, space: Space):
+        self.space, self.numbers = space, spread_numbers(space.count)
+
+    def ask(self, count: int) -> list[Point]:
+        """The next points; none after the last."""
+        return [self.space.point(number) for number in itertools.islice(self.numbers, count)]
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        """Nothing is learned."""
+
+
+def spread_numbers(count: int) -> Iterator[int]:
+    """0..count-1, each once: k with its bits reversed, k = 0, 1, 2..."""
+    bits = max(1, (count - 1).bit_length())
+    for index in range(1 << bits):
+        number = int(f"{index:0{bits}b}"[::-1], 2)
+        if number < count:
+            yield number

@@ -1,0 +1,154 @@
+"""From a point to what it is worth: designs made, run and judged."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from astrarium.config import replace_all
+from astrarium.design import Design
+from astrarium.errors import InputError, StallError
+from astrarium.result import Result
+from astrarium.search.expression import Node, Op, compiled, names_in
+from astrarium.search.figures import FIGURES
+from astrarium.search.goal import Case, Goal, Judge
+from astrarium.search.space import Point, Space
+from astrarium.search.update import Updater
+from astrarium.simulate import TraceCache, simulate
+
+__all__ = ["Evaluator", "Verdict"]
+
+SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a trial found. `values`: the objectives as they are (None where the design cannot be judged); `slacks`: by
+    how much each requirement is met (negative: not); `problem`: why the design was refused."""
+
+    values: tuple[float, ...] | None
+    figures: tuple[float, ...] = ()
+    slacks: tuple[float, ...] = ()
+    problem: str = ""
+    seconds: float = 0.0
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there are values and every requirement is met."""
+        return self.values is not None and all(slack >= 0 for slack in self.slacks)
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """A requirement: its slack, and whether it can be judged before a run."""
+
+    slack: Callable[[Sequence[Any]], float]
+    early: bool
+
+
+class Evaluator:
+    """Judges points of a space; safe to call from several threads at once."""
+
+    def __init__(self, space: Space, goal: Goal, *, fold: str | None = None):
+        """Raises InputError for whatever is wrong with the goal or with a case."""
+        if space.base is None:
+            raise InputError("base", "is missing", expected="the design that the choices change")
+        self.space, self.goal, self.fold = space, goal, fold
+        self.judge = Judge(space, goal)
+        names = [axis.name for axis in space.axes]
+        slots = {name: index for index, name in enumerate([*names, *self.judge.figures])}
+        self._first = len(names)
+        early = {name for name in self.judge.figures if FIGURES[name].of_design is not None}
+        known = set(names) | early
+        self._conditions = [_condition(node, slots, known) for node in self.judge.requirements]
+        self._values = [(_nothing, each) if callable(each) else (compiled(each, slots), None)
+                        for each in self.judge.objectives]
+        self._early = early if any(each.early for each in self._conditions) else set()
+        cases = goal.cases or (Case("", 1.0),)
+        if self.judge.functions and len(cases) > 1:
+            raise InputError("cases", "do not go with an objective that is a Python function, which sees one run",
+                             expected="expressions, or one case")
+        self.cases = [(case.weight, self._case(case)) for case in cases]
+        self._traces: TraceCache = {}
+
+    def _case(self, case: Case) -> Updater[Design]:
+        space = self.space
+        assert space.base is not None
+        chosen = next((path for path in case.changes if path in space.paths), None)
+        if chosen is not None:
+            raise InputError(f"cases.{case.name}.{chosen}", "is chosen by the space", expected="other paths")
+        base = replace_all(space.base, case.changes) if case.changes else space.base
+        return Updater(base, space.paths)
+
+    def __call__(self, point: Point) -> Verdict:
+        """Judges one point. A design that the configuration or a model refuses has no values, and says why."""
+        start = time.perf_counter()
+        try:
+            return self._judged(point, start)
+        except (InputError, StallError) as error:
+            return Verdict(None, problem=str(error)[:1000], seconds=time.perf_counter() - start)
+
+    def _judged(self, point: Point, start: float) -> Verdict:
+        assignment, row = self.space.assignment(point), self.space.numbers(point)
+        designs = [(weight, updater.apply(assignment)) for weight, updater in self.cases]
+        figures = [math.nan] * len(self.judge.figures)
+        self._of_designs(designs, figures)
+        row.extend(figures)
+        if self._early:
+            slacks = [each.slack(row) if each.early else 0.0 for each in self._conditions]
+            if min(slacks) < 0:
+                return Verdict(None, tuple(figures), tuple(slacks), "a requirement is not met",
+                               time.perf_counter() - start)
+        results = [(weight, design, self.run(design)) for weight, design in designs]
+        self._of_results(results, figures)
+        row[self._first:] = figures
+        _, design, result = results[0]
+        values = [expression(row) if function is None else function(design, result)
+                  for expression, function in self._values]
+        for name, value in zip(self.goal.objectives, values):
+            if not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(name.name, f"is {value!r}, no finite number")
+        slacks = [each.slack(row) for each in self._conditions]
+        return Verdict(tuple(float(value) for value in values), tuple(figures), tuple(slacks),
+                       seconds=time.perf_counter() - start)
+
+    def run(self, design: Design) -> Result:
+        """One simulation, as trials run it."""
+        return simulate(design, fold=self.fold, record=self.judge.record, cache=self._traces)
+
+    def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
+        for place, name in enumerate(self.judge.figures):
+            function = FIGURES[name].of_design
+            if function is not None:
+                figures[place] = max(function(design) for _, design in designs)
+
+    def _of_results(self, results: Sequence[tuple[float, Design, Result]], figures: list[float]) -> None:
+        for place, name in enumerate(self.judge.figures):
+            figure = FIGURES[name]
+            if figure.of_result is None:
+                continue
+            if figure.over_cases == "largest":
+                figures[place] = max(figure.of_result(result) for _, _, result in results)
+            else:
+                figures[place] = sum(weight * figure.of_result(result) for weight, _, result in results)
+
+
+def _nothing(_: Sequence[Any]) -> float:
+    return math.nan
+
+
+def _condition(node: Node, slots: dict[str, int], known: set[str]) -> _Condition:
+    early = all(name in known for name in names_in(node))
+    if isinstance(node, Op) and node.name in SLACK:
+        more, less = SLACK[node.name]
+        high, low, strict = compiled(node.args[more], slots), compiled(node.args[less], slots), len(node.name) == 1
+
+        def slack(row: Sequence[Any]) -> float:
+            left = float(high(row) - low(row))
+            return -math.ulp(0.0) if strict and left == 0 else left
+        return _Condition(slack, early)
+    truth = compiled(node, slots)
+    return _Condition(lambda row: 0.0 if truth(row) else -1.0, early)
