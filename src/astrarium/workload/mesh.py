@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,12 +26,21 @@ ORDERS = {"megatron": "tp-cp-sp-ep-dp-pp", "stage": "dp-tp-sp-cp-ep-pp"}
 
 
 def parse_order(text: str) -> tuple[str, ...]:
-    """`tp-cp-sp-ep-dp-pp`, or a name in ORDERS, as axes, innermost first. Raises InputError for what is no permutation."""
+    """`tp-cp-sp-ep-dp-pp`, or a name in ORDERS, as axes, innermost first. Raises InputError for no permutation."""
     parts = tuple(ORDERS.get(text, text).split("-"))
     if sorted(parts) != sorted(AXES):
         raise InputError("order", f"{text[:60]!r} is not an order of the axes",
                          expected=f"{', '.join(ORDERS)}, or all of {', '.join(AXES)}, innermost first, joined by -")
     return parts
+
+
+@functools.lru_cache(4096)
+def _real(order: tuple[str, ...], sizes: tuple[int, ...], axes: tuple[str, ...]) -> tuple[str, ...]:
+    for axis in axes:
+        if axis not in MEANS:
+            raise InternalError(f"there is no mesh axis {axis!r}")
+    meant = {inner for axis in axes for inner in MEANS[axis]}
+    return tuple(a for a, size in zip(order, sizes, strict=True) if a in meant and size > 1)
 
 
 @dataclass(frozen=True)
@@ -58,13 +68,9 @@ class Mesh:
     def real(self, axes: Sequence[str]) -> tuple[str, ...]:
         """The axes of more than one rank that `axes` mean (`dp`: ep and edp), each once, in the mesh's order.
 
-        The same group has the same answer, whatever it was called. Raises InternalError for an axis that does not exist.
+        The same group has the same answer, whatever it was called. Raises InternalError for an unknown axis.
         """
-        for axis in axes:
-            if axis not in MEANS:
-                raise InternalError(f"there is no mesh axis {axis!r}")
-        meant = {inner for axis in axes for inner in MEANS[axis]}
-        return tuple(a for a, size in zip(self.axes, self.sizes, strict=True) if a in meant and size > 1)
+        return _real(self.axes, self.sizes, tuple(axes))
 
     def _grid(self) -> I32:
         """Rank numbers, outermost axis first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,16 +12,18 @@ import numpy.typing as npt
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import ENTRY, Strip
 
-__all__ = ["BEFORE", "BESIDE", "Builder", "Held", "Span", "Template"]
+__all__ = ["BEFORE", "BESIDE", "Builder", "Held", "Span", "Template", "What"]
 
 I32 = npt.NDArray[np.int32]
+
+What = Literal["activations", "weights", "gradients", "states", "working", "messages"]
 
 BEFORE, BESIDE = -1, -2     # parents outside: the exit of the unit before, and of the one that ran at the same time
 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """`count` equal strips one after the other, the first at node `base`; `block` is the first one's number in the part.
+    """`count` equal strips one after the other, the first at node `base`; `block` is the first one's number in its part.
 
     `down`: the following ones are blocks of lower number (backward).
     """
@@ -34,8 +37,9 @@ class Span:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A tensor inside a unit: bytes, the node that makes it, the nodes that read it."""
+    """A tensor inside a unit: what it is for, bytes, the node that makes it, the nodes that read it."""
 
+    what: What
     size: float
     writer: int
     readers: tuple[int, ...]
@@ -45,9 +49,9 @@ class Held:
 class Template:
     """One unit's nodes: row numbers, how many parents, parents (nodes of the unit, or BEFORE or BESIDE).
 
-    `exit` is what the next unit waits for; `grads` are nodes after which the gradients of weights are there; `spans` say
-    which block a node belongs to; `held` are tensors that live inside; `stores` [blocks] the node that empties each block's
-    saved activations into remote memory, where one does.
+    `exit` is what the next unit waits for; `grads` are nodes after which the gradients of weights are there; `spans`
+    say which block a node belongs to; `held` are tensors that live inside; `stores` (block, node): the node that puts
+    what a block saves into remote memory.
     """
 
     rows: I32
@@ -57,7 +61,7 @@ class Template:
     grads: tuple[int, ...]
     spans: tuple[Span, ...]
     held: tuple[Held, ...]
-    stores: tuple[int, ...] = ()
+    stores: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -73,17 +77,23 @@ class Builder:
         self._degree: list[I32] = []
         self._parent: list[I32] = []
         self._spans: list[Span] = []
+        self._single: tuple[list[int], list[int], list[int]] = ([], [], [])
 
     def node(self, row: int, parents: Sequence[int]) -> int:
         """One node; returns its number."""
         waits = sorted(set(parents))
-        self._add(np.array([row], np.int32), np.array([len(waits)], np.int32), np.array(waits, np.int32))
+        rows, degree, parent = self._single
+        rows.append(row)
+        degree.append(len(waits))
+        parent += waits
+        self.size += 1
         return self.size - 1
 
     def strips(self, strip: Strip, entry: Sequence[int], *, block: int, count: int = 1, down: bool = False) -> int:
-        """`count` equal strips, each after the one before, the first after `entry`; returns the first one's first node."""
+        """`count` equal strips, each after the one before, the first after `entry`; returns the first node's number."""
         if strip.exit < 0 and count > 1:
             raise InternalError("a run of blocks that give nothing")
+        self._flush()
         base, size = self.size, len(strip)
         self._spans.append(Span(block, count, base, strip, down))
         waits = sorted(set(entry))
@@ -111,9 +121,17 @@ class Builder:
         self._parent.append(parent)
         self.size += len(rows)
 
-    def template(self, exit_node: int, grads: Sequence[int] = (), stores: Sequence[int] = ()) -> Template:
+    def _flush(self) -> None:
+        """Single nodes since the last strip become arrays."""
+        if self._single[0]:
+            for known, fresh in zip((self._rows, self._degree, self._parent), self._single, strict=True):
+                known.append(np.array(fresh, np.int32))
+            self._single = ([], [], [])
+
+    def template(self, exit_node: int, grads: Sequence[int] = (), stores: Sequence[tuple[int, int]] = ()) -> Template:
         """What was collected."""
         if exit_node < 0:
             raise InternalError("a unit of work without a node that gives its result")
-        return Template(np.concatenate(self._rows), np.concatenate(self._degree), np.concatenate(self._parent), exit_node,
-                        tuple(grads), tuple(self._spans), tuple(self.held), tuple(stores))
+        self._flush()
+        columns = [np.concatenate(each) for each in (self._rows, self._degree, self._parent)]
+        return Template(*columns, exit_node, tuple(grads), tuple(self._spans), tuple(self.held), tuple(stores))

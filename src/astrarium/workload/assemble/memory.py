@@ -21,7 +21,7 @@ from astrarium.workload.assemble.tile import Tiled
 from astrarium.workload.assemble.units import Part
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT, Units
 
-__all__ = ["tensors_of"]
+__all__ = ["Some", "frees", "held", "saves", "tensors_of", "working"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -29,24 +29,28 @@ F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class _Set:
-    """Some tensors: size, writer, how many readers, readers."""
+class Some:
+    """Some tensors: size, writer, how many readers each, all readers."""
 
     size: F64
     writer: I64
     readers: I64
     reader: I64
 
+    def at(self, writer: I64, reader: I64) -> Some:
+        """The same for each of many units, whose writers and readers start at these nodes."""
+        times = len(writer)
+        return Some(np.tile(self.size, times), (self.writer + writer[:, None]).ravel(), np.tile(self.readers, times),
+                    (self.reader + reader[:, None]).ravel())
+
 
 def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
                tiled: Tiled, tail: Template) -> Tensors:
     """All of a stage's tensors; those of no bytes are left out."""
-    found = [_static(recipe, parts), *_inside(recipe, parts, units, templates, which, tiled), _one(tail.held, np.zeros(1, np.int64)),
+    found = [_static(recipe, parts), held(tail.held), *_inside(recipe, parts, units, templates, which, tiled),
              *_saved(recipe, parts, units, templates, which, tiled)]
-    size = np.concatenate([each.size for each in found])
-    count = np.concatenate([each.readers for each in found])
-    reader = np.concatenate([each.reader for each in found])
-    writer = np.concatenate([each.writer for each in found])
+    size, count, reader, writer = (np.concatenate([getattr(each, name) for each in found])
+                                   for name in ("size", "readers", "reader", "writer"))
     keep = size >= 0.5
     if not keep.all():
         reader, size, count, writer = reader[np.repeat(keep, count)], size[keep], count[keep], writer[keep]
@@ -55,43 +59,37 @@ def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: S
     return Tensors(np.rint(size).astype(np.int64), writer.astype(np.int32), pointer, reader.astype(np.int32))
 
 
-def _static(recipe: Recipe, parts: Sequence[Part]) -> _Set:
-    held = holdings(recipe, parts)
-    size = np.array([held.weights, held.gradients, held.states])
-    return _Set(size, np.full(3, -1, np.int64), np.zeros(3, np.int64), np.zeros(0, np.int64))
+def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
+    owned = holdings(recipe, parts)
+    size = np.array([owned.weights, owned.gradients, owned.states])
+    return Some(size, np.full(3, -1, np.int64), np.zeros(3, np.int64), np.zeros(0, np.int64))
 
 
-def _one(held: Sequence[Held], offset: I64) -> _Set:
-    """What lives inside a unit, for each of the units at `offset`."""
-    size = np.array([each.size for each in held], np.float64)
-    writer = np.array([each.writer for each in held], np.int64)
-    readers = np.array([len(each.readers) for each in held], np.int64)
-    reader = np.array([node for each in held for node in each.readers], np.int64)
-    return _tiled(_Set(size, writer, readers, reader), offset, offset)
+def held(tensors: Sequence[Held]) -> Some:
+    """What lives inside a unit, as columns."""
+    return Some(np.array([each.size for each in tensors], np.float64), np.array([each.writer for each in tensors], np.int64),
+                np.array([len(each.readers) for each in tensors], np.int64),
+                np.array([node for each in tensors for node in each.readers], np.int64))
 
 
-def _tiled(one: _Set, writer_at: I64, reader_at: I64) -> _Set:
-    times = len(writer_at)
-    return _Set(np.tile(one.size, times), (one.writer[None, :] + writer_at[:, None]).ravel(), np.tile(one.readers, times),
-                (one.reader[None, :] + reader_at[:, None]).ravel())
+def working(recipe: Recipe, part: Part, kind: int, spans: Sequence[Span]) -> Some:
+    """Working memory of every block of a unit, from its first node to its last ones; that of WEIGHT units is nothing."""
+    found = [Some(np.zeros(0), *[np.zeros(0, np.int64)] * 3)]
+    for span in spans if kind != WEIGHT else ():
+        size, base, sinks = recipe.kinds[part.blocks[span.block]].working, _starts(span), span.strip.sinks
+        found.append(Some(np.full(span.count, size), base, np.full(span.count, len(sinks), np.int64),
+                          (base[:, None] + sinks).ravel()))
+    return Some(*(np.concatenate([getattr(each, name) for each in found]) for name in ("size", "writer", "readers", "reader")))
 
 
 def _inside(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
-            tiled: Tiled) -> Iterator[_Set]:
+            tiled: Tiled) -> Iterator[Some]:
     """Working memory and buffers of every unit."""
     for number, template in enumerate(templates):
         mine = np.flatnonzero(which == number)
-        offset = tiled.offset[mine]
-        yield _one(template.held, offset)
-        if int(units.kind[mine[0]]) == WEIGHT:
-            continue
-        part = parts[int(units.chunk[mine[0]])]
-        for span in template.spans:
-            working = recipe.kinds[part.blocks[span.block]].working
-            base, sinks = _starts(span), span.strip.sinks.astype(np.int64)
-            one = _Set(np.full(span.count, working), base, np.full(span.count, len(sinks), np.int64),
-                       (base[:, None] + sinks[None, :]).ravel())
-            yield _tiled(one, offset, offset)
+        offset, kind, part = tiled.offset[mine], int(units.kind[mine[0]]), parts[int(units.chunk[mine[0]])]
+        yield held(template.held).at(offset, offset)
+        yield working(recipe, part, kind, template.spans).at(offset, offset)
 
 
 def _starts(span: Span) -> I64:
@@ -100,35 +98,38 @@ def _starts(span: Span) -> I64:
 
 
 def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
-           tiled: Tiled) -> Iterator[_Set]:
+           tiled: Tiled) -> Iterator[Some]:
     """From forward to the last unit of backward, chunk by chunk; units of one pair of templates together."""
     last = WEIGHT if recipe.schedule.split else BACKWARD
+    away = recipe.offload == "activations"
     for chunk, part in enumerate(parts):
         ahead = np.flatnonzero((units.kind == FORWARD) & (units.chunk == chunk))
         behind = np.flatnonzero((units.kind == last) & (units.chunk == chunk))
         ahead, behind = ahead[np.argsort(units.batch[ahead])], behind[np.argsort(units.batch[behind])]
         front = templates[int(which[ahead[0]])]
+        size, writer = saves(recipe, part, front)
         for number in np.unique(which[behind]).tolist():
             mine = which[behind] == number
-            one = _pairs(recipe, part, front, templates[number])
-            yield _tiled(one, tiled.offset[ahead[mine]],
-                         tiled.offset[ahead[mine]] if recipe.offload == "activations" else tiled.offset[behind[mine]])
+            readers, reader = frees(part, front if away else templates[number], away)
+            yield Some(size, writer, readers, reader).at(tiled.offset[ahead[mine]],
+                                                         tiled.offset[(ahead if away else behind)[mine]])
 
 
-def _pairs(recipe: Recipe, part: Part, front: Template, back: Template) -> _Set:
-    """What every block of a part saves: written by its first node of forward, read by the sinks of backward."""
-    size = np.array([recipe.kinds[block].saved for block in part.blocks])
+def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
+    """(bytes that each block of a part saves, the first node of its forward)."""
     writer = np.zeros(len(part.blocks), np.int64)
     for span in front.spans:
         writer[span.block:span.block + span.count] = _starts(span)
-    if recipe.offload == "activations":
-        stored = np.flatnonzero(size > 0)
-        return _Set(size[stored], writer[stored], np.ones(len(stored), np.int64), np.array(front.stores, np.int64))
-    reader: list[I64] = [np.zeros(0, np.int64)] * len(part.blocks)
-    for span in back.spans:
+    return np.array([recipe.kinds[block].saved for block in part.blocks], np.float64), writer
+
+
+def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:
+    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the store."""
+    reader: list[I64] = [np.array([back.exit], np.int64)] * len(part.blocks)
+    if away:
+        for block, node in back.stores:
+            reader[block] = np.array([node], np.int64)
+    for span in () if away else back.spans:
         for turn, base in enumerate(_starts(span).tolist()):
-            reader[span.block - turn if span.down else span.block + turn] = base + span.strip.sinks
-    for block, nodes in enumerate(reader):
-        if not len(nodes):
-            reader[block] = np.array([back.exit], np.int64)
-    return _Set(size, writer, np.array([len(nodes) for nodes in reader], np.int64), np.concatenate(reader))
+            reader[span.block - turn if span.down else span.block + turn] = base + span.strip.sinks.astype(np.int64)
+    return np.array([len(nodes) for nodes in reader], np.int64), np.concatenate(reader)

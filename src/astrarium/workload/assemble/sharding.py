@@ -46,14 +46,16 @@ def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: floa
     if size <= 0 or not (axes or among):
         return last
     pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
-    for number in range(pieces):
-        waits = [*(after if number == 0 else ()), *(() if last is None else (last,))]
-        part = size / pieces
-        if shard:
-            last = emit(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard), waits)
-            waits, part = [last], part / recipe.mesh.size(shard)
-        if rest or among or not shard:
-            last = emit(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among), waits)
+    rows, part = list[int](), size / pieces
+    if shard:
+        rows.append(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard))
+        part /= recipe.mesh.size(shard)
+    if rest or among or not shard:
+        rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among))
+    first = tuple(after)
+    for row in rows * pieces:
+        last = emit(row, (*first, *(() if last is None else (last,))))
+        first = ()
     return last
 
 

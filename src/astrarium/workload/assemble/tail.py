@@ -88,7 +88,7 @@ def _step(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], rea
     node = build.node(pool.compute("optimizer.step", held.own * sizes.step_flops, held.own * sizes.step_bytes), ready)
     if load >= 0:
         store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, held.remote), [node])
-        build.held.append(Held(held.remote, load, (store,)))
+        build.held.append(Held("states", held.remote, load, (store,)))
     return [node]
 
 

@@ -133,7 +133,7 @@ class _Gathered:
         if self.made.recipe.zero >= 3 and self.nodes[position]:
             recipe = self.made.recipe
             size = sum(w.elements for w in recipe.kinds[self.order[position]].weights if recipe.shards(w) > 1)
-            self.build.held.append(Held(size * recipe.sizes.weights, self.nodes[position][0], tuple(readers)))
+            self.build.held.append(Held("weights", size * recipe.sizes.weights, self.nodes[position][0], tuple(readers)))
 
 
 def _forward(made: Templates, part: Part, last: bool) -> Template:
@@ -141,7 +141,7 @@ def _forward(made: Templates, part: Part, last: bool) -> Template:
     recipe, build = made.recipe, Builder()
     entry = _enter(made, build, part.before, 0, part, part.received)
     received = build.size - 1 if part.before else -1
-    gathered, stores, position = _Gathered(made, build, part.blocks), list[int](), 0
+    gathered, stores, position = _Gathered(made, build, part.blocks), list[tuple[int, int]](), 0
     first = 0
     while position < len(part.blocks):
         kind = part.blocks[position]
@@ -152,14 +152,14 @@ def _forward(made: Templates, part: Part, last: bool) -> Template:
         entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
         if recipe.offload == "activations" and recipe.kinds[kind].saved > 0:
             row = made.pool.memory("saved.store", NodeKind.MEM_STORE, recipe.kinds[kind].saved)
-            stores.append(build.node(row, [*entry, *stores[-1:]]))
+            stores.append((position, build.node(row, [*entry, *(node for _, node in stores[-1:])])))
         position += count
     if received >= 0:        # afterwards what the block needs is in what forward saves
-        build.held.append(Held(part.received, received, (first,)))
+        build.held.append(Held("messages", part.received, received, (first,)))
     if part.after:
         size = round(recipe.kinds[part.blocks[-1]].output)
         send = build.node(_message(made, NodeKind.COMM_SEND, 0, part.chunk, size), entry)
-        build.held.append(Held(size, entry[0], (send,)))
+        build.held.append(Held("messages", size, entry[0], (send,)))
     return build.template(entry[0], stores=stores)
 
 
@@ -193,7 +193,7 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
             loaded.hold(position, sinks)
             gathered.hold(position, sinks)
             if received >= 0:
-                build.held.append(Held(arriving, received, (base,)))
+                build.held.append(Held("messages", arriving, received, (base,)))
                 received = -1
             entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
             reduced.block(kind, base, count, strip.weight, entry)
@@ -201,7 +201,7 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
     reduced.end()
     if part.before:
         send = build.node(_message(made, NodeKind.COMM_SEND, 1, part.chunk, part.received), entry)
-        build.held.append(Held(part.received, entry[0], (send,)))
+        build.held.append(Held("messages", part.received, entry[0], (send,)))
     return build.template(reduced.exit(entry[0]), reduced.done)
 
 
@@ -235,7 +235,7 @@ class _Loaded:
         """What was loaded lives to the end of the block."""
         if position in self.nodes:
             size = self.made.recipe.kinds[self.order[position]].saved
-            self.build.held.append(Held(size, self.nodes[position], tuple(readers)))
+            self.build.held.append(Held("activations", size, self.nodes[position], tuple(readers)))
 
 
 class _Reduced:
@@ -270,7 +270,7 @@ class _Reduced:
         now = self.pending.flush(everything=everything)
         self.done += now
         if now:
-            self.build.held += [Held(size, base, tuple(now)) for size, base in self.whole if size > 0]
+            self.build.held += [Held("gradients", size, base, tuple(now)) for size, base in self.whole if size > 0]
             self.whole = []
 
     def end(self) -> None:

@@ -1,0 +1,132 @@
+"""Memory of a training step before any simulation: what each pipeline stage holds, and when most.
+
+The units of a stage run in the order of its schedule, and so do the nodes of a unit; then this is exactly the peak of a
+simulation. Overlap can move it: work of two units at once holds the working memory of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.workload.assemble.builder import Held, Template
+from astrarium.workload.assemble.holdings import Holdings, holdings
+from astrarium.workload.assemble.memory import Some, frees, held, saves, working
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.stages import chosen, parts_of, places
+from astrarium.workload.assemble.units import Part, Templates
+from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
+from astrarium.workload.training import recipe_of
+from astrarium.workload.transformer import Transformer
+
+__all__ = ["Footprint", "footprint", "footprints"]
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of one rank of a pipeline stage at the moment when it holds most.
+
+    `weights`, `gradients` and `states` (of the optimizer) include what is gathered or not yet sharded at that moment.
+    `activations` are those of all micro-batches in flight, `working` what running blocks need besides, `messages` the
+    buffers between stages. `parameters` of this rank before ZeRO.
+    """
+
+    parameters: float
+    weights: float
+    gradients: float
+    states: float
+    activations: float
+    working: float
+    messages: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(getattr(self, each.name) for each in fields(self) if each.name != "parameters")
+
+
+KINDS = ("weights", "gradients", "states", "activations", "working", "messages")
+
+
+def footprint(workload: Transformer) -> tuple[Footprint, ...]:
+    """Every pipeline stage's. Raises InputError where a size of the model does not divide (`uneven: refuse`)."""
+    return footprints(recipe_of(workload))
+
+
+def footprints(recipe: Recipe) -> tuple[Footprint, ...]:
+    """The same of a recipe."""
+    made, where = Templates(recipe, Pool(recipe.mesh)), places(recipe)
+    return tuple(_stage(recipe, made, parts_of(recipe, where, stage), stage) for stage in range(recipe.stages))
+
+
+def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -> Footprint:
+    units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
+    templates, which = chosen(made, recipe, units, parts)
+    peaks, steps = [], []
+    for number, template in enumerate(templates):
+        first = int(np.argmax(which == number))
+        peak, step = _profile(recipe, parts[int(units.chunk[first])], int(units.kind[first]), template)
+        peaks.append(peak)
+        steps.append(step)
+    step = np.array(steps)[which]
+    before = np.cumsum(step) - step
+    peak = np.array(peaks)[which]
+    peak[:, KINDS.index("activations")] += before
+    owned = holdings(recipe, parts)
+    return _with(owned, np.vstack([peak, _load(owned)]))
+
+
+def _load(owned: Holdings) -> F64:
+    """The optimizer's step, with states that come from remote memory for it."""
+    row = np.zeros((1, len(KINDS)))
+    row[0, KINDS.index("states")] = owned.remote
+    return row
+
+
+def _with(owned: Holdings, peaks: F64) -> Footprint:
+    most = peaks[int(peaks.sum(axis=1).argmax())]
+    fixed = {"weights": owned.weights, "gradients": owned.gradients, "states": owned.states}
+    return Footprint(parameters=owned.elements, **{
+        kind: float(value) + fixed.get(kind, 0.0) for kind, value in zip(KINDS, most.tolist(), strict=True)})
+
+
+def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple[F64, float]:
+    """([kinds] what a unit adds when most is there, what it leaves behind)."""
+    change = np.zeros((len(KINDS), len(template) + 1))
+    for what in KINDS:
+        tensors = [each for each in template.held if each.what == what]
+        _add(change[KINDS.index(what)], held(tensors), _ends(tensors))
+    busy = working(recipe, part, kind, template.spans)
+    _add(change[KINDS.index("working")], busy, _last(busy.readers, busy.reader))
+    saved, away = change[KINDS.index("activations")], recipe.offload == "activations"
+    size = np.array([recipe.kinds[block].saved for block in part.blocks])
+    if kind == FORWARD:
+        np.add.at(saved, saves(recipe, part, template)[1], size)
+    if kind == (FORWARD if away else WEIGHT if recipe.schedule.split else BACKWARD):
+        np.add.at(saved, _last(*frees(part, template, away)), -size)
+    level = np.cumsum(change, axis=1)
+    left = float(saved.sum()) if not away else 0.0
+    return level[:, int(level.sum(axis=0).argmax())], left
+
+
+def _ends(tensors: Sequence[Held]) -> npt.NDArray[np.int64]:
+    return np.array([max(each.readers) + 1 for each in tensors], np.int64)
+
+
+def _last(count: npt.NDArray[np.int64], reader: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """After which node each is gone."""
+    if not len(count):
+        return count
+    starts = np.cumsum(count) - count
+    return np.maximum.reduceat(reader, starts) + 1
+
+
+def _add(change: F64, tensors: Some, ends: npt.NDArray[np.int64]) -> None:
+    np.add.at(change, tensors.writer, tensors.size)
+    np.add.at(change, ends, -tensors.size)
