@@ -26,7 +26,7 @@ COMP, COLL, SEND, RECV = (int(kind) for kind in (NodeKind.COMP, NodeKind.COMM_CO
 
 @dataclass
 class Stage:
-    """The nodes of one stage as they are added; `args` [slots]: kind, peer displacement in stages or group axis, tag."""
+    """The nodes of one stage; `args` [slots]: kind, peer displacement in stages or group axis, tag."""
 
     kind: list[int] = field(default_factory=list)
     duration: list[int] = field(default_factory=list)
