@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Parser", "fold", "idle", "json_flag", "note", "place", "timeline", "truth", "whole"]
+__all__ = ["Parser", "fold", "idle", "json_flag", "note", "place", "rank", "timeline", "truth", "whole"]
 
 TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 
@@ -78,6 +78,13 @@ def whole(text: str) -> int:
     if 0 < value < 2**31:
         return value
     raise argparse.ArgumentTypeError(f"{text[:40]!r}; expected a whole number above 0")
+
+
+def rank(text: str) -> int:
+    """A rank, 0 or more."""
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text[:40]!r}; expected a rank, 0 or more")
 
 
 def fold(parser: Parser, default: str | None) -> None:

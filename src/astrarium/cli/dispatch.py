@@ -18,6 +18,7 @@ VERBS = {
     "run": ("run", "Simulate a design file: makespan, exposed communication, memory, critical path."),
     "check": ("check", "Find everything that is wrong with traces and design files before they run."),
     "show": ("show", "Print a trace, a design or its network for people."),
+    "trace": ("trace", "Traces as a product: link profiler traces, count what is in one."),
     "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
     "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),

@@ -18,7 +18,10 @@ __all__ = ["arguments", "run"]
 
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
-    parser.add_argument("design", metavar="DESIGN.yaml", help="the design file")
+    parser.set_defaults(usage=parser)
+    parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file")
+    parser.add_argument("--trace", metavar="PATTERN",
+                        help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help='change a field, such as network.dims[1].bandwidth="100 GB/s"; may be repeated')
     fold(parser, None)
@@ -55,9 +58,8 @@ def run(options: argparse.Namespace) -> int:
 def _changed(options: argparse.Namespace) -> Design:
     """The design of the file with every `--set`, checked together."""
     from astrarium.config import assignment, replace_all
-    from astrarium.design import load_design
 
-    design = load_design(options.design)
+    design = _design(options)
     if not options.set:
         return design
     changes: dict[str, object] = {}
@@ -67,6 +69,23 @@ def _changed(options: argparse.Namespace) -> Design:
             raise InputError(f"--set {path}", "is there twice", expected="one value")
         changes[path] = value
     return replace_all(design, changes)
+
+
+def _design(options: argparse.Namespace) -> Design:
+    """The file's design, with the traces of `--trace` in it; without a file the traces replay what they recorded."""
+    if options.design is None and options.trace is None:
+        options.usage.error("the following arguments are required: DESIGN.yaml or --trace PATTERN")
+    if options.design is None:
+        from astrarium.cli.replay_design import replay_design
+
+        note("no design: every node takes its recorded time")
+        return replay_design(options.trace)
+    from astrarium.config import replace
+    from astrarium.design import load_design
+    from astrarium.workload.config import Trace
+
+    design = load_design(options.design)
+    return design if options.trace is None else replace(design, "workload", Trace(options.trace))
 
 
 def _timeline(result: Result, options: argparse.Namespace) -> None:
@@ -89,4 +108,4 @@ def _print(result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    print_tables(summary_tables(result, options.design), sys.stdout)
+    print_tables(summary_tables(result, options.design or options.trace), sys.stdout)

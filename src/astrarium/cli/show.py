@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag
+from astrarium.cli.arguments import Parser, idle, json_flag, rank
 from astrarium.cli.paths import is_design
 
 if TYPE_CHECKING:
@@ -22,16 +22,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("path", metavar="PATH",
                         help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
     parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
-    parser.add_argument("--rank", metavar="R", type=_rank, help="whose nodes (0)")
+    parser.add_argument("--rank", metavar="R", type=rank, help="whose nodes (0)")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the design first")
     json_flag(parser)
-
-
-def _rank(text: str) -> int:
-    if text.isdecimal() and len(text) < 10:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text[:40]!r}; expected a rank, 0 or more")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -52,7 +52,7 @@ def classified(trace: DeviceTrace) -> Calls:
     calls.gpu_end = list(trace.gpu.end)
     order = _Order(trace, calls)
     by_correlation = {sync.correlation: sync for sync in trace.syncs if sync.correlation >= 0}
-    record_start = {key: start for key, start in zip(trace.calls.key, trace.calls.start, strict=True)}
+    record_start = dict(zip(trace.calls.key, trace.calls.start, strict=True))
     for call, name in enumerate(trace.calls.name):
         if call in calls.launched:
             _launch(trace, calls, order, call)

@@ -20,8 +20,8 @@ _FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "c
 class Statistics:
     """Counts of one rank's trace; recorded times in microseconds.
 
-    `gpu_operations` are the kernels and copies with a stream; fills of memory are `gpu_memsets`. `collectives` counts by
-    operation and `collective_bytes` sums their sizes; `streams` has operations and recorded time per GPU stream.
+    `gpu_operations` are the kernels and copies with a stream; fills of memory are `gpu_memsets`. `collectives` counts
+    by operation and `collective_bytes` sums their sizes; `streams` has operations and recorded time per GPU stream.
     """
 
     nodes: int
@@ -66,7 +66,8 @@ def statistics(columns: Columns) -> Statistics:
         host_nodes=int(host.sum()), gpu_operations=int((gpu & ~fill).sum()),
         gpu_kernels=int((gpu & ~fill & ~copy).sum()), gpu_memcpys=int(copy.sum()), gpu_memsets=int(fill.sum()),
         collectives={op.name.lower(): int(mask.sum()) for op, mask in ops.items() if mask.any()},
-        collective_bytes={op.name.lower(): int(columns.comm_size[mask].sum()) for op, mask in ops.items() if mask.any()},
+        collective_bytes={op.name.lower(): int(columns.comm_size[mask].sum())
+                          for op, mask in ops.items() if mask.any()},
         sends=int((kind == NodeKind.COMM_SEND).sum()), receives=int((kind == NodeKind.COMM_RECV).sum()),
         streams=streams,
         recorded_us={"host": int(duration[host].sum()), "gpu": int(duration[gpu].sum()),

@@ -54,24 +54,24 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterato
         yield delimited(encode_node(Node(base, GROUPS_NODE, int(NodeKind.METADATA),
                                          inputs=IOInfo(groups_text(source.groups), "[[]]", "['String']"))))
         base += 1
-    emitter = _Emitter(source, draft, order, base)
+    emitter = _Emitter(source, order, base)
     part, of, lane = draft.part, draft.of, draft.lane
-    node = order.node.tolist()
-    ptr, before = order.ptr.tolist(), (order.before + base).tolist()
+    node, ptr, before = (array("q", column.tobytes()) for column in (order.node, order.ptr, order.before + base))
     start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
+    begin, length = array("q", start.tobytes()), array("q", micros.tobytes())
     make = {GPU: emitter.gpu, LABEL: emitter.label, OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle}
-    for place, (number, begin, length) in enumerate(zip(node, start.tolist(), micros.tolist(), strict=True)):
-        emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin, length)
+    for place, number in enumerate(node):
+        emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
 
 
 class _Emitter:
     """One node at a time; `at` is its id, data dependencies, start and duration."""
 
-    def __init__(self, source: Source, draft: Draft, order: Order, base: int) -> None:
+    def __init__(self, source: Source, order: Order, base: int) -> None:
         self.source, self.encoder = source, Encoder()
-        self.at: tuple[int, list[int], int, int] = (0, [], 0, 0)
-        self._id = (order.place + base).tolist()
+        self.at: tuple[int, array[int], int, int] = (0, array("q"), 0, 0)
+        self._id = array("q", (order.place + base).tobytes())
         self._base = len(source.trace.operators.name)
         self._tid = [_number(key[1], number) for key, number in source.trace.threads.items()]
         self._devices = len({device for device, _ in source.trace.stream_names}) > 1

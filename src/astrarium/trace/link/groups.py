@@ -46,9 +46,9 @@ def _from_host(groups: dict[str, tuple[int, ...]], host: HostTrace, node: int) -
         ranks, size = item.get("ranks"), item.get("group_size")
         if ranks == [] and isinstance(size, int) and 0 < size < 1 << 20:
             ranks = list(range(size))
-        if isinstance(ranks, list) and ranks and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in ranks):
-            if len(set(ranks)) == len(ranks):
-                groups.setdefault(str(item["pg_name"]), tuple(ranks))
+        good = isinstance(ranks, list) and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in ranks)
+        if good and ranks and len(set(ranks)) == len(ranks):
+            groups.setdefault(str(item["pg_name"]), tuple(ranks))
 
 
 def groups_text(groups: Mapping[str, tuple[int, ...]]) -> str:

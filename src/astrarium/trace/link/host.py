@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,21 +66,25 @@ class Tensors(msgspec.Struct, gc=False):
 _IO = msgspec.json.Decoder(Tensors)
 
 
+def _numbers() -> array[int]:
+    return array("q")
+
+
 @dataclass
 class HostTrace:
-    """Nodes by ascending id; lists are [nodes]. `parent` is a node id, 0 where there is none."""
+    """Nodes by ascending id; arrays and lists are [nodes]. `parent` is a node id, 0 where there is none."""
 
     where: str
     schema: str
-    id: list[int] = field(default_factory=list)
+    id: array[int] = field(default_factory=_numbers)
     name: list[str] = field(default_factory=list)
-    parent: list[int] = field(default_factory=list)
-    rf_id: list[int] = field(default_factory=list)
-    fw_parent: list[int] = field(default_factory=list)
-    seq_id: list[int] = field(default_factory=list)
-    scope: list[int] = field(default_factory=list)
-    tid: list[int] = field(default_factory=list)
-    fw_tid: list[int] = field(default_factory=list)
+    parent: array[int] = field(default_factory=_numbers)
+    rf_id: array[int] = field(default_factory=_numbers)
+    fw_parent: array[int] = field(default_factory=_numbers)
+    seq_id: array[int] = field(default_factory=_numbers)
+    scope: array[int] = field(default_factory=_numbers)
+    tid: array[int] = field(default_factory=_numbers)
+    fw_tid: array[int] = field(default_factory=_numbers)
     op_schema: list[str] = field(default_factory=list)
     raw: list[tuple[msgspec.Raw, ...]] = field(default_factory=list, repr=False)
     times: dict[str, Any] = field(default_factory=dict)
@@ -114,16 +119,14 @@ def read_host(data: bytes, where: str) -> HostTrace:
     host = HostTrace(where, schema, times={
         key: _plain(getattr(document, key)) for key in ("pid", "time", "start_ts", "finish_ts")})
     decode = msgspec.json.Decoder(_Node).decode
-    rows = []
+    texts: dict[str, str] = {}
     for number, raw in enumerate(document.nodes):
         node = decoded(bytes(raw), f"{where}: nodes[{number}]", decode, FORM) if not number else _quick(
             decode, raw, where, number)
         if not 0 <= node.id < ID_LIMIT:
             raise InputError(f"{where}: nodes[{number}].id", f"{node.id}", expected="0 to 2^63 - 1")
-        rows.append(node)
-    rows.sort(key=_id)
-    for node in rows:
-        _append(host, node)
+        _append(host, node, texts)
+    _sort(host)
     _refuse_twins(host)
     return host
 
@@ -136,8 +139,15 @@ def _quick(decode: Any, raw: msgspec.Raw, where: str, number: int) -> _Node:
     return node
 
 
-def _id(node: _Node) -> int:
-    return node.id
+def _sort(host: HostTrace) -> None:
+    """By ascending id; the file has nodes in the order in which they ended."""
+    order = sorted(range(host.nodes), key=host.id.__getitem__)
+    for key in ("id", "parent", *KEPT):
+        column = getattr(host, key)
+        setattr(host, key, array("q", [column[place] for place in order]))
+    host.name = [host.name[place] for place in order]
+    host.op_schema = [host.op_schema[place] for place in order]
+    host.raw = [host.raw[place] for place in order]
 
 
 def _plain(raw: msgspec.Raw) -> Any:
@@ -148,21 +158,22 @@ def _plain(raw: msgspec.Raw) -> Any:
     return value if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
 
 
-def _append(host: HostTrace, node: _Node) -> None:
+def _append(host: HostTrace, node: _Node, texts: dict[str, str]) -> None:
     found: dict[str, Any] = {}
     for attr in node.attrs:
         found[attr.name] = attr.value
     host.id.append(node.id)
-    host.name.append(node.name)
+    host.name.append(texts.setdefault(node.name, node.name))
     parent = node.ctrl_deps if node.ctrl_deps is not None else node.parent
-    host.parent.append(parent if parent is not None and 0 <= parent != node.id else 0)
+    host.parent.append(parent if parent is not None and 0 <= parent != node.id and parent < ID_LIMIT else 0)
     for key in KEPT:
         value = found.get(key)
         if value.__class__ is not int:
             value = getattr(node, key)
         getattr(host, key).append(value if -ID_LIMIT <= value < ID_LIMIT else 0)
     schema = found.get("op_schema")
-    host.op_schema.append(schema if isinstance(schema, str) else node.op_schema)
+    schema = schema if isinstance(schema, str) else node.op_schema
+    host.op_schema.append(texts.setdefault(schema, schema))
     if _listed(node.inputs):
         host.raw.append((node.inputs, node.input_shapes, node.input_types, node.outputs, node.output_shapes,
                          node.output_types))

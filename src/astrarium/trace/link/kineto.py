@@ -155,6 +155,7 @@ class DeviceTrace:
     rank: int | None = None
     world: int | None = None
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict, repr=False)    # names, each held once
     skipped: int = 0                                                   # events whose times make no sense
 
 
@@ -172,7 +173,7 @@ def read_device(data: bytes, where: str) -> DeviceTrace:
             event = decoded(bytes(raw), f"{where}: traceEvents[{number}]", decode_event, FORM)
         if event.ph != "X" and event.ph is not None:
             continue
-        kind = CATEGORY.get(event.cat) if event.cat.__class__ is str else None  # type: ignore[arg-type]
+        kind = CATEGORY.get(event.cat) if event.cat.__class__ is str else None
         if kind is None:
             continue
         try:
@@ -218,10 +219,11 @@ def _take(trace: DeviceTrace, kind: int, event: _Event, args: _Args) -> None:
         trace.skipped += 1
         return
     name = event.name if isinstance(event.name, str) else ""
+    name = trace.texts.setdefault(name, name)
     correlation = whole(args.correlation)
     external = whole(args.external)
     external = external if external >= 0 else whole(args.external_old)
-    if kind == OPERATOR or kind == CALL:
+    if kind in (OPERATOR, CALL):
         thread = trace.threads.setdefault((str(event.pid), str(event.tid)), len(trace.threads))
         into = trace.operators if kind == OPERATOR else trace.calls
         if args.collective is not None and kind == OPERATOR:
@@ -306,20 +308,20 @@ def whole(value: Scalar) -> int:
             value = int(value) if value is not None else -1
         except (ValueError, OverflowError):
             return -1
-    return value if 0 <= value < 1 << 63 else -1     # type: ignore[operator,return-value]
+    return value if 0 <= value < 1 << 63 else -1
 
 
 def _ns(micros: Scalar) -> int | None:
     """Microseconds as whole ns; None where this is no time."""
     if micros.__class__ is str:
         try:
-            micros = float(micros)      # type: ignore[arg-type]
+            micros = float(micros)
         except ValueError:
             return None
-    if micros.__class__ is int and abs(micros) < LATEST:      # type: ignore[arg-type]
-        return micros * 1000            # type: ignore[operator,return-value]
-    if micros.__class__ is float and abs(micros) < LATEST:    # type: ignore[arg-type]
-        return round(micros * 1000)     # type: ignore[operator,arg-type]
+    if micros.__class__ is int and abs(micros) < LATEST:
+        return micros * 1000
+    if micros.__class__ is float and abs(micros) < LATEST:
+        return round(micros * 1000)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from astrarium.errors import InputError
@@ -23,19 +24,25 @@ from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
 from astrarium.trace.node import Metadata, attribute, encode_metadata
-from astrarium.trace.write import write_files
+from astrarium.trace.write import beside
 
 __all__ = ["Linked", "link", "write_linked"]
 
+PIECE = 1 << 20     # bytes
 PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class Linked:
-    """A Chakra file, and what was joined to make it."""
+    """A Chakra file in pieces, and what was joined to make it."""
 
-    data: bytes = field(repr=False)
+    pieces: tuple[bytes, ...] = field(repr=False)
     report: LinkReport
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return b"".join(self.pieces)
 
 
 def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None) -> Linked:
@@ -60,7 +67,17 @@ def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = N
 def write_linked(prefix: PathLike, linked: Linked) -> str:
     """Writes `<prefix>.<rank>.et`, whole or not at all, and returns the path."""
     path = f"{os.fspath(prefix)}.{linked.report.rank}.et"
-    write_files([(path, linked.data)])
+    temporary = ""
+    try:
+        temporary = beside(path, b"")
+        with open(temporary, "ab") as file:
+            file.writelines(linked.pieces)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(path, f"cannot be written ({error.strerror})") from None
+    finally:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)
     return path
 
 
@@ -81,10 +98,21 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     result = replayed(draft, order)
     micros = microseconds(draft, order, result.duration)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    pieces = [delimited(encode_metadata(_metadata(source)))]
-    pieces += messages(source, draft, order, micros)
-    report = _report(source, edges, draft, order, result, loose, len(pieces) - 1, len(threads))
-    return Linked(b"".join(pieces), report)
+    report = _report(source, edges, draft, order, result, loose, len(threads))
+    first = delimited(encode_metadata(_metadata(source)))
+    return Linked(tuple(_pieces(first, messages(source, draft, order, micros))), report)
+
+
+def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:
+    """Messages in pieces of about a megabyte: a large file is never there twice."""
+    held, size = [first], len(first)
+    for message in messages:
+        held.append(message)
+        size += len(message)
+        if size > PIECE:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join(held)
 
 
 def _gpu_nodes(trace: DeviceTrace, edges: GpuEdges, draft: Draft) -> None:
@@ -161,7 +189,7 @@ def _metadata(source: Source) -> Metadata:
     return Metadata("", tuple(attrs))
 
 
-def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result: Replayed, loose: int, nodes: int,
+def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result: Replayed, loose: int,
             threads: int) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
@@ -170,7 +198,8 @@ def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result:
             counts[comm.op] = counts.get(comm.op, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
-        rank=source.rank, schema=host.schema if host else None, nodes=nodes, host_nodes=host.nodes if host else 0,
+        rank=source.rank, schema=host.schema if host else None, nodes=len(draft) + bool(source.groups),
+        host_nodes=host.nodes if host else 0,
         operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
         gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
         launched=len(calls.launcher), stream_waits=edges.waits, stream_waits_inferred=edges.inferred,
@@ -194,8 +223,9 @@ def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[
             if number:
                 out.append(f"{number:,} {what}")
     for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
-                         (loose, "of these that wait for no host time"), (calls.twins, "calls with the correlation id of "
-                         "another (the first counts)"), (trace.skipped, "events without a usable time"),
+                         (loose, "of these that wait for no host time"),
+
+                         (calls.twins, "calls with the correlation id of another (the first counts)"), (trace.skipped, "events without a usable time"),
                          (order.dropped, "dependencies that would have closed a cycle (dropped)"),
                          (edges.clipped, "GPU operations cut where the next one of their stream began")):
         if number:

@@ -40,8 +40,7 @@ def replayed(draft: Draft, order: Order) -> Replayed:
         ready = 0
         for edge in range(ptr[place], ptr[place + 1]):
             at = finish[before[edge]]
-            if at > ready:
-                ready = at
+            ready = max(ready, at)
         done = ready + duration[place]
         if waits and done < target[place]:
             unexplained += target[place] - done

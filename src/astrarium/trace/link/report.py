@@ -44,14 +44,15 @@ class LinkReport:
     def lines(self) -> list[str]:
         """The report for people."""
         comms = ", ".join(f"{count} {name}" for name, count in self.communications.items()) or "none"
-        parts = [f"rank {self.rank}: {self.nodes:,} nodes from {self.host_nodes:,} host nodes, {self.operators:,} timed "
-                 f"operators and {self.gpu_operations + self.gpu_memsets:,} GPU operations",
-                 f"joined: {self.joined:,} host nodes by {self.joined_by}; {self.launched:,} GPU operations to their "
-                 "launching calls",
-                 f"{self.host_threads} host threads, {self.streams} streams; waits: {self.stream_waits} between streams "
-                 f"({self.stream_waits_inferred} inferred from times), {self.host_waits} of the host for the GPU, "
-                 f"{self.thread_waits} between threads",
-                 f"communications: {comms}; {self.groups} groups"]
+        parts = [f"rank {self.rank}: {self.nodes:,} nodes from {self.host_nodes:,} host nodes, {self.operators:,} "
+                 f"timed operators and {self.gpu_operations + self.gpu_memsets:,} GPU operations"]
+        if self.operators:
+            parts += [f"joined: {self.joined:,} host nodes by {self.joined_by}; {self.launched:,} GPU operations to "
+                      "their launching calls",
+                      f"{self.host_threads} host threads, {self.streams} streams; waits: {self.stream_waits} between "
+                      f"streams ({self.stream_waits_inferred} inferred from times), {self.host_waits} of the host for "
+                      f"the GPU, {self.thread_waits} between threads"]
+        parts.append(f"communications: {comms}; {self.groups} groups")
         if self.measured_us:
             parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms; "
                          f"unexplained host time {self.unexplained_us / 1000:.3f} ms")

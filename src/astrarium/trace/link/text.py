@@ -1,4 +1,4 @@
-"""Profiler files as bytes: plain or gzip, whole, of a bounded size; and JSON that profilers write although it is none."""
+"""Profiler files as bytes: plain or gzip, of a bounded size; and JSON that profilers write although it is none."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from astrarium.trace.link.calls import Calls
 from astrarium.trace.link.kineto import DeviceTrace
 
-__all__ = ["FOLD", "IDLE", "OPERATOR", "REST", "CALL", "Stretches", "Thread", "host_threads"]
+__all__ = ["CALL", "FOLD", "IDLE", "OPERATOR", "REST", "Stretches", "Thread", "host_threads"]
 
 OPERATOR, REST, CALL, IDLE = range(4)
 FOLD = 1000      # ns: a shorter rest of an operator joins the stretch before it

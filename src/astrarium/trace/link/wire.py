@@ -71,7 +71,8 @@ class Encoder:
         """An IOInfo of JSON lists: values, shapes, types; empty where there is nothing in it."""
         if texts[0] == b"[]" and texts[1] == b"[]":
             return b""
-        content = b"\x0a" + delimited(io_text(texts[0])) + self._known(b"\x12", texts[1]) + self._known(b"\x1a", texts[2])
+        values = b"\x0a" + delimited(io_text(texts[0]))
+        content = values + self._known(b"\x12", texts[1]) + self._known(b"\x1a", texts[2])
         return (b"\x42" if field == 8 else b"\x4a") + number(len(content)) + content
 
     def _known(self, tag: bytes, json: bytes) -> bytes:

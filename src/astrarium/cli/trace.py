@@ -1,0 +1,30 @@
+"""`astrarium trace VERB …`: traces as a product of their own. One file per sub-verb, named in one table."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from astrarium.cli.arguments import Parser
+
+__all__ = ["SUB_VERBS", "arguments", "run"]
+
+SUB_VERBS = {
+    "link": ("trace_link", "Join a host and a device trace of PyTorch's profilers to PREFIX.RANK.et."),
+    "show": ("trace_show", "Count what is in a trace file: nodes by kind, GPU operations, collectives, streams."),
+}
+"""Sub-verb -> (module in this package, one sentence)."""
+
+
+def arguments(parser: Parser) -> None:
+    """A parser per sub-verb."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for name, (module, sentence) in SUB_VERBS.items():
+        sub = verbs.add_parser(name, prog=f"astrarium trace {name}", description=sentence, help=sentence)
+        importlib.import_module(f"astrarium.cli.{module}").arguments(sub)
+
+
+def run(options: argparse.Namespace) -> int:
+    """The sub-verb."""
+    code: int = importlib.import_module(f"astrarium.cli.{SUB_VERBS[options.verb][0]}").run(options)
+    return code

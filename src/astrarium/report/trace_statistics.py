@@ -1,0 +1,31 @@
+"""The counts of one trace file as tables."""
+
+from __future__ import annotations
+
+from astrarium.report.tables import Table
+from astrarium.trace.link import Statistics
+from astrarium.units import format_bytes, format_time
+
+__all__ = ["statistics_tables"]
+
+NS_PER_US = 1000
+
+
+def statistics_tables(counted: Statistics, title: str) -> list[Table]:
+    """Nodes by kind, collectives by operation, operations by stream."""
+    kinds = [*counted.by_kind.items(), ("host nodes", counted.host_nodes), ("GPU operations", counted.gpu_operations),
+             ("GPU memory fills", counted.gpu_memsets)]
+    tables = [Table(f"{title}: {counted.nodes:,} nodes, {counted.edges['data']:,} data and "
+                    f"{counted.edges['control']:,} control dependencies", "<>",
+                    [(name, f"{count:,}") for name, count in kinds], ("nodes", "count")),
+              Table("recorded time", "<>", [(name, format_time(micros * NS_PER_US))
+                                            for name, micros in counted.recorded_us.items()], ("where", "time"))]
+    if counted.collectives:
+        tables.append(Table("collectives", "<>>", [
+            (name, f"{count:,}", format_bytes(counted.collective_bytes[name]))
+            for name, count in counted.collectives.items()], ("operation", "count", "bytes")))
+    if counted.streams:
+        tables.append(Table("GPU streams", "<>>", [
+            (name, f"{each['operations']:,}", format_time(each["recorded_us"] * NS_PER_US))
+            for name, each in counted.streams.items()], ("stream", "operations", "recorded time")))
+    return tables
