@@ -1,0 +1,52 @@
+"""Number formats of inference and sparse weights: bytes per element by the graph's roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from astrarium.config import Config, Knob
+
+__all__ = ["BYTES", "Compression", "Formats", "density", "widths_of"]
+
+Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
+
+BYTES: Mapping[str, float] = MappingProxyType({
+    "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5})
+
+
+class Formats(Config, frozen=True, kw_only=True):
+    """Formats of what is held and moved. Time follows bytes; how fast a format computes is the peak of `compute`."""
+
+    weights: Annotated[Format, Knob("Weights.")] = "bf16"
+    activations: Annotated[Format, Knob("Activations, in memory and in messages.")] = "bf16"
+    cache: Annotated[Format, Knob("Keys and values in the cache.")] = "bf16"
+    scale_group: Annotated[int | None, Knob("Weights that share one 16-bit scale (GPTQ and AWQ: 128); left out: no "
+                                            "scales are counted.", ge=1)] = None
+    sparse: Annotated[Literal["none", "2:4"],
+                      Knob("2:4: of four weights two are kept, with 2 bits of position each; half of the FLOPs.")
+                      ] = "none"
+
+
+class Compression(Config, frozen=True, kw_only=True):
+    """A smaller key-value cache."""
+
+    keep: Annotated[float, Knob("Share of past tokens that stay in the cache (H2O, arXiv 2306.14048: 0.2).",
+                                gt=0, lt=1.0000001)] = 1.0
+    share: Annotated[int, Knob("Neighbouring layers with one cache (cross-layer attention, arXiv 2405.12981: 2).",
+                               ge=1)] = 1
+
+
+def density(formats: Formats) -> float:
+    """Share of the weights that products compute."""
+    return 1.0 if formats.sparse == "none" else 0.5
+
+
+def widths_of(formats: Formats) -> Mapping[str, float]:
+    """Bytes per element, of weights per element of the dense matrix."""
+    weights = BYTES[formats.weights] + (2 / formats.scale_group if formats.scale_group else 0.0)
+    if formats.sparse != "none":
+        weights = (weights + 2 / 8) * density(formats)
+    return MappingProxyType({"weights": weights, "activations": BYTES[formats.activations], "gradients": 0.0,
+                             "state": BYTES[formats.cache], "stats": 4.0, "mask": 1.0, "index": 8.0})

@@ -1,0 +1,182 @@
+"""Passes of a model over micro-batches, stage after stage, as columns per pipeline stage.
+
+A stage runs its passes in the order given: round by round, in each round every micro-batch. A pass waits for the pass
+before on its stage, for the activations of the stage before, and on the first stage, where it continues what the last
+one sampled, for the tokens of the same micro-batch's pass in the round before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.trace.work import Generated, Tensors, TraceClass
+from astrarium.vocab import NodeKind
+from astrarium.workload.assemble.builder import BEFORE, Builder, Template
+from astrarium.workload.assemble.pool import Arguments, Pool, strip_of
+from astrarium.workload.assemble.slots import Groups, groups_of, slots_of
+from astrarium.workload.assemble.stages import Places
+from astrarium.workload.assemble.tile import Tiled, tile
+from astrarium.workload.graph.packed import Packed
+from astrarium.workload.inference.memory import tensors_of
+from astrarium.workload.inference.replica import Replica
+
+__all__ = ["Pass", "Program", "Stage", "assemble", "class_of", "stages_of"]
+
+I32 = npt.NDArray[np.int32]
+TOKEN = 8       # bytes of a token's number
+FORWARD, BACK = 0, 1        # ways of messages: activations to the next stage, tokens to the first
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a micro-batch of one data-parallel replica through `model` (0: the model, 1: the draft).
+
+    `waits`: it continues with what the last stage sampled in the round before.
+    """
+
+    name: str
+    packed: Packed
+    waits: bool = False
+    model: int = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """`rounds` of passes; every micro-batch runs each. `models` are on the same mesh: the model, then the draft."""
+
+    models: tuple[Replica, ...]
+    rounds: tuple[Pass, ...]
+    micro_batches: int = 1
+
+    @property
+    def replica(self) -> Replica:
+        """The model."""
+        return self.models[0]
+
+    def sends_tokens(self, number: int) -> bool:
+        """Whether the last stage of a round tells the first one what it sampled."""
+        return self.replica.stages > 1 and number + 1 < len(self.rounds) and self.rounds[number + 1].waits
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One pipeline stage: nodes, what they are called, tensors."""
+
+    tiled: Tiled
+    tensors: Tensors
+    label: Callable[[tuple[str, ...]], Callable[[int], str]]
+
+
+def assemble(program: Program) -> Generated:
+    """What every rank runs: a class per pipeline stage. Raises InputError where a size does not divide."""
+    mesh = program.replica.mesh
+    pool, where = Pool(mesh), _places(program.replica.stages)
+    stages = stages_of(program, pool)
+    groups = groups_of(mesh, pool.arguments, where)
+    classes = tuple(class_of(pool, groups, where, number, stage) for number, stage in enumerate(stages))
+    return Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
+                     tuple(stage.tensors for stage in stages))
+
+
+def _places(stages: int) -> Places:
+    """Chunk 0: activations from stage to stage; chunk 1: tokens from the last to the first."""
+    table = np.stack([np.arange(stages), np.arange(stages)], axis=1).astype(np.int32)
+    before = {(stage, 0): (stage - 1, 0) for stage in range(1, stages)}
+    after = {(stage, 0): (stage + 1, 0) for stage in range(stages - 1)}
+    return Places(table, {**before, (stages - 1, 1): (0, 1)}, {**after, (0, 1): (stages - 1, 1)})
+
+
+def stages_of(program: Program, pool: Pool) -> list[Stage]:
+    """Every stage's nodes; rows and arguments go into `pool`."""
+    return [_stage(program, pool, stage) for stage in range(program.replica.stages)]
+
+
+def _stage(program: Program, pool: Pool, stage: int) -> Stage:
+    templates: list[Template] = []
+    number_of: dict[tuple[Pass, bool], int] = {}
+    which = []
+    for number, each in enumerate(program.rounds):
+        key = (each, program.sends_tokens(number))
+        if key not in number_of:
+            number_of[key] = len(templates)
+            templates.append(_template(program, pool, stage, *key))
+        which += [number_of[key]] * program.micro_batches
+    order = np.array(which, np.int32)
+    tiled = tile(templates, order, np.zeros(len(order), np.bool_))
+    return Stage(tiled, tensors_of(program, stage, order, tiled),
+                 lambda steps: _namer(program, stage, tiled, templates, order, steps))
+
+
+def _template(program: Program, pool: Pool, stage: int, each: Pass, tells: bool) -> Template:
+    """One pass of one micro-batch on one stage."""
+    replica, build = program.models[each.model], Builder()
+    pieces = replica.pieces(each.packed)
+    blocks, last = replica.blocks_of(stage, pieces), replica.stages - 1
+    entry: tuple[int, ...] = (BEFORE,)
+    if stage > 0:
+        source = replica.blocks_of(stage - 1, pieces)[-1]
+        entry = (build.node(_message(pool, "activations", NodeKind.COMM_RECV, FORWARD, pieces.blocks[source].output),
+                            entry),)
+    elif each.waits and last:
+        entry = (build.node(_message(pool, "tokens", NodeKind.COMM_RECV, BACK, TOKEN * each.packed.sampled), entry),)
+    place = 0
+    while place < len(blocks):
+        count = 1
+        while place + count < len(blocks) and blocks[place + count] == blocks[place]:
+            count += 1
+        strip = strip_of(pool, pieces.blocks[blocks[place]].forward)
+        base = build.strips(strip, entry, block=place, count=count)
+        entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
+        place += count
+    if stage < last:
+        build.node(_message(pool, "activations", NodeKind.COMM_SEND, FORWARD, pieces.blocks[blocks[-1]].output), entry)
+    elif tells:
+        build.node(_message(pool, "tokens", NodeKind.COMM_SEND, BACK, TOKEN * each.packed.sampled), entry)
+    return build.template(entry[0])
+
+
+def _message(pool: Pool, what: str, kind: NodeKind, way: int, size: float) -> int:
+    name = f"{what}.{'send' if kind == NodeKind.COMM_SEND else 'receive'}"
+    return pool.comm(name, Arguments(kind, None, round(size), 2, way=way, chunk=way))
+
+
+def class_of(pool: Pool, groups: Groups, where: Places, number: int, stage: Stage) -> TraceClass:
+    """The columns of a stage; comm nodes of equal arguments share a slot."""
+    columns: Mapping[str, npt.NDArray[Any]] = pool.columns()
+    rows, mesh = stage.tiled.rows, pool.mesh
+    ranks, size = mesh.on("pp", number), len(rows)
+    told = columns["arguments"][rows]
+    used, slot = np.unique(told[told >= 0], return_inverse=True)
+    every = list(pool.arguments)
+    slot_a, slot_b = slots_of(mesh, groups, where, number, ranks, [every[each] for each in used.tolist()])
+    return TraceClass(
+        ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
+        is_cpu=np.zeros(size, np.bool_), duration_us=np.zeros(size, np.uint64), num_ops=columns["num_ops"][rows],
+        tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
+        comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
+        parent_ptr=stage.tiled.parent_ptr, parent=stage.tiled.parent, slot_a=slot_a, slot_b=slot_b,
+        names=stage.label(pool.names()), slot=slot.reshape(-1).astype(np.int32))
+
+
+def _namer(program: Program, stage: int, tiled: Tiled, templates: Sequence[Template], order: I32,
+           steps: Sequence[str]) -> Callable[[int], str]:
+    """node -> `decode3.batch0.block12.layer.q`; rounds and blocks count from 0 over the whole program and model."""
+    many = program.micro_batches
+
+    def name(node: int) -> str:
+        unit = int(np.searchsorted(tiled.offset, node, side="right")) - 1
+        template, inner = templates[int(order[unit])], node - int(tiled.offset[unit])
+        each = program.rounds[unit // many]
+        replica = program.models[each.model]
+        pieces = replica.pieces(each.packed)
+        first = sum(replica.layers_of(len(pieces.layers))[:stage]) + (len(pieces.first) if stage else 0)
+        block = next((f"block{first + span.block + (inner - span.base) // len(span.strip)}." for span in template.spans
+                      if 0 <= inner - span.base < span.count * len(span.strip)), "")
+        return f"{each.name}.round{unit // many}.batch{unit % many}.{block}{steps[int(tiled.rows[node])]}"
+
+    return name

@@ -1,0 +1,133 @@
+"""A model on its ranks: pieces of any pass, weights, and bytes of cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from astrarium import config
+from astrarium.errors import InputError
+from astrarium.workload.graph import ModelPieces, Options, lower_stack
+from astrarium.workload.graph.ir import Block
+from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.options import layout_of
+from astrarium.workload.graph.packed import Packed, Sequences
+from astrarium.workload.inference.formats import Compression, Formats, density, widths_of
+from astrarium.workload.mesh import Mesh
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.stacks import stack_of
+
+__all__ = ["Replica", "even_layers"]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A step: pieces, and bytes of cache of each block."""
+
+    pieces: ModelPieces
+    cache: tuple[float, ...]
+
+
+def _own_cache(block: Block, layout: Layout) -> float:
+    """Elements of the caches to which a block appends, on one rank; a cache that is only read is another layer's."""
+    own = {out.tensor for op in block.ops if op.kind == "append" for out in op.outputs}
+    return sum(layout.elements(dims) for state, dims in block.states.items() if state in own)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One model laid out on a mesh, and how it runs."""
+
+    model: Model
+    mesh: Mesh
+    formats: Formats
+    compression: Compression
+    attention: str = "flash"
+    mask: str = "skip"
+    fusion: bool = True
+    uneven: str = "refuse"
+    stage_layers: tuple[int, ...] = ()
+    _made: dict[Packed, _Made] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def stages(self) -> int:
+        """Pipeline stages."""
+        return self.mesh.size(("pp",))
+
+    @property
+    def widths(self) -> Mapping[str, float]:
+        """Bytes per element by role."""
+        return widths_of(self.formats)
+
+    def packed(self, packed: Packed) -> Packed:
+        """The step with this replica's compression and sparsity."""
+        return replace(packed, keep=Fraction(self.compression.keep).limit_denominator(10**6),
+                       share=self.compression.share, density=density(self.formats))
+
+    def pieces(self, step: Packed) -> ModelPieces:
+        """The pieces of one step; each distinct one is made once. Raises InputError where a size does not divide."""
+        return self._step(step).pieces
+
+    def _step(self, step: Packed) -> _Made:
+        if step not in self._made:
+            options = self.options(self.packed(step))
+            stack = stack_of(self._padded(), options)
+            layout = layout_of(options, stack.sizes, stack.axes)
+            cache = tuple(_own_cache(block, layout) * self.widths["state"] for block in stack.blocks)
+            self._made[step] = _Made(lower_stack(stack, options), cache)
+        return self._made[step]
+
+    def cache_bytes(self, stage: int, step: Packed) -> float:
+        """Bytes of keys and values on a rank of a stage after a step of one micro-batch."""
+        made = self._step(step)
+        return sum(made.cache[block] for block in self.blocks_of(stage, made.pieces))
+
+    def working(self, stage: int, step: Packed) -> float:
+        """Most bytes that a block of the stage needs besides, and what goes on to the next one."""
+        blocks = self._step(step).pieces.blocks
+        return max(blocks[each].working + blocks[each].output for each in self.blocks_of(stage, self.pieces(step)))
+
+    def weight_bytes(self, stage: int) -> float:
+        """Bytes of weights on a rank of a stage; a tied embedding counts once where both its uses are there."""
+        pieces = self.pieces(Packed((Sequences(self.mesh.size(("sp", "cp")), 1, 1),)))
+        total, tied = 0.0, set[str]()
+        for number in self.blocks_of(stage, pieces):
+            for weight in pieces.blocks[number].weights:
+                total += 0.0 if weight.name in tied else weight.elements
+                tied |= {weight.name} & pieces.tied
+        return total * self.widths["weights"]
+
+    def options(self, step: Packed) -> Options:
+        """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
+        degrees = dict(zip(self.mesh.axes, self.mesh.sizes, strict=True))
+        return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
+                       mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
+                       widths=self.widths)
+
+    def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
+        """Blocks of a stage, in order: indexes into `pieces.blocks`."""
+        counts = self.layers_of(len(pieces.layers))
+        start = sum(counts[:stage])
+        layers = pieces.layers[start:start + counts[stage]]
+        return (*(pieces.first if stage == 0 else ()), *layers, *(pieces.last if stage == self.stages - 1 else ()))
+
+    def layers_of(self, layers: int) -> tuple[int, ...]:
+        """Layers of every stage."""
+        return self.stage_layers or even_layers(layers, self.stages)
+
+    def _padded(self) -> Model:
+        """The model with a vocabulary that tp divides."""
+        vocab, tp = getattr(self.model, "vocab", None), self.mesh.size(("tp",))
+        if not isinstance(vocab, int) or vocab % tp == 0 or self.uneven != "refuse":
+            return self.model
+        return config.replace(self.model, "vocab", -(-vocab // tp) * tp)
+
+
+def even_layers(layers: int, stages: int) -> tuple[int, ...]:
+    """Equal numbers; what is left over goes to the second stage, the third, ..., the first, the last."""
+    if stages > layers:
+        raise InputError("workload.pp", f"{stages} stages of {layers} layers", expected=f"at most {layers}")
+    order = [*range(1, stages - 1), 0, stages - 1]
+    extra = order[:layers % stages]
+    return tuple(layers // stages + (stage in extra) for stage in range(stages))
