@@ -42,6 +42,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     "workload": {
         "trace": ("astrarium.workload.config:Trace", "Chakra execution traces, one file per rank."),
         "collective": ("astrarium.workload.single:SingleCollective", "One collective of all ranks, and nothing else."),
+        "micro": ("astrarium.workload.micro:Micro",
+                  "Microbenchmarks: one pattern of collectives, messages, compute or memory."),
         "transformer": ("astrarium.workload.transformer:Transformer",
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
     },

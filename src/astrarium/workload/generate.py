@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
@@ -15,8 +14,9 @@ __all__ = ["GENERATORS", "generate"]
 
 GENERATORS: Mapping[str, str] = MappingProxyType({
     "transformer": "astrarium.workload.training:training",
+    "micro": "astrarium.workload.micro_patterns:micro",
 })
-"""Tag of a workload -> the function that makes it; the workload says its number of `ranks`."""
+"""Tag of a workload -> the function that makes it. One that has no `ranks` of its own is told how many there are."""
 
 
 def generate(workload: Workload, ranks: int | None = None) -> Generated:
@@ -26,10 +26,15 @@ def generate(workload: Workload, ranks: int | None = None) -> Generated:
     model does not divide.
     """
     if workload.tag not in GENERATORS:
-        raise InputError("workload.source", f"{workload.tag!r} is not generated", expected="one of " + ", ".join(GENERATORS))
+        raise InputError("workload.source", f"{workload.tag!r} is not generated",
+                         expected="one of " + ", ".join(GENERATORS))
     module, _, name = GENERATORS[workload.tag].partition(":")
-    made: Callable[[Workload], Generated] = getattr(importlib.import_module(module), name)
-    needed: Any = workload
-    if ranks is not None and needed.ranks != ranks:
-        raise InputError("workload", f"is of {needed.ranks} ranks", expected=f"{ranks}, the ranks of the design")
+    made: Callable[..., Generated] = getattr(importlib.import_module(module), name)
+    needed: int | None = getattr(workload, "ranks", None)
+    if needed is None:
+        if ranks is None:
+            raise InputError("workload", "is of any number of ranks", expected="the ranks of a design")
+        return made(workload, ranks)
+    if ranks is not None and needed != ranks:
+        raise InputError("workload", f"is of {needed} ranks", expected=f"{ranks}, the ranks of the design")
     return made(workload)
