@@ -46,6 +46,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                   "Microbenchmarks: one pattern of collectives, messages, compute or memory."),
         "transformer": ("astrarium.workload.transformer:Transformer",
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
+        "inference": ("astrarium.workload.inference.config:Inference",
+                      "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
     },
     "model": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",

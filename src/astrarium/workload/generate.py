@@ -14,6 +14,7 @@ __all__ = ["GENERATORS", "generate"]
 
 GENERATORS: Mapping[str, str] = MappingProxyType({
     "transformer": "astrarium.workload.training:training",
+    "inference": "astrarium.workload.inference.passes:inference",
     "micro": "astrarium.workload.micro_patterns:micro",
 })
 """Tag of a workload -> the function that makes it. One that has no `ranks` of its own is told how many there are."""

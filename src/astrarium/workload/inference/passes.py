@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
@@ -14,15 +13,11 @@ from astrarium.workload.inference.program import Pass, Program, assemble
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.speculative import expected_tokens
 
-__all__ = ["decode_passes", "generate", "prefill_passes", "program_of", "replica_of"]
+__all__ = ["decode_passes", "inference", "prefill_passes", "program_of", "replica_of"]
 
 
-def generate(workload: Inference, ranks: int | None = None) -> Generated:
-    """What every rank runs. Raises InputError where `ranks` is not what the workload needs, and where a size of the
-    model does not divide (`uneven: refuse`)."""
-    if ranks is not None and ranks != workload.ranks:
-        raise InputError("workload", f"tp * sp * dp * pp is {workload.ranks}",
-                         expected=f"{ranks}, the ranks of the design")
+def inference(workload: Inference) -> Generated:
+    """What every rank runs. Raises InputError where a size of the model does not divide (`uneven: refuse`)."""
     return assemble(program_of(workload))
 
 
