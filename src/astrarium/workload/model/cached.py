@@ -17,7 +17,8 @@ from astrarium.workload.graph.ir import Block, Op, append, attention, gemm, poin
 from astrarium.workload.graph.layout import Number
 from astrarium.workload.model.decoder import Decoder, LayerKind
 
-__all__ = ["cache_axes", "cache_sizes", "cached_core", "kv_heads", "sampler_ops", "sparse", "states_of"]
+__all__ = ["cache_axes", "cache_sizes", "cached_core", "kv_heads", "packed_scores", "sampler_ops", "sparse",
+           "states_of", "whole_context"]
 
 KEYS, VALUES = "key_cache", "value_cache"
 
@@ -38,7 +39,7 @@ def cache_sizes(model: Decoder, options: Options) -> Mapping[str, Number]:
     packed = options.packed
     if packed is None:
         return MappingProxyType({})
-    found: dict[str, Number] = {"sampled": packed.sampled, "one": 1}
+    found: dict[str, Number] = {"sampled": max(1, packed.sampled), "one": 1}    # the head of 0 never runs
     for suffix, window in (("", None), (".window", model.window)):
         found["ctx" + suffix] = _whole(packed.context(window), options)
         found["pairs" + suffix] = _whole(packed.pairs(window, options.mask == "skip"), options)
@@ -78,24 +79,31 @@ def cached_core(kind: LayerKind, options: Options, q: str, k: str, *, owner: boo
         seen = packed.tokens
     else:
         query, keys, values = "seq.all", f"{KEYS}{cache}", f"{VALUES}{cache}"
-        seen = _whole(packed.context(kind.window), options)
-    return ops + _scores(kind, options, f"{q}[batch,{query},heads,head]", keys, values,
-                         f"o[batch,{query},heads,head]", packed.tokens * seen)
+        seen = whole_context(kind, options)
+    return ops + packed_scores(kind, options, f"{q}[batch,{query},heads,head]", keys, values,
+                               f"o[batch,{query},heads,head]", seen)
 
 
-def _scores(kind: LayerKind, options: Options, q: str, k: str, v: str, out: str, square: int) -> list[Op]:
-    """Attention of block-diagonal scores: `pairs` of the `square` of all queries with all keys."""
+def whole_context(kind: LayerKind, options: Options) -> int:
+    """Rows of the cache that a layer reads, in whole rows for each rank of sp."""
+    assert options.packed is not None
+    return _whole(options.packed.context(kind.window), options)
+
+
+def packed_scores(kind: LayerKind, options: Options, q: str, k: str, v: str, out: str, seen: int, *,
+                  kv: str = "kv_heads") -> list[Op]:
+    """Attention of block-diagonal scores: the pairs that the step computes of all queries with all `seen` keys."""
     packed = options.packed
     assert packed is not None
     pairs = packed.pairs(kind.window, options.mask == "skip")
-    work = pairs / square
+    work = pairs / (packed.tokens * seen)
     if options.attention == "flash":
         return [attention("attention", f"{q} * {k} * {v} -> {out}", work=work)]
     score = f"[batch,heads,pairs{_suffix(kind)}]"
-    seen = k[k.index("[") + 1:].split(",")[1]
-    return [gemm("scores", f"{q} * {k} -> s{score}", work=work, along=("kv_heads",)),
+    row, along = k[k.index("[") + 1:].split(",")[1], () if kv == "heads" else (kv,)
+    return [gemm("scores", f"{q} * {k} -> s{score}", work=work, along=along),
             point("softmax", f"s{score} -> p{score}", 5, saves="outputs"),
-            gemm("mix", f"p{score} * {v} -> {out}", along=("kv_heads", seen))]
+            gemm("mix", f"p{score} * {v} -> {out}", along=(*along, row))]
 
 
 def sampler_ops(logits: str, token: str) -> list[Op]:

@@ -1,0 +1,88 @@
+"""A mixture of experts as operators: router, dispatch, experts, combination, shared experts.
+
+Every token's vector is copied to its `top_k` experts (an all_to_all over ep), and their results come back the same way.
+Under tp the experts' inner dim is sharded; with tp_sequence rows are gathered over tp behind the exchange and scattered
+before the way back, as Megatron does. The weights of the choice are applied where nothing more has to be kept for
+backward (Megatron: at the activation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from astrarium.errors import InternalError
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Op, add, gemm, point
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.decoder import Decoder, Experts
+from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
+
+__all__ = ["EXPERT_AXES", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
+
+EXPERT_AXES: Mapping[str, tuple[str, ...]] = MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",)})
+
+_SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
+_PREFIX = "expert_"
+
+
+def rows_per_expert(moe: Experts, tokens: float) -> float:
+    """Rows that the busiest expert-parallel rank computes per expert: the mean times the imbalance, or its capacity."""
+    factor = moe.imbalance if moe.capacity_factor is None else moe.capacity_factor
+    return tokens * moe.top_k / moe.experts * factor
+
+
+def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
+    """Sizes of the dims of experts. `experts.hit`: those of which a step reads the weights, with choices at random."""
+    moe = model.moe
+    if moe is None:
+        return MappingProxyType({})
+    tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or model.ffn
+    missed = (1.0 - moe.top_k / moe.experts) ** tokens
+    return MappingProxyType({
+        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows_per_expert(moe, tokens),
+        "top_k": moe.top_k, "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner})
+
+
+def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
+    """Those of `weights` that ep shards."""
+    return frozenset(name for name, dims in weights.items() if dims.split()[0] == "experts")
+
+
+def expert_ops(model: Decoder, options: Options, weights: dict[str, str]) -> list[Op]:
+    """From the norm's output g to the sum of the experts' outputs f."""
+    moe = model.moe
+    if moe is None:
+        raise InternalError("a model without experts")
+    result = "fr" if moe.shared_experts else "f"
+    route, probs = "route[batch,seq.res,experts.router]", "probs[batch,seq.res,experts.router]"
+    ops = [linear("router", f"g{STREAM}", "d,experts.router", route, weights, bias=False),
+           point("scores", f"{route} -> {probs}", _SCORES[moe.router], saves="outputs")]
+    chosen = probs
+    if moe.router_bias:
+        weights["router_bias"] = "experts.router"
+        chosen += " + router_bias[experts.router]"
+    ops += [point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False),
+            point("permute", f"choice[batch,seq.res,top_k] + g{STREAM} -> b[experts.src,rows.src,d]", 0, saves="index"),
+            point("sort", "b[experts,rows,d] -> e[experts,rows,d]", 0, saves="nothing")]
+    inner = ffn(weights, gated=model.gated, activation=model.activation, bias="mlp" in model.biases,
+                source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
+                matrix="experts,d,expert_ffn", prefix=_PREFIX)
+    ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
+    ops.append(point("combine", f"be[experts.src,rows.src,d] + {probs} -> {result}{STREAM}", 2, saves="nothing"))
+    if moe.shared_experts:
+        ops += ffn(weights, gated=model.gated, activation=model.activation, bias="mlp" in model.biases,
+                   source=f"g{INSIDE}", result=f"fs{INSIDE}", inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn",
+                   prefix="shared_")
+        ops.append(add("experts_sum", f"fr{STREAM} + fs{STREAM} -> f{STREAM}"))
+    return ops
+
+
+def _of_the_hit(op: Op, weights: Mapping[str, str]) -> Op:
+    """A product that reads the weights only of experts to which some token goes."""
+    if op.kind != "gemm" or op.inputs[1].tensor not in weights:
+        return op
+    hit = [f"{use.tensor}[{','.join(('experts.hit', *use.dims[1:]))}]" for use in op.inputs[1:]]
+    text = " + ".join(f"{use.tensor}[{','.join(use.dims)}]" for use in op.inputs[:1])
+    out = f"{op.outputs[0].tensor}[{','.join(op.outputs[0].dims)}]"
+    return gemm(op.name, f"{text} * {' + '.join(hit)} -> {out}", work=op.work, along=("experts.hit",))

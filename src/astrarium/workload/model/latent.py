@@ -1,0 +1,109 @@
+"""Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1) as operators.
+
+In training, and where a step of inference has no past, keys and values are made for every head. Where there is a past
+the cache holds the latents, and the matrices that make keys and values are absorbed into the query and the output: the
+heads then share one key and value of length kv_rank + rope_size (arXiv 2405.04434, section 2.1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Op, append, point
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.cached import packed_scores, whole_context
+from astrarium.workload.model.decoder import Decoder, Latent, LayerKind
+from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, linear
+
+__all__ = ["latent_heads", "latent_sizes", "latent_states"]
+
+CACHE = "latent_cache"
+QUERY, KEY, VALUE = "[batch,seq,heads,qk_size]", "k[batch,seq,heads,qk_size]", "v[batch,seq,heads,v_size]"
+
+
+def latent_sizes(model: Decoder) -> Mapping[str, Size]:
+    """Sizes of the dims of latent attention."""
+    mla = model.mla
+    if mla is None:
+        return MappingProxyType({})
+    return MappingProxyType({
+        "q_rank": mla.q_rank or model.d_model, "kv_rank": mla.kv_rank, "nope_size": mla.nope_size,
+        "rope_size": mla.rope_size, "v_size": mla.v_size, "qk_size": mla.nope_size + mla.rope_size,
+        "latent": mla.kv_rank + mla.rope_size, "one": 1})
+
+
+def latent_states(kind: LayerKind) -> Mapping[str, str]:
+    """The cache of a layer and its dims."""
+    suffix = "" if kind.window is None else ".window"
+    return MappingProxyType({CACHE: f"batch ctx{suffix} one latent"})
+
+
+def latent_heads(mla: Latent, kind: LayerKind, options: Options, weights: dict[str, str], work: float, *,
+                 owner: bool) -> list[Op]:
+    """From h to the heads' outputs o[batch,seq,heads,v_size]."""
+    ops = _query(mla, weights)
+    if owner:
+        ops += _latents(weights)
+    packed = options.packed
+    if packed is None:
+        return [*ops, *_expanded(weights), *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
+    dims = latent_states(kind)[CACHE].replace(" ", ",")
+    if owner:
+        ops += [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
+                append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[{dims}]")]
+    if packed.fresh and owner:
+        return ops + _expanded(weights) + packed_scores(
+            kind, options, f"qr{QUERY}", KEY.replace("seq", "seq.all"), VALUE.replace("seq", "seq.all"),
+            "o[batch,seq,heads,v_size]", packed.tokens, kv="heads")
+    seen = whole_context(kind, options)
+    query, out = "qa[batch,seq.all,heads,latent]", "ol[batch,seq.all,heads,kv_rank]"
+    scores = packed_scores(kind, options, query, f"{CACHE}[{dims}]", f"{CACHE}[{dims[:-len('latent')]}kv_rank]", out,
+                           seen, kv="one")
+    return [*ops, *_absorbed_query(weights), *scores,
+            linear("v_up", "ol[batch,seq,heads,kv_rank]", "kv_rank,heads,v_size", "o[batch,seq,heads,v_size]", weights,
+                   bias=False)]
+
+
+def _query(mla: Latent, weights: dict[str, str]) -> list[Op]:
+    """Queries, by way of a short vector where there is one; only their last part is rotated."""
+    rotated = point("rope_q", f"q{QUERY} -> qr{QUERY}", 3 * mla.rope_size / (mla.nope_size + mla.rope_size),
+                    saves="nothing")
+    if mla.q_rank is None:
+        return [linear("q", f"h{INSIDE}", "d,heads,qk_size", f"q{QUERY}", weights, bias=False), rotated]
+    return [linear("q_down", f"h{STREAM}", "d,q_rank", "cq[batch,seq.res,q_rank]", weights, bias=False),
+            _norm("q_norm", "cq", "cqn", "q_rank", weights),
+            linear("q_up", "cqn[batch,seq,q_rank]", "q_rank,heads,qk_size", f"q{QUERY}", weights, bias=False), rotated]
+
+
+def _norm(name: str, source: str, result: str, dim: str, weights: dict[str, str]) -> Op:
+    weights[f"{name}_scale"] = dim
+    return point(name, f"{source}[batch,seq.res,{dim}] + {name}_scale[{dim}] -> {result}[batch,seq.res,{dim}]",
+                 NORM["rms"])
+
+
+def _latents(weights: dict[str, str]) -> list[Op]:
+    """What is cached: the vector cn that keys and values are made from, and the one rotated key kr."""
+    rope = "[batch,seq.res,rope_size]"
+    return [linear("kv_down", f"h{STREAM}", "d,kv_rank", "c_kv[batch,seq.res,kv_rank]", weights, bias=False),
+            linear("k_rope", f"h{STREAM}", "d,rope_size", f"k_plain{rope}", weights, bias=False),
+            _norm("kv_norm", "c_kv", "cn", "kv_rank", weights),
+            point("rope_k", f"k_plain{rope} -> kr{rope}", 3, saves="nothing")]
+
+
+def _expanded(weights: dict[str, str]) -> list[Op]:
+    """Keys and values of every head."""
+    return [linear("k_up", "cn[batch,seq,kv_rank]", "kv_rank,heads,nope_size", "kn[batch,seq,heads,nope_size]", weights,
+                   bias=False),
+            linear("v_up", "cn[batch,seq,kv_rank]", "kv_rank,heads,v_size", VALUE, weights, bias=False),
+            point("join_key", f"kn[batch,seq,heads,nope_size] + kr[batch,seq,rope_size] -> {KEY}", 0, saves="nothing")]
+
+
+def _absorbed_query(weights: dict[str, str]) -> list[Op]:
+    """Queries that meet latents: their unrotated part times the matrix that makes keys, beside the rotated part."""
+    return [point("split_query", f"qr{QUERY} -> qn[batch,seq,heads,nope_size]", 0, saves="nothing"),
+            linear("k_up", "qn[batch,seq,heads,nope_size]", "kv_rank,heads,nope_size", "ql[batch,seq,heads,kv_rank]",
+                   weights, bias=False),
+            point("join_query", f"ql[batch,seq,heads,kv_rank] + qr{QUERY} -> qa[batch,seq,heads,latent]", 0,
+                  saves="nothing")]

@@ -1,0 +1,124 @@
+"""What the blocks of several families are made of: norms, linear layers, attention cores, FFNs, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Block, Op, Use, attention, base, gemm, point
+
+__all__ = ["ACTIVATION", "INSIDE", "LOSS_WIDTHS", "NORM", "STREAM", "block", "core", "dropped", "ffn", "linear",
+           "loss", "mirrored", "norm", "uses"]
+
+STREAM = "[batch,seq.res,d]"
+INSIDE = "[batch,seq,d]"
+NORM: Mapping[str, float] = MappingProxyType({"rms": 4.0, "layer": 7.0})     # sums, squares, scaling, gain (and offset)
+ACTIVATION: Mapping[str, float] = MappingProxyType({"silu": 5.0, "gelu": 8.0, "relu": 1.0})    # gelu: the tanh form
+
+
+def uses(text: str) -> Use:
+    """`x[batch,seq]` as a Use; nothing for an empty text."""
+    name, _, dims = text.partition("[")
+    return Use(name, tuple(dims[:-1].split(",")) if dims else ())
+
+
+def block(name: str, ops: list[Op], weights: Mapping[str, str], *, start: str = f"x{STREAM}", end: str = f"y{STREAM}",
+          widths: Mapping[str, str] | None = None, states: Mapping[str, str] | None = None,
+          experts: Collection[str] = (), memory: str = "", takes: bool = False, gives: bool = False) -> Block:
+    """A block whose `weights` and `states` list dims as `d heads head`; `start`, `end` and `memory` are tensors."""
+    dims = {weight: tuple(text.split()) for weight, text in weights.items()}
+    kept = {state: tuple(text.split()) for state, text in (states or {}).items()}
+    return Block(name, uses(start), uses(end), tuple(ops), MappingProxyType(dims), MappingProxyType(kept),
+                 MappingProxyType(dict(widths or {})), frozenset(experts), uses(memory), takes, gives)
+
+
+def norm(kind: str, name: str, source: str, result: str, weights: dict[str, str], dims: str = STREAM) -> Op:
+    """RMS or layer norm over d, with its scale (and offset) among `weights`."""
+    weights[f"{name}_scale"] = "d"
+    operands = f"{source}{dims} + {name}_scale[d]"
+    if kind == "layer":
+        weights[f"{name}_offset"] = "d"
+        operands += f" + {name}_offset[d]"
+    return point(name, f"{operands} -> {result}{dims}", NORM[kind])
+
+
+def linear(name: str, source: str, weight: str, result: str, weights: dict[str, str], *, bias: bool) -> Op:
+    """A product of `source` with a new weight w<name>[...]; `weight` and `result` list dims."""
+    weights[f"w{name}"] = weight.replace(",", " ")
+    text = f"{source} * w{name}[{weight}]"
+    if bias:
+        kept = {base(dim) for dim in result[result.index("[") + 1:-1].split(",")}
+        own = [dim for dim in weight.split(",") if dim in kept]
+        weights[f"b{name}"] = " ".join(own)
+        text += f" + b{name}[{','.join(own)}]"
+    return gemm(name, f"{text} -> {result}")
+
+
+def dropped(options: Options, ops: list[Op], tensor: str, name: str, dims: str = STREAM) -> str:
+    """`tensor` behind dropout, where the run has it."""
+    if not options.dropout:
+        return tensor
+    ops.append(point(name, f"{tensor}{dims} -> {tensor}_kept{dims}", 1, saves="mask"))
+    return f"{tensor}_kept"
+
+
+def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: str = "v", out: str = "o",
+         rows: str = "seq", keys: str = "seq", kv: str = "kv_heads", sizes: tuple[str, str] = ("head", "head"),
+         offsets: str = "", prefix: str = "") -> list[Op]:
+    """Scores, softmax, mix: one kernel (`flash`) or each on its own (`unfused`).
+
+    Queries stand along the dim `rows`, keys and values along `keys`; `sizes` are the dims of a key and of a value;
+    `work` is the share of all scores that is computed, `offsets` a table that scores look up.
+    """
+    size, value = sizes
+    left, right = f"{q}[batch,{rows}.q,heads.q,{size}]", f"{k}[batch,{keys}.kv,{kv}.q,{size}]"
+    mixed, result = f"{v}[batch,{keys}.kv,{kv}.q,{value}]", f"{out}[batch,{rows}.q,heads.q,{value}]"
+    table = f"{offsets}[buckets,heads.q]" if offsets else ""
+    if options.attention == "flash":
+        more = f" * {table}" if table else ""
+        return [attention(f"{prefix}attention", f"{left} * {right} * {mixed}{more} -> {result}", ring=options.ring,
+                          work=work)]
+    dims, s, p = f"[batch,heads.q,{rows}.q,{keys}.kv]", f"{prefix}s", f"{prefix}p"
+    along = () if kv == "heads" else (f"{kv}.q",)
+    ops = [gemm(f"{prefix}scores", f"{left} * {right} -> {s}{dims}", core=True, work=work, along=along)]
+    if table:
+        ops.append(point(f"{prefix}offsets", f"{s}{dims} + {table} -> {s}o{dims}", 1, saves="nothing", core=True))
+        s += "o"
+    ops.append(point(f"{prefix}softmax", f"{s}{dims} -> {p}{dims}", 5, saves="outputs", core=True))
+    if options.dropout:
+        ops.append(point(f"{prefix}attention_dropout", f"{p}{dims} -> {p}d{dims}", 1, saves="mask", core=True))
+        p += "d"
+    return [*ops, gemm(f"{prefix}mix", f"{p}{dims} * {mixed} -> {result}", core=True, work=work, along=along)]
+
+
+def ffn(weights: dict[str, str], *, gated: bool, activation: str, bias: bool, source: str = f"g{INSIDE}",
+        result: str = f"f{INSIDE}", inner: str = "[batch,seq,ffn]", matrix: str = "d,ffn",
+        prefix: str = "") -> list[Op]:
+    """From `source` to `result` by way of `inner`; `matrix` lists the dims of the first product's weight."""
+    *lead, d, wide = matrix.split(",")
+    back = ",".join([*lead, wide, d])
+    u, t, z = (f"{prefix}{each}{inner}" for each in "utz")
+    ops = [linear(f"{prefix}up", source, matrix, u, weights, bias=bias)]
+    if gated:
+        ops.append(linear(f"{prefix}gate", source, matrix, t, weights, bias=bias))
+        ops.append(point(f"{prefix}activation", f"{t} + {u} -> {z}", ACTIVATION[activation] + 1))
+    else:
+        ops.append(point(f"{prefix}activation", f"{u} -> {z}", ACTIVATION[activation]))
+    return [*ops, linear(f"{prefix}down", z, back, result, weights, bias=bias)]
+
+
+LOSS_WIDTHS: Mapping[str, str] = MappingProxyType(dict.fromkeys(("logits", "m", "z", "t", "loss"), "stats"))
+
+
+def loss(logits: str, token: str) -> list[Op]:
+    """Cross entropy of logits; sums over a sharded vocabulary are shared. Backward starts from the last operator."""
+    return [point("maximum", f"{logits} -> m{token}", 1, grad=False),
+            point("sum", f"{logits} + m{token} -> z{token}", 3, grad=False),
+            point("target", f"{logits} -> t{token}", 0, grad=False),
+            point("loss", f"{logits} + z{token} + t{token} -> loss{token}", 1)]
+
+
+def mirrored(axes: Mapping[str, tuple[str, ...]], name: str) -> dict[str, tuple[str, ...]]:
+    """The entries of `seq`, `seq.res`, ... for another sequence dim `name`, laid out like `seq`."""
+    return {name + dim.removeprefix("seq"): entry for dim, entry in axes.items() if base(dim) == "seq"}
