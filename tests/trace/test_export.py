@@ -18,12 +18,15 @@ from hypothesis import strategies as st
 from tests.trace.generated import RANKS, workloads
 
 import astrarium as ar
+from astrarium.config import decode
 from astrarium.errors import InputError, StallError, TraceError
 from astrarium.result import Result
 from astrarium.trace import check, read_groups, read_node, read_traces
 from astrarium.trace.export import group_names, write_generated
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.config import Workload
+from astrarium.workload.generate import generate
 
 NETWORK = ar.Network([ar.Switch(4, bandwidth="100 GB/s", latency="1 us"),
                       ar.Switch(2, bandwidth="50 GB/s", latency="2 us")])
@@ -98,6 +101,28 @@ def test_the_same_workload_gives_the_same_bytes(generated: Generated, tensors: b
         write_generated(generated, f"{first}/w", jobs=1, tensors=tensors)
         write_generated(generated, f"{second}/w", jobs=3, link="copy", tensors=tensors)
         assert content(Path(first)) == content(Path(second))
+
+
+MODEL = {"family": "decoder", "layers": 4, "d_model": 64, "ffn": 256, "heads": 4, "vocab": 256, "seq": 32}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "dp tp pp": {"dp": 2, "tp": 2, "pp": 2, "micro_batch": 1},
+    "zero 3": {"dp": 4, "tp": 2, "zero": 3},
+    "interleaved, optimizer in remote memory": {"dp": 2, "pp": 4, "schedule": "interleaved", "micro_batch": 1,
+                                                "offload": "optimizer"},
+    "ring attention": {"cp": 2, "tp": 2, "dp": 2, "tp_sequence": True, "recompute": "full"},
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("book", sorted(BOOKS))
+def test_a_training_step_runs_the_same_from_files(name: str, book: str, tmp_path: Path) -> None:
+    workload = decode(Workload, {"source": "transformer", "model": MODEL, "global_batch": 8, **TRAININGS[name]})
+    write_generated(generate(workload), tmp_path / "w", tensors=True)
+    for fold in ("auto", "off"):
+        ours = ar.simulate(ar.Design(workload=workload, **BOOKS[book]), fold=fold)
+        theirs = run_files(tmp_path / "w", fold=fold, **BOOKS[book])
+        assert outcome_of(ours) == outcome_of(theirs)
+        assert ours.peak_memory == theirs.peak_memory
 
 
 def test_attributes_are_those_that_feeders_read(tmp_path: Path) -> None:

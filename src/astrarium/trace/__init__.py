@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from astrarium.trace.build import TraceBuilder
     from astrarium.trace.columns import Attr, Columns, Traces
     from astrarium.trace.doctor import check
+    from astrarium.trace.export import Written, write_generated
     from astrarium.trace.finding import Finding
     from astrarium.trace.graph import Dependencies, Graph, graph_of, index_of, ready_order
     from astrarium.trace.groups import Groups, group_key, groups_of, read_groups
@@ -25,6 +26,7 @@ _WHERE = {
     "astrarium.trace.build": ("TraceBuilder",),
     "astrarium.trace.columns": ("Attr", "Columns", "Traces"),
     "astrarium.trace.doctor": ("check",),
+    "astrarium.trace.export": ("Written", "write_generated"),
     "astrarium.trace.finding": ("Finding",),
     "astrarium.trace.graph": ("Dependencies", "Graph", "graph_of", "index_of", "ready_order"),
     "astrarium.trace.groups": ("Groups", "group_key", "groups_of", "read_groups"),
@@ -36,9 +38,9 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "HAVE_CORE", "Attr", "Attribute", "Columns", "Dependencies", "Finding", "Graph", "Groups", "IOInfo", "Metadata",
-    "Node", "TraceBuilder", "Traces", "attribute", "check", "encode_trace", "find_traces", "graph_of", "group_key",
-    "groups_of", "index_of", "read_groups", "read_node", "read_traces", "ready_order", "traces_of_bytes", "write_trace",
-    "write_traces",
+    "Node", "TraceBuilder", "Traces", "Written", "attribute", "check", "encode_trace", "find_traces", "graph_of",
+    "group_key", "groups_of", "index_of", "read_groups", "read_node", "read_traces", "ready_order", "traces_of_bytes",
+    "write_generated", "write_trace", "write_traces",
 ]
 
 

@@ -16,6 +16,7 @@ GENERATORS: Mapping[str, str] = MappingProxyType({
     "transformer": "astrarium.workload.training:training",
     "inference": "astrarium.workload.inference.passes:inference",
     "micro": "astrarium.workload.micro_patterns:micro",
+    "collective": "astrarium.workload.micro_patterns:single",
 })
 """Tag of a workload -> the function that makes it. One that has no `ranks` of its own is told how many there are."""
 

@@ -16,7 +16,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.micro import Micro
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["micro"]
+__all__ = ["micro", "single"]
 
 I32 = npt.NDArray[np.int32]
 MOST = 1 << 24      # messages of one rank times ranks: 8 bytes each
@@ -28,6 +28,11 @@ def micro(workload: Micro, ranks: int) -> Generated:
         raise InputError("workload.pattern", f"{workload.pattern} of one rank", expected="at least 2 ranks")
     classes = _BUILD[workload.pattern](workload, np.arange(ranks, dtype=np.int32))
     return Generated(tuple(classes), (), (), (None,) * len(classes))
+
+
+def single(workload: SingleCollective, ranks: int) -> Generated:
+    """One collective."""
+    return micro(Micro("collectives", ops=[workload.op], payload=workload.payload), ranks)
 
 
 def _collectives(work: Micro, every: I32) -> list[TraceClass]:
