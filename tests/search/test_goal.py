@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.search.designs import small_space
 
 import astrarium as ar
 from astrarium.config import replace_all
@@ -15,7 +16,6 @@ from astrarium.search import Space
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.goal import Case, goal_of
 from astrarium.simulate import simulate
-from tests.search.designs import small_space
 
 
 def points(space: Space, count: int) -> list[Any]:

@@ -16,7 +16,7 @@ from astrarium.search.expression import FALSE, TRUE, Const, Interval, Node, boun
 
 __all__ = ["MAX_BRANCHES", "Diagram", "Level", "compile_diagram", "free_diagram", "reordered"]
 
-MAX_BRANCHES = 1_000_000
+MAX_BRANCHES = 300_000
 
 NOTHING = Const(None)
 State = tuple[Node, ...]

@@ -86,6 +86,9 @@ class Space:
         """The product of the numbers of values, as if there were no constraint."""
         return math.prod(axis.size for axis in self.axes if axis.size)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Space, (self.base, dict(self.choices), tuple(self.where), dict(self.derived), dict(self.variables))
+
     def __repr__(self) -> str:
         return f"Space({len(self.axes)} knobs, {self.count} feasible of {self.nominal})"
 
@@ -180,6 +183,20 @@ class Space:
             found.extend(each.computed(function(numbers)) for _, each, function in self._derived)
         return tuple(found)
 
+    @cached_property
+    def _tokens(self) -> tuple[tuple[bytes, ...], ...]:
+        """Each value of each axis as text; the last one stands for -1."""
+        return tuple((*(_token(value) for value in axis.values), b"-") for axis in self.axes)
+
+    def fingerprint(self, point: Point) -> bytes:
+        """What a point puts into the base, as bytes: equal where the designs are."""
+        found = [tokens[index] if axis.size else _token(index)
+                 for axis, tokens, index in zip(self.axes, self._tokens, point) if axis.paths]
+        if self._derived:
+            numbers = self.numbers(point)
+            found.extend(_token(function(numbers)) for _, _, function in self._derived)
+        return b"|".join(found)
+
     def design(self, point: Point) -> Design:
         """The design at a point. Raises InputError where the configuration refuses it."""
         if self._updater is None:
@@ -207,6 +224,10 @@ def _plain_value(axis: Axis, index: Any) -> Any:
     if not axis.size:
         return index
     return plain(axis.otherwise if index == -1 else axis.domain.values[index])
+
+
+def _token(value: Any) -> bytes:
+    return repr(plain(value)).encode()
 
 
 def _typed_value(axis: Axis, index: Any) -> Any:

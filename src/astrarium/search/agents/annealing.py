@@ -19,10 +19,10 @@ class Annealing(Options, frozen=True, kw_only=True):
     starts again from the best point found."""
 
     tag: ClassVar[str] = "annealing"
-    batch: Batch = 8
-    hot: Annotated[float, Knob("First temperature: the relative loss accepted with probability 1/e.", gt=0)] = 0.3
+    batch: Batch = 4
+    hot: Annotated[float, Knob("First temperature: the relative loss accepted with probability 1/e.", gt=0)] = 0.1
     cold: Annotated[float, Knob("Last temperature.", gt=0)] = 0.003
-    steps: Annotated[int, Knob("Moves of one chain from hot to cold.", ge=2)] = 100
+    steps: Annotated[int, Knob("Moves of one chain from hot to cold.", ge=2)] = 50
     reach: Annotated[float, Knob("How far a move goes: share of an ordered knob's range.", gt=0)] = 0.3
 
     def start(self, space: Space, objectives: int, seed: int) -> Agent:

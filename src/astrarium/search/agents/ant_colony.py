@@ -22,8 +22,8 @@ class AntColony(Options, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "ant_colony"
     batch: Batch = 16
-    greediness: Annotated[float, Knob("Probability that an ant takes the strongest trail.", ge=0)] = 0.25
-    evaporation: Annotated[float, Knob("How far the best ant's trail moves to its worth.", gt=0)] = 0.25
+    greediness: Annotated[float, Knob("Probability that an ant takes the strongest trail.", ge=0)] = 0.5
+    evaporation: Annotated[float, Knob("How far the best ant's trail moves to its worth.", gt=0)] = 0.5
     decay: Annotated[float, Knob("How far a trail that an ant has taken moves back to `pheromone`.", ge=0)] = 0.1
     pheromone: Annotated[float, Knob("Pheromone of every trail at the start.", gt=0)] = 0.1
 

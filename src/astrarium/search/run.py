@@ -1,0 +1,48 @@
+"""The verb: a space and what it is searched for in, a study out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from astrarium.errors import InputError
+from astrarium.search.agents.base import AgentOptions, Options, agent_options
+from astrarium.search.goal import Case, goal_of
+from astrarium.search.space import Space
+from astrarium.search.store import MEMORY, Store
+from astrarium.search.study import Plan, Progress, Study, conduct
+from astrarium.search.workers import Workers
+
+__all__ = ["chosen_agent", "search"]
+
+
+def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
+           cases: Sequence[Case] = (), agent: str | Options = "genetic", options: Mapping[str, Any] | None = None,
+           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False,
+           study: str | os.PathLike[str] | None = None,
+           progress: Callable[[Progress], None] | None = None) -> Study:
+    """Search a space.
+
+    `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
+    (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads.
+    `agent` and its `options`: see `astrarium list agent`. `jobs` evaluates so many designs at a time, in threads or in
+    `processes`; the trials are the same. `study`: the file that keeps them; the same call goes on where it stopped.
+    Raises InputError before the first trial for whatever is wrong.
+    """
+    goal = goal_of(minimize, maximize, require, cases)
+    plan = Plan(space, goal, chosen_agent(agent, options), seed)
+    with Workers(space, goal, jobs, "processes" if processes else "threads") as workers, \
+            Store(MEMORY if study is None else os.fspath(study)) as store:
+        return conduct(plan, trials, store, workers, progress)
+
+
+def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:
+    """An agent by name with options, or options as they are."""
+    if isinstance(agent, str):
+        return agent_options(agent, options)
+    if not isinstance(agent, Options):
+        raise InputError("agent", f"{agent!r} is not an agent", expected="a name, or the options of an agent")
+    return cast(AgentOptions, msgspec.structs.replace(agent, **options) if options else agent)

@@ -1,0 +1,198 @@
+"""Where a study's trials are kept: one SQLite file (WAL), one writer; a trial is a row, written once with its results.
+
+Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file beside
+it (`.lock`) keeps a second process from writing; the operating system frees it when its owner ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Any
+
+import msgspec
+
+from astrarium.errors import InputError
+from astrarium.search.evaluate import Verdict
+from astrarium.search.space import Point
+
+__all__ = ["MEMORY", "Store", "Trial"]
+
+MEMORY = ":memory:"
+"""The name of a store that is never written to disk."""
+
+APPLICATION = 0x41537472      # "AStr": what `file` and a careless `--study design.yaml` are told apart by
+PAUSE = 0.05                  # seconds between transactions
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE trial (
+    number INTEGER PRIMARY KEY, round INTEGER NOT NULL, point TEXT NOT NULL, design BLOB NOT NULL, same_as INTEGER,
+    "values" TEXT, figures TEXT NOT NULL, slacks TEXT NOT NULL, problem TEXT NOT NULL, seconds REAL NOT NULL);
+CREATE INDEX trial_design ON trial (design) WHERE same_as IS NULL;
+"""
+_COLUMNS = 'number, round, point, design, same_as, "values", figures, slacks, problem, seconds'
+_INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial. `round`: the ask that proposed it; `design`: hash of what was simulated; `same_as`: an earlier
+    trial of the same design, whose results these are."""
+
+    number: int
+    round: int
+    point: Point
+    design: bytes
+    same_as: int | None
+    verdict: Verdict
+
+
+class Store:
+    """Open with `with`; only then may it be written. Raises InputError where the file is no study or is in use."""
+
+    def __init__(self, path: str):
+        self.path = path
+        self._lock: IO[bytes] | None = None
+        self._waiting: list[tuple[Any, ...]] = []
+        self._written = time.monotonic()
+        self._data: sqlite3.Connection | None = None
+        self.count = 0      # trials that are written or wait to be
+
+    def __enter__(self) -> Store:
+        if self.path != MEMORY:
+            self._own()
+        try:
+            self._data = self._opened()
+        except InputError:
+            self._close()
+            raise
+        self.count = self._data.execute("SELECT ifnull(max(number) + 1, 0) FROM trial").fetchone()[0]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        try:
+            self.flush()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._data is not None:
+            self._data.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    @property
+    def data(self) -> sqlite3.Connection:
+        """The open connection."""
+        if self._data is None:
+            raise InputError(self.path, "the study is not open")
+        return self._data
+
+    def _own(self) -> None:
+        try:
+            self._lock = open(f"{self.path}.lock", "ab")      # noqa: SIM115
+        except OSError as error:
+            raise InputError(self.path, f"cannot be written ({error.strerror or error})") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise InputError(self.path, "another process works on this study",
+                             expected="another file, or wait until it has ended") from None
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            data = self._data = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            known = data.execute("PRAGMA application_id").fetchone()[0]
+            tables = data.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and known != APPLICATION:
+                raise InputError(self.path, "is a database, but no study")
+            data.execute("PRAGMA journal_mode = WAL")
+            data.execute("PRAGMA synchronous = NORMAL")
+            if not tables:
+                data.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION}; COMMIT;")
+        except sqlite3.Error as error:
+            raise InputError(self.path, f"is no study ({error})") from None
+        return data
+
+    def meta(self) -> dict[str, str]:
+        """What the study is about, as written by `describe`."""
+        return dict(self.data.execute("SELECT key, value FROM meta"))
+
+    def describe(self, entries: Mapping[str, str]) -> None:
+        """Write what the study is about, all of it or nothing."""
+        self.data.execute("BEGIN IMMEDIATE")
+        self.data.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", entries.items())
+        self.data.execute("COMMIT")
+
+    def add(self, trial: Trial) -> None:
+        """Add the next trial; it is on disk when `flush` has returned, or a moment later."""
+        self._waiting.append(_row(trial))
+        self.count += 1
+        if time.monotonic() - self._written >= PAUSE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, in one transaction."""
+        if self._waiting:
+            self.data.execute("BEGIN IMMEDIATE")
+            self.data.executemany(_INSERT, self._waiting)
+            self.data.execute("COMMIT")
+            self._waiting.clear()
+        self._written = time.monotonic()
+
+    def known(self, designs: Sequence[bytes]) -> dict[bytes, tuple[int, Verdict]]:
+        """The first trial of each of these designs, where there is one: its number and what it found."""
+        found: dict[bytes, tuple[int, Verdict]] = {}
+        wanted = frozenset(designs)
+        for row in self._waiting:
+            if row[4] is None and row[3] in wanted:
+                found[row[3]] = (row[0], _verdict(row))
+        for at in range(0, len(designs), 500):
+            part = designs[at:at + 500]
+            marks = ",".join("?" * len(part))
+            query = f"SELECT {_COLUMNS} FROM trial WHERE same_as IS NULL AND design IN ({marks})"
+            for row in self.data.execute(query, part):
+                found[row[3]] = (row[0], _verdict(row))
+        return found
+
+    def trials(self, first: int = 0) -> Iterator[Trial]:
+        """Every trial from number `first` on, in order, a few at a time."""
+        self.flush()
+        for row in self.data.execute(f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number", (first,)):
+            point = tuple(msgspec.json.decode(row[2]))
+            yield Trial(row[0], row[1], point, row[3], row[4], _verdict(row))
+
+
+def _row(trial: Trial) -> tuple[Any, ...]:
+    verdict, text = trial.verdict, _text
+    return (trial.number, trial.round, text(trial.point), trial.design, trial.same_as,
+            None if verdict.values is None else text(verdict.values), text(verdict.figures), text(verdict.slacks),
+            verdict.problem, verdict.seconds)
+
+
+def _text(values: Sequence[Any]) -> str:
+    return msgspec.json.encode(values).decode()
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(float("nan") if value is None else float(value) for value in msgspec.json.decode(text))
+
+
+def _verdict(row: tuple[Any, ...]) -> Verdict:
+    values = None if row[5] is None else _numbers(row[5])
+    return Verdict(values, _numbers(row[6]), _numbers(row[7]), row[8], row[9])
+
+
+def erase(path: str) -> None:
+    """Remove a study's files."""
+    for name in (path, f"{path}-wal", f"{path}-shm", f"{path}.lock"):
+        if os.path.exists(name):
+            os.unlink(name)

@@ -1,0 +1,216 @@
+"""The loop of a search: ask, evaluate, keep, tell; and what a study says when it stops."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from astrarium.config import to_plain
+from astrarium.errors import InputError
+from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
+from astrarium.search.evaluate import Verdict
+from astrarium.search.front import Front
+from astrarium.search.goal import Goal
+from astrarium.search.space import Point, Space
+from astrarium.search.spacefile import space_plain
+from astrarium.search.store import Store, Trial
+from astrarium.search.workers import Workers
+from astrarium.units import Quantity
+
+__all__ = ["Plan", "Progress", "Study", "conduct"]
+
+FORMAT = "1"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study is: the same plan gives the same trials, whatever the machine and the number of workers."""
+
+    space: Space
+    goal: Goal
+    agent: AgentOptions
+    seed: int = 0
+
+    def described(self) -> dict[str, str]:
+        """The plan as text, entry by entry; studies are the same where these are."""
+        def text(value: object) -> str:
+            return msgspec.json.encode(_jsonable(value), order="sorted").decode()
+        measures = {each.name: ["max" if each.maximize else "min",
+                                each.measure if isinstance(each.measure, str) else "a Python function"]
+                    for each in self.goal.objectives}
+        cases = [[case.name, case.weight, dict(case.changes)] for case in self.goal.cases]
+        assert isinstance(self.agent, Options)
+        return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
+                "requirements": text(self.goal.requirements), "cases": text(cases),
+                "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
+
+
+@dataclass
+class Progress:
+    """Where a study is: handed to the caller after every batch."""
+
+    trials: int
+    planned: int
+    best: float | None
+    seconds: float
+    fresh: int      # trials of this run, without those that were stored before
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a search found. `best` is the first of the best feasible trials (None: there is none), `front` the trials
+    that none beats in every objective, `distinct` the number of different designs; `seconds` are this run's."""
+
+    plan: Plan
+    trials: int
+    distinct: int
+    best: Trial | None
+    front: tuple[Trial, ...]
+    seconds: float
+    fresh: int
+    exhausted: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    def values(self, trial: Trial | None = None) -> dict[str, Any]:
+        """The knobs of a trial (the best one where none is named)."""
+        chosen = trial or self.best
+        return {} if chosen is None else self.plan.space.values(chosen.point)
+
+    def objectives(self, trial: Trial | None = None) -> dict[str, float]:
+        """The objectives of a trial (the best one where none is named)."""
+        chosen = trial or self.best
+        if chosen is None or chosen.verdict.values is None:
+            return {}
+        return {each.name: value for each, value in zip(self.plan.goal.objectives, chosen.verdict.values)}
+
+
+def conduct(plan: Plan, trials: int, store: Store, workers: Workers,
+            progress: Callable[[Progress], None] | None = None) -> Study:
+    """Search until the open `store` holds `trials` trials; what it holds already is replayed, not run again. Raises
+    InputError where the store is of another plan."""
+    if trials < 1:
+        raise InputError("trials", f"{trials} is impossible", expected="1 or more")
+    _same_plan(plan, store)
+    return _Loop(plan, trials, store, workers, progress).run()
+
+
+def _same_plan(plan: Plan, store: Store) -> None:
+    described, known = plan.described(), store.meta()
+    if not known:
+        store.describe(described)
+    for key, value in described.items():
+        if known and known.get(key) != value:
+            raise InputError(store.path, f"holds a study with another {key}",
+                             expected="the same command, or another file")
+
+
+class _Loop:
+    """One run of a study."""
+
+    def __init__(self, plan: Plan, trials: int, store: Store, workers: Workers,
+                 progress: Callable[[Progress], None] | None):
+        self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
+        self.agent: Agent = plan.agent.start(plan.space, len(plan.goal.objectives), plan.seed)
+        self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
+        self.front = Front(self.signs)
+        self.stored: Iterator[Trial] = store.trials()
+        self.done = self.distinct = self.fresh = self.round = 0
+        self.start = time.perf_counter()
+        self.notes: list[str] = []
+        self.prefix = hashlib.blake2b(plan.described()["space"].encode()).digest()
+
+    def run(self) -> Study:
+        """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
+        when the study is continued."""
+        exhausted = False
+        while self.done < self.trials:
+            points = self.agent.ask(self.plan.agent.batch)
+            if not points:
+                exhausted = True
+                break
+            cut = points[:self.trials - self.done]
+            found = self._round(cut)
+            if len(cut) == len(points):
+                self.agent.tell([trial.point for trial in found], [self._told(trial.verdict) for trial in found])
+            self.round += 1
+            self._report()
+        self.store.flush()
+        return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
+                     time.perf_counter() - self.start, self.fresh, exhausted, tuple(self.notes))
+
+    def _told(self, verdict: Verdict) -> Values:
+        """What an agent hears: less is better, infinity for infeasible."""
+        if verdict.values is None or not verdict.feasible:
+            return (math.inf,) * len(self.signs)
+        return tuple(sign * value for sign, value in zip(self.signs, verdict.values))
+
+    def _round(self, points: Sequence[Point]) -> list[Trial]:
+        """The trials of one round: those stored, then those that are new, in the order asked."""
+        found = self._replayed(points)
+        if len(found) < len(points):
+            found += self._evaluated(points[len(found):])
+        for trial in found:
+            self.distinct += trial.same_as is None
+            self.front.add(trial)
+        self.done += len(found)
+        return found
+
+    def _replayed(self, points: Sequence[Point]) -> list[Trial]:
+        found: list[Trial] = []
+        while len(found) < len(points):
+            trial = next(self.stored, None)
+            if trial is None:
+                self.stored = iter(())
+                break
+            if trial.point != points[len(found)] and not self.notes:
+                self.notes.append(f"trial {trial.number}: the agent proposes another point than the stored one "
+                                  "(another version of a library?); the stored trials stand")
+            found.append(trial)
+        return found
+
+    def _key(self, point: Point) -> bytes:
+        """Hash of the design: of the base and of every value that is put into it."""
+        return hashlib.blake2b(self.plan.space.fingerprint(point), digest_size=16, key=self.prefix).digest()
+
+    def _evaluated(self, points: Sequence[Point]) -> list[Trial]:
+        keys = [self._key(point) for point in points]
+        known = self.store.known(keys)
+        first: dict[bytes, int] = {}
+        for place, key in enumerate(keys):
+            if key not in known:
+                first.setdefault(key, place)
+        number = self.store.count
+        found: list[Trial] = []
+        verdicts = self.workers([points[place] for place in first.values()])
+        fresh: dict[bytes, tuple[int, Verdict]] = {}
+        for place, (point, key) in enumerate(zip(points, keys)):
+            if first.get(key) == place:
+                fresh[key] = (number + place, next(verdicts))
+                same, verdict = None, fresh[key][1]
+            else:
+                same, verdict = fresh[key] if key in fresh else known[key]
+            trial = Trial(number + place, self.round, point, key, same, verdict)
+            found.append(trial)
+            self.store.add(trial)
+        self.fresh += len(found)
+        return found
+
+    def _report(self) -> None:
+        if self.progress is not None:
+            best = self.front.best
+            value = None if best is None or best.verdict.values is None else best.verdict.values[0]
+            self.progress(Progress(self.done, self.trials, value, time.perf_counter() - self.start, self.fresh))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(each) for key, each in value.items()}
+    return [_jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value

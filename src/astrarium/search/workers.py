@@ -1,0 +1,76 @@
+"""Who evaluates the points of a batch: this thread, threads, or processes; with the same answers in the same order."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import multiprocessing
+import pickle
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from types import TracebackType
+from typing import Literal
+
+from astrarium.errors import InputError
+from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.goal import Goal
+from astrarium.search.space import Point, Space
+
+__all__ = ["Workers"]
+
+Kind = Literal["threads", "processes"]
+
+
+class Workers:
+    """`jobs` of them, to be used with `with`. Raises InputError for whatever is wrong with the goal."""
+
+    def __init__(self, space: Space, goal: Goal, jobs: int = 1, kind: Kind = "threads"):
+        if jobs < 1:
+            raise InputError("jobs", f"{jobs} is impossible", expected="1 or more")
+        self.evaluator = Evaluator(space, goal)
+        self._space, self._goal, self.jobs, self.kind = space, goal, jobs, kind
+        self._pool: Executor | None = None
+        self._shipped = b""
+
+    def __enter__(self) -> Workers:
+        if self.jobs > 1 and self.kind == "threads":
+            self._pool = ThreadPoolExecutor(self.jobs)
+        elif self.jobs > 1:
+            self._pool = ProcessPoolExecutor(self.jobs, multiprocessing.get_context("spawn"))
+            self._shipped = _shipped(self._space, self._goal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
+        """What each point is worth, in their order."""
+        if self._pool is None:
+            return map(self.evaluator, points)
+        if self.kind == "threads":
+            return self._pool.map(self.evaluator, points)
+        size = max(1, len(points) // (2 * self.jobs))
+        parts = [points[at:at + size] for at in range(0, len(points), size)]
+        return itertools.chain.from_iterable(self._pool.map(_evaluate, [self._shipped] * len(parts), parts))
+
+
+def _shipped(space: Space, goal: Goal) -> bytes:
+    """Space and goal as bytes for another process."""
+    try:
+        return pickle.dumps((space, goal))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InputError("jobs", f"the goal cannot go to another process ({error})",
+                         expected="threads, or functions that stand in a module") from None
+
+
+@functools.lru_cache(maxsize=1)
+def _evaluator(shipped: bytes) -> Evaluator:
+    """What a worker process makes once."""
+    space, goal = pickle.loads(shipped)
+    return Evaluator(space, goal)
+
+
+def _evaluate(shipped: bytes, points: Sequence[Point]) -> list[Verdict]:
+    return list(map(_evaluator(shipped), points))

@@ -1,0 +1,24 @@
+"""A study as a process of its own, for tests that kill it: `python killed.py FILE TRIALS AGENT JOBS`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.search.designs import small_space
+
+from astrarium.search import search
+
+
+def main(path: str, trials: str, agent: str, jobs: str) -> None:
+    """Search until the file holds so many trials."""
+    study = search(small_space(), "makespan", require="makespan < 2e7", agent=agent, trials=int(trials), seed=5,
+                   jobs=int(jobs), study=path)
+    assert study.best is not None
+    print(study.trials, study.distinct, study.best.number)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,124 @@
+"""Every agent sits the exam: seeds replay, constraints hold, the median over seeds beats random search."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from tests.search.designs import four_dims, small_space
+
+from astrarium.errors import InputError
+from astrarium.registry import names
+from astrarium.search import Space
+from astrarium.search.agents import agent_options
+from astrarium.search.agents.base import Scale
+from astrarium.search.evaluate import Evaluator
+from astrarium.search.exam import Problem, best_after, problems, sit
+from astrarium.search.goal import goal_of
+
+OWN = ("annealing", "genetic", "ant_colony")
+PROBLEMS = {problem.name: problem for problem in problems()}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("agent", OWN)
+def test_beats_random(agent: str, problem: str) -> None:
+    exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(10))
+    assert exam.gain > 1.02, exam
+
+
+def real_problem() -> Problem:
+    """Two network dims with their algorithms: makespan of an all_reduce; every design is simulated once."""
+    space = small_space()
+    evaluator = Evaluator(space, goal_of("runtime_x_bandwidth"))
+    known: dict[Any, float] = {}
+
+    def value(point: Any) -> float:
+        if point not in known:
+            verdict = evaluator(point)
+            assert verdict.values is not None
+            known[point] = verdict.values[0]
+        return known[point]
+    return Problem("two dims", space, value)
+
+
+def test_beats_random_on_a_real_space() -> None:
+    problem = real_problem()
+    best = min(map(problem.value, problem.space.points()))
+    for agent in OWN:
+        exam = sit(agent_options(agent), problem, 100, range(10))
+        assert exam.gain > 1, (agent, exam)
+        assert exam.agent >= best
+
+
+@pytest.mark.parametrize("agent", ["random", "grid", *OWN])
+def test_replays_and_stays_within_constraints(agent: str) -> None:
+    for problem in PROBLEMS.values():
+        first = best_after(agent_options(agent), problem, 120, 3)
+        assert first == best_after(agent_options(agent), problem, 120, 3)
+        if agent != "grid":
+            assert first[1] != best_after(agent_options(agent), problem, 120, 4)[1]
+
+
+def test_grid_sees_every_design_once() -> None:
+    space = small_space()
+    problem = Problem("all", space, lambda point: float(space.number(point)))
+    best, points = best_after(agent_options("grid"), problem, 10**6, 0)
+    assert len(points) == space.count
+    assert best == 0
+    spread = [space.number(point) for point in points[:8]]
+    assert max(spread) - min(spread) > space.count / 2
+
+
+@pytest.mark.parametrize("agent", ["random", *OWN])
+def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
+    space = PROBLEMS["bowl"].space
+    search = agent_options(agent).start(space, 1, 0)
+    for _ in range(5):
+        points = search.ask(16)
+        assert all(space.number(point) >= 0 for point in points)
+        search.tell(points, [(float("inf"),)] * len(points))
+
+
+@pytest.mark.parametrize("agent", OWN)
+def test_maximising_is_minimising_the_negative(agent: str) -> None:
+    """Values below zero are searched as well as values above."""
+    problem = PROBLEMS["bowl"]
+    shifted = Problem("below zero", problem.space, lambda point: problem.value(point) - 1000.0)
+    bests = [best_after(agent_options(agent), shifted, 500, seed)[0] for seed in range(5)]
+    rival = [best_after(agent_options("random"), shifted, 500, seed)[0] for seed in range(5)]
+    assert sorted(bests)[2] < sorted(rival)[2]
+
+
+@pytest.mark.parametrize("agent", ["random", "genetic", "annealing"])
+def test_continua(agent: str) -> None:
+    space = Space(four_dims(), {"network.dims[*].bandwidth": {"from": "10 GB/s", "to": "100 GB/s"},
+                                "collective.chunks": [1, 2, 4]})
+    problem = Problem("continua", space, lambda point: 1.0 + sum((each - 70.0) ** 2 for each in point[:4]))
+    best, points = best_after(agent_options(agent), problem, 300, 1)
+    assert all(10 <= each <= 100 for point in points for each in point[:4])
+    assert best < problem.value(space.sample(random.Random(0)))
+
+
+def test_what_is_wrong_is_said() -> None:
+    continuous = Space(None, variables={"x": {"from": 0.0, "to": 1.0}})
+    for agent in ("grid", "ant_colony"):
+        with pytest.raises(InputError, match="a step or values"):
+            agent_options(agent).start(continuous, 1, 0)
+    for agent in OWN:
+        with pytest.raises(InputError, match="one objective"):
+            agent_options(agent).start(small_space(), 2, 0)
+    with pytest.raises(InputError, match="did you mean 'genetic'"):
+        agent_options("genetics")
+    with pytest.raises(InputError, match="did you mean 'mutation'"):
+        agent_options("genetic", {"mutations": 0.1})
+    assert set(OWN) <= set(names("agent"))
+
+
+def test_scale_keeps_the_order_and_bounds_the_infeasible() -> None:
+    scale = Scale()
+    values = [5e11, 1e9, 1e12, -3.0, 0.0, 1e-3]
+    found = [scale(value) for value in values]
+    assert sorted(range(6), key=found.__getitem__) == sorted(range(6), key=values.__getitem__)
+    assert max(found) < scale(float("inf")) < 100

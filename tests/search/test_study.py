@@ -1,0 +1,182 @@
+"""Studies: the store, resuming, and what a kill at any instant leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.search.designs import small_space
+
+import astrarium as ar
+from astrarium.errors import InputError
+from astrarium.search import Space, Trial, search
+from astrarium.search.agents import agent_options
+from astrarium.search.store import Store
+
+SCRIPT = Path(__file__).with_name("killed.py")
+
+
+def rows(path: Path) -> list[Any]:
+    """Every trial without its duration."""
+    data = sqlite3.connect(path)
+    try:
+        columns = 'number, round, point, design, same_as, "values", figures, slacks, problem'
+        return data.execute(f"SELECT {columns} FROM trial ORDER BY number").fetchall()
+    finally:
+        data.close()
+
+
+@pytest.mark.parametrize("agent", ["random", "genetic", "annealing", "ant_colony", "grid"])
+def test_a_study_in_pieces_is_the_whole_study(agent: str, tmp_path: Path) -> None:
+    whole = search(small_space(), "makespan", agent=agent, trials=150, seed=3, study=tmp_path / "whole")
+    for trials in (1, 33, 34, 100, 150):
+        pieces = search(small_space(), "makespan", agent=agent, trials=trials, seed=3, study=tmp_path / "pieces")
+        assert pieces.trials == trials
+    assert rows(tmp_path / "whole") == rows(tmp_path / "pieces")
+    assert pieces.fresh == 50
+    assert pieces.best is not None
+    assert whole.best is not None
+    assert (pieces.best.number, pieces.best.point) == (whole.best.number, whole.best.point)
+    assert pieces.distinct == whole.distinct
+    again = search(small_space(), "makespan", agent=agent, trials=150, seed=3, study=tmp_path / "whole")
+    assert again.fresh == 0
+
+
+def test_any_number_of_workers_gives_the_same_trials(tmp_path: Path) -> None:
+    for jobs, processes in ((1, False), (3, False), (2, True)):
+        search(small_space(), "makespan", trials=100, seed=1, jobs=jobs, processes=processes,
+               study=tmp_path / f"{jobs}{processes}")
+    assert rows(tmp_path / "1False") == rows(tmp_path / "3False") == rows(tmp_path / "2True")
+
+
+def test_equal_designs_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    from astrarium.search import evaluate
+
+    original = evaluate.simulate
+    monkeypatch.setattr(evaluate, "simulate", lambda design, **rest: calls.append(design) or original(design, **rest))
+    study = search(small_space(), "makespan", agent="ant_colony", trials=300)
+    assert len(calls) == study.distinct < study.trials == 300
+    assert len(set(calls)) == len(calls)
+
+
+def test_the_front_is_what_brute_force_says(tmp_path: Path) -> None:
+    study = search(small_space(), ["makespan", "network_bandwidth"], agent="random", trials=200, seed=2,
+                   study=tmp_path / "s")
+    with Store(str(tmp_path / "s")) as store:
+        values = [trial.verdict.values for trial in store.trials() if trial.verdict.values]
+    best = {one for one in values if not any(other != one and other[0] <= one[0] and other[1] <= one[1]
+                                             for other in values)}
+    assert {trial.verdict.values for trial in study.front} == best
+    assert len(study.front) == len(best) > 1
+    assert study.best is study.front[0]
+
+
+def test_maximise_and_requirements(tmp_path: Path) -> None:
+    study = search(small_space(), maximize={"speed": "1e9 / makespan"}, require="network_bandwidth <= 250",
+                   trials=200, study=tmp_path / "s")
+    assert study.best is not None
+    with Store(str(tmp_path / "s")) as store:
+        trials = list(store.trials())
+    good = [trial for trial in trials if trial.verdict.feasible]
+    assert 0 < len(good) < len(trials)
+    best = max(trial.verdict.values[0] for trial in good if trial.verdict.values)
+    assert study.objectives() == {"speed": best}
+    assert ar.get(small_space().design(study.best.point), "network.dims[0].npus") >= 2
+
+
+def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study"
+    search(small_space(), "makespan", trials=10, study=path)
+    for change, says in [({"seed": 1}, "another seed"), ({"agent": "random"}, "another agent"),
+                         ({"require": "makespan < 1"}, "another requirements"),
+                         ({"options": {"mutation": 0.2}}, "another agent")]:
+        with pytest.raises(InputError, match=says):
+            search(small_space(), "makespan", trials=10, study=path, **change)
+    space = small_space()
+    with pytest.raises(InputError, match="another space"):
+        search(Space(space.base, space.choices, "network.npus == 128"), "makespan", trials=10, study=path)
+    other = tmp_path / "other.yaml"
+    other.write_text("base: design.yaml\n" * 100)
+    with pytest.raises(InputError, match="is no study"):
+        search(small_space(), "makespan", trials=10, study=other)
+    data = sqlite3.connect(tmp_path / "data")
+    data.execute("CREATE TABLE x (y)")
+    data.close()
+    with pytest.raises(InputError, match="but no study"):
+        search(small_space(), "makespan", trials=10, study=tmp_path / "data")
+    with pytest.raises(InputError, match="cannot be written"):
+        search(small_space(), "makespan", trials=10, study=tmp_path / "no" / "where")
+    with pytest.raises(InputError, match="1 or more"):
+        search(small_space(), "makespan", trials=0)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    with Store(str(tmp_path / "study")), pytest.raises(InputError, match="another process"), \
+            Store(str(tmp_path / "study")):
+        pass
+
+
+def test_a_search_may_end_before_its_trials() -> None:
+    study = search(small_space(), "makespan", agent="grid", trials=10**6)
+    assert study.exhausted
+    assert study.trials == study.distinct == small_space().count
+    values = [study.plan.space.number(trial.point) for trial in study.front]
+    assert len(values) == 1
+    assert isinstance(study.best, Trial)
+
+
+def test_what_agents_are_told_depends_on_stored_trials_only(tmp_path: Path) -> None:
+    """A resumed agent hears the same as one that never stopped, infeasible trials included."""
+    heard: list[Any] = []
+    for trials in ((96,), (40, 96)):
+        options = agent_options("genetic")
+        for number in trials:
+            study = search(small_space(), "makespan", require="makespan < 2e6", agent=options, trials=number,      # type: ignore[arg-type]
+                           study=tmp_path / f"{len(trials)}")
+        heard.append([study.trials, study.distinct, rows(tmp_path / f"{len(trials)}")])
+    assert heard[0] == heard[1]
+
+
+def killed_many_times(path: Path, trials: int, kills: int, agent: str, jobs: int) -> int:
+    """Start the study again and again, kill it at random instants, then let it end; how many kills met it at work."""
+    rng, met = random.Random(11), 0
+    command = [sys.executable, str(SCRIPT), str(path), str(trials), agent, str(jobs)]
+    source = str(Path(ar.__file__).resolve().parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}
+    for _ in range(kills):
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0.15, 0.9))
+        met += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return met
+
+
+def check_kills(tmp_path: Path, trials: int, kills: int, agent: str, jobs: int) -> None:
+    met = killed_many_times(tmp_path / "killed", trials, kills, agent, jobs)
+    search(small_space(), "makespan", require="makespan < 2e7", agent=agent, trials=trials, seed=5,
+           study=tmp_path / "whole")
+    found = rows(tmp_path / "killed")
+    assert [row[0] for row in found] == list(range(trials))
+    assert found == rows(tmp_path / "whole")
+    assert met >= kills // 2
+
+
+def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+    check_kills(tmp_path, 4000, 5, "genetic", 2)
+
+
+@pytest.mark.exam
+@pytest.mark.parametrize(("agent", "jobs"), [("genetic", 1), ("random", 2), ("annealing", 1)])
+def test_a_hundred_kills_lose_and_double_nothing(agent: str, jobs: int, tmp_path: Path) -> None:
+    check_kills(tmp_path, 40_000, 100, agent, jobs)
