@@ -59,6 +59,12 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "mamba": ("astrarium.workload.model.mamba:Mamba", "State-space models (Mamba-2)."),
         "dlrm": ("astrarium.workload.model.dlrm:Dlrm", "Recommendation models: embedding tables and MLPs (DLRM)."),
     },
+    "arrivals": {
+        "poisson": ("astrarium.cluster.serving.requests:Poisson", "Requests at random, at a mean rate, from a seed."),
+        "closed_loop": ("astrarium.cluster.serving.requests:ClosedLoop",
+                        "So many users, each with one request at a time."),
+        "trace": ("astrarium.cluster.serving.requests:RequestTrace", "Requests of a CSV file."),
+    },
     "algorithm": "astrarium.collective.algorithms:ALGORITHMS",
     "composition": {
         "baseline": ("", "Every chunk runs the collective dim after dim, innermost first, on all of its data."),

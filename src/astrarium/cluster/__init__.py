@@ -1,0 +1,1 @@
+"""Above one run: what many runs of a system say about serving."""

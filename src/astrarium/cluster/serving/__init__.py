@@ -1,0 +1,15 @@
+"""Requests over time under continuous batching: `serve` is the door.
+
+`requests` who asks when, `policy` how steps are filled, `scheduler` one step's choice, `steps` how long a step takes
+(a simulation of it, kept), `loop` the clock, `outcome` what came of it.
+"""
+
+from __future__ import annotations
+
+from astrarium.cluster.serving.outcome import Served
+from astrarium.cluster.serving.policy import Buckets, Objective, Policy
+from astrarium.cluster.serving.requests import Arrivals, ClosedLoop, Poisson, RequestTrace
+from astrarium.cluster.serving.serve import Serving, load_serving, serve
+
+__all__ = ["Arrivals", "Buckets", "ClosedLoop", "Objective", "Poisson", "Policy", "RequestTrace", "Served", "Serving",
+           "load_serving", "serve"]

@@ -1,0 +1,136 @@
+"""One step's choice: who decodes, whose prompt goes on, who is admitted, who has to give way."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from astrarium.cluster.serving.policy import Policy
+from astrarium.errors import InputError
+
+__all__ = ["Job", "Scheduler", "Step"]
+
+
+@dataclass
+class Job:
+    """A request in progress. `todo` tokens must be in the cache before it gives a token: its prompt, and after a
+    preemption what it had generated; `done` of them are."""
+
+    number: int
+    prompt: int
+    output: int
+    todo: int
+    done: int = 0
+    generated: int = 0
+    blocks: int = 0
+    preempted: int = 0
+
+    @property
+    def decoding(self) -> bool:
+        """Whether its next token needs one more token in the cache, and nothing else."""
+        return self.generated > 0 and self.done == self.prompt + self.generated - 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """`decode` jobs, and (job, tokens) of prompts."""
+
+    decode: tuple[Job, ...]
+    prefill: tuple[tuple[Job, int], ...]
+
+
+@dataclass
+class Scheduler:
+    """The queue and the cache of one server. `free` blocks of the cache."""
+
+    policy: Policy
+    free: int
+    waiting: deque[Job] = field(default_factory=deque)
+    running: list[Job] = field(default_factory=list)
+    preemptions: int = 0
+
+    def __post_init__(self) -> None:
+        self.total = self.free
+
+    def add(self, job: Job) -> None:
+        """A new request. Raises InputError where it could never run."""
+        if self._blocks(job.prompt + job.output - 1) > self.total:
+            raise InputError("requests", f"request {job.number} needs {job.prompt + job.output - 1:,} tokens of cache",
+                             expected=f"at most {self.total * self.policy.block:,}, all that fit")
+        if self.policy.schedule == "prefill_first" and job.prompt + job.output - 1 > self.policy.max_tokens:
+            raise InputError("policy.max_tokens", f"request {job.number} may have to prefill "
+                             f"{job.prompt + job.output - 1:,} tokens in one step",
+                             expected="as many, or schedule: chunked")
+        self.waiting.append(job)
+
+    def next_step(self) -> Step:
+        """What the next step does; cache blocks are taken for it."""
+        if self.policy.schedule == "prefill_first":
+            prompts = self._admit(self.policy.max_tokens, whole=True)
+            if prompts:
+                return Step((), prompts)
+        before = self.preemptions
+        decode = self._decode()
+        left = self.policy.max_tokens - len(decode)
+        prefill = []
+        for job in self.running:
+            if not job.decoding and left > 0:
+                prefill.append((job, min(left, job.todo - job.done)))
+                left -= prefill[-1][1]
+        if self.policy.schedule == "chunked" and self.preemptions == before:
+            prefill += self._admit(left, whole=False)
+        return Step(decode, tuple(prefill))
+
+    def finish(self, job: Job) -> None:
+        """The job is answered."""
+        self.running.remove(job)
+        self._release(job)
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self.policy.block)
+
+    def _release(self, job: Job) -> None:
+        self.free += job.blocks
+        job.blocks = 0
+
+    def _decode(self) -> tuple[Job, ...]:
+        """All decoding jobs within the budget of tokens, each with room for one more token."""
+        chosen: list[Job] = []
+        for job in list(self.running):
+            if not job.decoding or len(chosen) >= self.policy.max_tokens or job not in self.running:
+                continue
+            need = self._blocks(job.done + 1) - job.blocks
+            while need > self.free and self.running[-1] is not job:
+                self._preempt(self.running[-1])
+            if need > self.free:
+                self._preempt(job)
+                continue
+            self.free -= need
+            job.blocks += need
+            chosen.append(job)
+        return tuple(chosen)
+
+    def _preempt(self, job: Job) -> None:
+        """The job admitted last gives way and computes everything again."""
+        self.running.remove(job)
+        self._release(job)
+        job.todo, job.done = job.prompt + max(0, job.generated), 0
+        job.preempted += 1
+        self.preemptions += 1
+        self.waiting.appendleft(job)
+
+    def _admit(self, left: int, *, whole: bool) -> tuple[tuple[Job, int], ...]:
+        """Jobs from the head of the queue, as long as they fit."""
+        found = []
+        while self.waiting and left > 0 and len(self.running) < self.policy.max_batch:
+            job = self.waiting[0]
+            need = self._blocks(job.todo)
+            if need > self.free or (whole and job.todo > left):
+                break
+            self.waiting.popleft()
+            self.free -= need
+            job.blocks = need
+            self.running.append(job)
+            found.append((job, min(left, job.todo)))
+            left -= found[-1][1]
+        return tuple(found)

@@ -1,0 +1,81 @@
+"""What inference needs of memory, before any simulation: weights, cache, working memory; and what fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astrarium import config
+from astrarium.errors import InputError
+from astrarium.workload.graph.packed import Packed, Sequences
+from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.passes import program_of
+from astrarium.workload.inference.replica import Replica
+
+__all__ = ["StageFootprint", "cache_blocks", "footprint", "max_batch"]
+
+
+@dataclass(frozen=True)
+class StageFootprint:
+    """Bytes on a rank of one pipeline stage: of the model and its draft, the cache at its fullest, and the most that a
+    pass needs besides (with the activations that go to the next stage)."""
+
+    weights: float
+    cache: float
+    working: float
+
+    @property
+    def total(self) -> float:
+        """All of it at once."""
+        return self.weights + self.cache + self.working
+
+
+def footprint(workload: Inference) -> tuple[StageFootprint, ...]:
+    """Every stage at its fullest. An upper bound of the simulated peak: the fullest cache and the largest pass need not
+    be there at the same time."""
+    program = program_of(workload)
+    found = []
+    for stage in range(program.replica.stages):
+        weights = sum(replica.weight_bytes(stage) for replica in program.models)
+        cache = [max((replica.cache_bytes(stage, each.packed) for each in program.rounds if each.model == number),
+                     default=0.0) for number, replica in enumerate(program.models)]
+        working = max(program.models[each.model].working(stage, each.packed) for each in program.rounds)
+        found.append(StageFootprint(weights, program.micro_batches * sum(cache), working))
+    return tuple(found)
+
+
+def max_batch(workload: Inference, capacity: float) -> int:
+    """The largest batch (of the whole workload, micro-batches as they are) whose every stage fits into `capacity`
+    bytes; 0: not even the smallest does."""
+    unit = workload.dp * workload.micro_batches
+
+    def fits(count: int) -> bool:
+        return all(each.total <= capacity for each in footprint(config.replace(workload, "batch", count * unit)))
+
+    if not fits(1):
+        return 0
+    high = 2
+    while high < 2**30 and fits(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * unit
+
+
+def cache_blocks(replica: Replica, room: float, block: int, max_tokens: int) -> int:
+    """Cache blocks of `block` tokens in `room` bytes beside weights and working memory, on the fullest stage.
+
+    A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
+    fits.
+    """
+    found = []
+    for stage in range(replica.stages):
+        one = replica.cache_bytes(stage, Packed((Sequences(1, 1, block - 1),)))
+        step = Packed((Sequences(1, max_tokens, 0, 1),))
+        free = room - replica.weight_bytes(stage) - replica.working(stage, step)
+        found.append(int(free // one) if one else 2**40)
+    if min(found) < 1:
+        raise InputError("memory.capacity", "has no room for a cache beside weights and working memory",
+                         expected="more memory, more ranks, or fewer policy.max_tokens")
+    return min(found)
