@@ -142,13 +142,10 @@ class HostComms:
             return None
         group = next((value[0] for value in values if isinstance(value, list) and len(value) == 2
                       and all(isinstance(part, str) for part in value)), None)
-        numbers = [value for place, value in enumerate(values)
-                   if place and isinstance(value, int) and not isinstance(value, bool)]
         peer = None
         if op in P2P:
             before = values[:next(i for i, v in enumerate(values) if isinstance(v, str) and operation(v) == op)]
             peer = before[-1] if before and isinstance(before[-1], int) and before[-1] >= 0 else None
-        del numbers
         size = _bytes(values[:1])
         return Comm(op, size if size or op == "barrier" else None, group,
                     _global(peer, self._groups.get(group or "")))

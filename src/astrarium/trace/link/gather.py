@@ -102,7 +102,7 @@ def _above(trace: DeviceTrace, join: Join, said: HostComms, parent: array[int], 
 
 
 def _keep(found: Communications, into: dict[int, Comm], number: int, comm: Comm) -> None:
-    if comm.op in P2P and comm.peer is None:
+    if comm.op in P2P and (comm.peer is None or not 0 <= comm.peer < 1 << 31):
         found.note("sends and receives whose other rank is not known (kept as compute)")
         return
     if comm.size is None:

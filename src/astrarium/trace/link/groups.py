@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from astrarium.trace.link.host import HostTrace
-from astrarium.trace.link.kineto import CommArgs, DeviceTrace
+from astrarium.trace.link.kineto import MAX_MEMBERS, CommArgs, DeviceTrace
 
 __all__ = ["GROUPS_NODE", "all_groups", "groups_text"]
 
@@ -44,11 +44,16 @@ def _from_host(groups: dict[str, tuple[int, ...]], host: HostTrace, node: int) -
         if not isinstance(item, dict) or not isinstance(item.get("pg_name"), (str, int)):
             continue
         ranks, size = item.get("ranks"), item.get("group_size")
-        if ranks == [] and isinstance(size, int) and 0 < size < 1 << 20:
+        room = MAX_MEMBERS - sum(map(len, groups.values()))
+        if ranks == [] and isinstance(size, int) and 0 < size < room:
             ranks = list(range(size))
-        good = isinstance(ranks, list) and all(isinstance(r, int) and 0 <= r < 1 << 31 for r in ranks)
-        if good and ranks and len(set(ranks)) == len(ranks):
+        if isinstance(ranks, list) and 0 < len(ranks) <= room and _distinct(ranks):
             groups.setdefault(str(item["pg_name"]), tuple(ranks))
+
+
+def _distinct(ranks: list[Any]) -> bool:
+    whole = all(isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 for rank in ranks)
+    return whole and len(set(ranks)) == len(ranks)
 
 
 def groups_text(groups: Mapping[str, tuple[int, ...]]) -> str:

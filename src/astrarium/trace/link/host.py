@@ -108,7 +108,7 @@ def _info(raw: msgspec.Raw) -> Tensors:
         return Tensors()
 
 
-def read_host(data: bytes, where: str) -> HostTrace:
+def read_host(data: bytes | bytearray, where: str) -> HostTrace:
     """The nodes of a host trace. Raises InputError for anything that is not one, and for a schema not known here."""
     decoder = msgspec.json.Decoder(_Document)
     document = decoded(data, where, decoder.decode, FORM)

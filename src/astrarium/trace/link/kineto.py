@@ -13,11 +13,13 @@ import msgspec
 from astrarium.errors import InputError
 from astrarium.trace.link.text import decoded
 
-__all__ = ["CommArgs", "DeviceTrace", "Gpu", "Host", "Sync", "read_device"]
+__all__ = ["MAX_MEMBERS", "CommArgs", "DeviceTrace", "Gpu", "Host", "Sync", "read_device"]
 
 FORM = 'a Kineto file: {"traceEvents": [{"ph": "X", "cat": "kernel", "ts": …, "dur": …, "args": {…}}, …]}'
 LATEST = float(2**53)        # us: beyond it a time is no time
 TIME_LIMIT = 1 << 62         # ns
+MAX_STREAMS = 4096
+MAX_MEMBERS = 1 << 22        # ranks of all groups together
 Scalar = int | float | str | bool | None
 
 OPERATOR, CALL, KERNEL, MEMCPY, MEMSET, SYNC, EVENT = range(1, 8)
@@ -159,7 +161,7 @@ class DeviceTrace:
     skipped: int = 0                                                   # events whose times make no sense
 
 
-def read_device(data: bytes, where: str) -> DeviceTrace:
+def read_device(data: bytes | bytearray, where: str) -> DeviceTrace:
     """The events of a device trace. Raises InputError for anything that is not one."""
     document = _document(data, where)
     trace = DeviceTrace(where)
@@ -185,9 +187,9 @@ def read_device(data: bytes, where: str) -> DeviceTrace:
     return trace
 
 
-def _document(data: bytes, where: str) -> _Document:
+def _document(data: bytes | bytearray, where: str) -> _Document:
     decoder = msgspec.json.Decoder(_Document)
-    if data.lstrip()[:1] == b"[":      # Chrome's other form: the bare list
+    if data[:64].lstrip()[:1] == b"[":      # Chrome's other form: the bare list
         return _Document(decoded(data, where, msgspec.json.Decoder(list[msgspec.Raw]).decode, FORM))
     return decoded(data, where, decoder.decode, FORM)
 
@@ -200,7 +202,7 @@ def _distributed(trace: DeviceTrace, raw: msgspec.Raw) -> None:
         return
     if found is None:
         return
-    trace.rank, trace.world = found.rank, found.world_size
+    trace.rank, trace.world, members = found.rank, found.world_size, 0
     for entry in found.pg_config if isinstance(found.pg_config, list) else ():
         try:
             group = msgspec.convert(entry, _Group)
@@ -208,8 +210,9 @@ def _distributed(trace: DeviceTrace, raw: msgspec.Raw) -> None:
             continue
         ranks = tuple(group.ranks)
         if not ranks and group.pg_size is not None and group.pg_size == found.world_size:
-            ranks = tuple(range(group.pg_size)) if group.pg_size < 1 << 20 else ()
-        if ranks and min(ranks) >= 0 and len(set(ranks)) == len(ranks):
+            ranks = tuple(range(group.pg_size)) if 0 < group.pg_size < MAX_MEMBERS - members else ()
+        members += len(ranks)
+        if ranks and members < MAX_MEMBERS and min(ranks) >= 0 and len(set(ranks)) == len(ranks):
             trace.groups[str(group.pg_name)] = ranks
 
 
@@ -271,6 +274,8 @@ def _number_of(trace: DeviceTrace, key: tuple[int, int]) -> int:
     number = trace.streams.get(key)
     if number is None:
         number = trace.streams[key] = len(trace.stream_names)
+        if number == MAX_STREAMS:
+            raise InputError(trace.where, f"more than {MAX_STREAMS} GPU streams", expected="the trace of one process")
         trace.stream_names.append(key)
     return number
 

@@ -224,8 +224,8 @@ def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[
                 out.append(f"{number:,} {what}")
     for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
                          (loose, "of these that wait for no host time"),
-
-                         (calls.twins, "calls with the correlation id of another (the first counts)"), (trace.skipped, "events without a usable time"),
+                         (calls.twins, "calls with the correlation id of another (the first counts)"),
+                         (trace.skipped, "events without a usable time"),
                          (order.dropped, "dependencies that would have closed a cycle (dropped)"),
                          (edges.clipped, "GPU operations cut where the next one of their stream began")):
         if number:

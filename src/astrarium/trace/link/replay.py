@@ -59,9 +59,12 @@ def microseconds(draft: Draft, order: Order, duration: I64) -> I64:
     lane = np.frombuffer(draft.lane, np.int64)[order.node]
     out = np.zeros(duration.size, np.int64)
     gpu = part == GPU
-    for mask in (gpu, ~gpu):
-        for number in np.unique(lane[mask]).tolist():
-            places = np.flatnonzero(mask & (lane == number))
-            total = (np.cumsum(duration[places]) + 500) // 1000
-            out[places] = np.diff(total, prepend=0)
+    by_lane = np.lexsort((np.arange(duration.size), lane, gpu))
+    total = np.cumsum(duration[by_lane])
+    first = np.ones(duration.size, np.bool_)
+    first[1:] = (np.diff(lane[by_lane]) != 0) | (np.diff(gpu[by_lane].astype(np.int8)) != 0)
+    start = np.flatnonzero(first)
+    before = np.repeat(total[start] - duration[by_lane][start], np.diff(np.append(start, duration.size)))
+    whole = (total - before + 500) // 1000
+    out[by_lane] = np.where(first, whole, np.diff(whole, prepend=0))
     return np.where(gpu, np.maximum(out, 1), out)

@@ -10,6 +10,7 @@ from astrarium.trace.link.kineto import DeviceTrace
 
 __all__ = ["GpuEdges", "gpu_edges"]
 
+MOST_AT_ONCE = 128   # operations of one stream at once (concurrent kernels of the largest GPUs)
 CONCURRENT = 0.5     # share of the earlier operation by which two of one stream overlap, from which on they ran at once
 
 
@@ -64,6 +65,11 @@ def _in_order(trace: DeviceTrace, operations: list[int], edges: GpuEdges) -> Non
         elif done >= 0:
             edges.before.append(done)
             edges.after.append(g)
+        if len(running) == MOST_AT_ONCE:      # more than hardware runs: the first to end goes before
+            first = min(running, key=lambda h: (end[h], h))
+            running.remove(first)
+            edges.before.append(first)
+            edges.after.append(g)
         running.append(g)
 
 
@@ -76,8 +82,10 @@ def _waits(trace: DeviceTrace, calls: Calls, by_stream: list[list[int]], edges: 
     told = _told(trace, look, edges)
     rest = [call for call in calls.stream_waits if trace.calls.key[call] not in told]
     waited: dict[tuple[int, int], int] = {}
-    for call, first in next_launches(trace, calls, rest).items():
-        mine = gpu.stream[first]
+    for call, launched in next_launches(trace, calls, rest).items():
+        mine = gpu.stream[launched]
+        first = look.first(mine, trace.calls.start[call])
+        assert first is not None
         for stream in range(len(queued)):
             if stream == mine:
                 continue

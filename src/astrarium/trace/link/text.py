@@ -15,7 +15,7 @@ from astrarium.errors import InputError, short_name
 __all__ = ["MAX_TEXT", "decoded", "file_bytes", "plain"]
 
 GZIP_MAGIC = b"\x1f\x8b"
-MAX_TEXT = 8 << 30       # bytes of one file after decompression
+MAX_TEXT = 4 << 30       # bytes of one file after decompression
 CHUNK = 16 << 20
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ _BAD_ESCAPE = re.compile(rb'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.|$))', re.DOTAL
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
-def file_bytes(path: str | os.PathLike[str]) -> bytes:
+def file_bytes(path: str | os.PathLike[str]) -> bytes | bytearray:
     """The content of a file, decompressed where it is gzip (known by its magic). InputError where it cannot be had."""
     where = os.fspath(path)
     try:
@@ -35,30 +35,29 @@ def file_bytes(path: str | os.PathLike[str]) -> bytes:
     return plain(data, where)
 
 
-def plain(data: bytes, where: str) -> bytes:
+def plain(data: bytes, where: str) -> bytes | bytearray:
     """`data` decompressed, any number of gzip members; as it is where it is not gzip."""
     if not data.startswith(GZIP_MAGIC):
         return data
-    parts, size, rest = [], 0, data
+    out, rest = bytearray(), data
     try:
         while rest:
             member = zlib.decompressobj(31)
             while not member.eof:
                 part = member.decompress(rest, CHUNK)
                 rest = member.unconsumed_tail
-                size += len(part)
-                if size > MAX_TEXT:
+                if len(out) + len(part) > MAX_TEXT:
                     raise InputError(where, f"decompresses to more than {MAX_TEXT} bytes")
                 if not part and not member.eof:
                     raise InputError(where, "the gzip stream ends too early", expected="a whole file")
-                parts.append(part)
+                out += part
             rest = member.unused_data.lstrip(b"\0")      # gzip allows zero padding at the end
     except zlib.error as error:
         raise InputError(where, f"the gzip stream is damaged ({error})") from None
-    return b"".join(parts)
+    return out
 
 
-def decoded(data: bytes, where: str, decode: Callable[[bytes], T], expected: str) -> T:
+def decoded(data: bytes | bytearray, where: str, decode: Callable[[bytes | bytearray], T], expected: str) -> T:
     """`decode(data)`; a second time after mending what profilers are known to get wrong.
 
     Mended are NaN and infinite numbers (null), backslashes that escape nothing, control characters and invalid UTF-8
@@ -76,7 +75,7 @@ def decoded(data: bytes, where: str, decode: Callable[[bytes], T], expected: str
         raise InputError(where, short_name(str(error)), expected=expected) from None
 
 
-def _mended(data: bytes) -> bytes:
+def _mended(data: bytes | bytearray) -> bytes:
     text = _NO_NUMBER.sub(rb"\1null", data)
     text = _BAD_ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\" + found[2], text)
     text = _CONTROL.sub(b" ", text)

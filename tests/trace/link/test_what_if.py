@@ -1,0 +1,51 @@
+"""Replay of a linked trace against the machine that made it, at the measured kernel speed and at others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .machine import CUDA, HIP, PROGRAMS, run
+from .paired import kernels_by, linked, replayed_us
+
+programs = pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+
+
+@programs
+@pytest.mark.parametrize("told", [False, True], ids=["inferred", "told"])
+def test_the_measured_time_comes_back(tmp_path: Path, program: object, told: bool) -> None:
+    machine = run(program, told=told)  # type: ignore[arg-type]
+    report = linked(tmp_path, machine).report
+    assert replayed_us(tmp_path) == pytest.approx(machine.span, rel=0.002)
+    assert report.replayed_us == pytest.approx(machine.span, rel=0.002)
+    assert report.unexplained_us < 0.12 * machine.span
+
+
+@programs
+@pytest.mark.parametrize("factor", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("told", [False, True], ids=["inferred", "told"])
+def test_another_kernel_speed_comes_to_what_the_machine_takes_then(tmp_path: Path, program: object, factor: float,
+                                                                   told: bool) -> None:
+    linked(tmp_path, run(program, told=told))  # type: ignore[arg-type]
+    truth = run(program, scale=factor, told=told).span  # type: ignore[arg-type]
+    assert replayed_us(tmp_path, kernels_by(factor)) == pytest.approx(truth, rel=0.02)
+
+
+@programs
+def test_amd_names_give_the_same_trace(tmp_path: Path, program: object) -> None:
+    (tmp_path / "amd").mkdir()
+    (tmp_path / "nvidia").mkdir()
+    amd = linked(tmp_path / "amd", run(program, names=HIP, runtime="hip_runtime")).report  # type: ignore[arg-type]
+    nvidia = linked(tmp_path / "nvidia", run(program, names=CUDA)).report  # type: ignore[arg-type]
+    assert amd == nvidia
+    assert replayed_us(tmp_path / "amd") == replayed_us(tmp_path / "nvidia")
+
+
+def test_streams_that_wait_are_found_without_being_told(tmp_path: Path) -> None:
+    (tmp_path / "told").mkdir()
+    inferred = linked(tmp_path, run(PROGRAMS["two_streams"])).report
+    told = linked(tmp_path / "told", run(PROGRAMS["two_streams"], told=True)).report
+    assert (told.stream_waits, told.stream_waits_inferred) == (15, 0)
+    assert inferred.stream_waits == inferred.stream_waits_inferred == 14     # of two waits for one event, one is enough
+    assert inferred.thread_waits == told.thread_waits == 3
