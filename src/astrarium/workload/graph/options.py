@@ -9,7 +9,7 @@ from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.lower import WIDTHS
 from astrarium.workload.graph.packed import Packed
 
-__all__ = ["AXES", "Options", "layout_of"]
+__all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
 AXES = ("tp", "cp", "sp", "ep", "edp", "pp")
 """Mesh axes. `dp` is `ep` and `edp` together: experts are sharded over the first, replicated over the second."""
@@ -47,9 +47,8 @@ class Options:
         return "cp" if self.cp_attention == "ring" and self.degrees.get("cp", 1) > 1 else ""
 
 
-def layout_of(options: Options, sizes: Mapping[str, Size],
-              more: Mapping[str, tuple[str, ...]] | None = None) -> Layout:
-    """Sizes of a model's dims with the usual table of axes; `more` adds a model's own entries, or overrides.
+def usual_axes(options: Options) -> dict[str, tuple[str, ...]]:
+    """Which axes shard which dim.
 
     | dim | axes |
     |---|---|
@@ -64,7 +63,7 @@ def layout_of(options: Options, sizes: Mapping[str, Size],
     """
     ulysses = options.sp_attention == "all_to_all"
     outside = ("sp", "cp", "tp") if options.tp_sequence else ("sp", "cp")
-    table = {
+    return {
         "batch": ("ep", "edp"), "seq": ("sp", "cp"), "seq.res": outside,
         "heads": ("tp",), "kv_heads": ("tp",), "ffn": ("tp",), "vocab": ("tp",),
         "seq.q": ("cp",) if ulysses else ("sp", "cp"),
@@ -72,8 +71,13 @@ def layout_of(options: Options, sizes: Mapping[str, Size],
         "kv_heads.q": ("tp", "sp") if ulysses else ("tp",),
         "seq.kv": ("cp",) if options.ring else (),
         "experts": ("ep",), "rows.src": ("ep", "edp", *outside), "rows": ("edp", "sp", "cp"),
-        **(more or {}),
     }
+
+
+def layout_of(options: Options, sizes: Mapping[str, Size],
+              more: Mapping[str, tuple[str, ...]] | None = None) -> Layout:
+    """Sizes of a model's dims with the usual table of axes; `more` adds a model's own entries, or overrides."""
+    table = {**usual_axes(options), **(more or {})}
     degrees = {axis: options.degrees.get(axis, 1) for axis in AXES}
     axes = {dim: tuple(axis for axis in entry if degrees[axis] > 1) for dim, entry in table.items()}
     return Layout({"batch": options.batch, "seq": options.seq, **sizes}, axes, degrees, options.uneven)

@@ -15,7 +15,7 @@ from astrarium.workload.model.cached import (
     states_of,
 )
 from astrarium.workload.model.decoder import Decoder, LayerKind
-from astrarium.workload.model.experts import EXPERT_AXES, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.experts import expert_axes, expert_ops, expert_sizes, expert_weights
 from astrarium.workload.model.latent import latent_heads, latent_sizes, latent_states
 from astrarium.workload.model.parts import (
     INSIDE,
@@ -49,7 +49,8 @@ def decoder_stack(model: Decoder, options: Options) -> Stack:
         "ffn": model.ffn, "vocab": model.vocab, "positions": model.max_positions or 1, **latent_sizes(model),
         **expert_sizes(model, options), **cache_sizes(model, options)}
     return Stack(blocks, (0,), tuple(1 + distinct.index(kind) for kind in kinds), last, sizes,
-                 {**EXPERT_AXES, **cache_axes(options)}, tied=frozenset({"embedding"} if model.tied_embeddings else ()))
+                 {**expert_axes(options), **cache_axes(options)},
+                 tied=frozenset({"embedding"} if model.tied_embeddings else ()))
 
 
 def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) -> Block:

@@ -40,7 +40,7 @@ class Diffusion(Model, frozen=True, kw_only=True):
         return Fraction(self.d_model, self.heads)
 
     @property
-    def tokens(self) -> int:
+    def seq(self) -> int:
         """Patches of one sample."""
         return (self.latent // self.patch) ** 2
 

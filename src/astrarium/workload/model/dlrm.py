@@ -43,6 +43,11 @@ class Dlrm(Model, frozen=True, kw_only=True):
     cross_rank: Annotated[int, Knob("Rank of a cross layer.", ge=1)] = 512
 
     @property
+    def seq(self) -> int:
+        """A sample is one; it has no sequence."""
+        return 1
+
+    @property
     def rows(self) -> int:
         """Rows of all tables that one sample looks up."""
         return sum(self.lookups) if len(self.lookups) > 1 else self.lookups[0] * len(self.tables)

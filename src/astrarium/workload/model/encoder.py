@@ -40,18 +40,18 @@ class Image(Config, frozen=True, kw_only=True):
 def _input(model: Encoder) -> Iterator[Problem]:
     if (model.image is None) == (model.vocab is None):
         yield Problem("image", "or vocab must be given, not both", "vocab for text, image for patches")
-    if model.image is None and model.seq is None:
-        yield Problem("seq", "is missing", "tokens of one sample")
+    if model.image is None and model.text_seq is None:
+        yield Problem("text_seq", "is missing", "tokens of one sample")
     if model.image is not None:
-        text_only = (("seq", model.seq), ("token_types", model.token_types), ("max_positions", model.max_positions),
-                     ("masked_lm", model.masked_lm))
+        text_only = (("text_seq", model.text_seq), ("token_types", model.token_types),
+                     ("max_positions", model.max_positions), ("masked_lm", model.masked_lm))
         for name, value in text_only:
             if value:
                 yield Problem(name, "means nothing for images", f"no {name}")
 
 
 class Encoder(Model, frozen=True, kw_only=True):
-    """An encoder over tokens (`vocab`, `seq`) or over an image (`image`). The defaults are ViT's."""
+    """An encoder over tokens (`vocab`, `text_seq`) or over an image (`image`). The defaults are ViT's."""
 
     tag: ClassVar[str] = "encoder"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_input,)
@@ -62,7 +62,7 @@ class Encoder(Model, frozen=True, kw_only=True):
     activation: Annotated[Literal["silu", "gelu", "relu"], Knob("Activation of the FFN.")] = "gelu"
     image: Annotated[Image | None, Knob("The image; left out: tokens.")] = None
     vocab: Annotated[int | None, Knob("Tokens of the vocabulary; left out: an image.", ge=1)] = None
-    seq: Annotated[int | None, Knob("Tokens of one sample; of an image they follow from its patches.", ge=1)] = None
+    text_seq: Annotated[int | None, Knob("Tokens of one sample of text; left out: an image.", ge=1)] = None
     max_positions: Annotated[int, Knob("Length of the learned position table of text; 0: none. Images: one per token.",
                                        ge=0)] = 0
     token_types: Annotated[int, Knob("Learned token types (BERT: 2).", ge=0)] = 0
@@ -78,6 +78,6 @@ class Encoder(Model, frozen=True, kw_only=True):
         return Fraction(self.d_model, self.heads)
 
     @property
-    def tokens(self) -> int:
+    def seq(self) -> int:
         """Tokens of one sample."""
-        return self.image.tokens if self.image is not None else self.seq or 0
+        return self.image.tokens if self.image is not None else self.text_seq or 0

@@ -55,6 +55,16 @@ class EncoderDecoder(Model, frozen=True, kw_only=True):
     key_bias: Annotated[bool, Knob("The keys too (Whisper: not).")] = True
 
     @property
+    def seq(self) -> int:
+        """Tokens of one sample in the encoder."""
+        return self.encoder_seq
+
+    @property
+    def layers(self) -> int:
+        """Layers of both."""
+        return self.encoder_layers + self.decoder_layers
+
+    @property
     def head(self) -> Fraction:
         """Length of a head's vectors."""
         return Fraction(self.d_model, self.heads) if self.head_size is None else Fraction(self.head_size)

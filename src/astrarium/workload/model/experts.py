@@ -18,9 +18,7 @@ from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.decoder import Decoder, Experts
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
 
-__all__ = ["EXPERT_AXES", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
-
-EXPERT_AXES: Mapping[str, tuple[str, ...]] = MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",)})
+__all__ = ["expert_axes", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
@@ -30,6 +28,12 @@ def rows_per_expert(moe: Experts, tokens: float) -> float:
     """Rows that the busiest expert-parallel rank computes per expert: the mean times the imbalance, or its capacity."""
     factor = moe.imbalance if moe.capacity_factor is None else moe.capacity_factor
     return tokens * moe.top_k / moe.experts * factor
+
+
+def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
+    """`rows.ep`: rows at their expert, before tp_sequence gathers them over tp."""
+    shared = ("edp", "sp", "cp", "tp") if options.tp_sequence else ("edp", "sp", "cp")
+    return MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",), "rows.ep": shared})
 
 
 def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
@@ -64,7 +68,7 @@ def expert_ops(model: Decoder, options: Options, weights: dict[str, str]) -> lis
         chosen += " + router_bias[experts.router]"
     ops += [point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False),
             point("permute", f"choice[batch,seq.res,top_k] + g{STREAM} -> b[experts.src,rows.src,d]", 0, saves="index"),
-            point("sort", "b[experts,rows,d] -> e[experts,rows,d]", 0, saves="nothing")]
+            point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing")]
     inner = ffn(weights, gated=model.gated, activation=model.activation, bias="mlp" in model.biases,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)

@@ -47,7 +47,7 @@ def _bert(keys: Keys) -> Model:
     keys.only("is_decoder", False)
     positions = keys.whole("max_position_embeddings")
     classes = {"BertForPreTraining": 2, "BertForSequenceClassification": _labels(keys)}.get(kind, 0)
-    return Encoder(**_trunk(keys), vocab=keys.whole("vocab_size"), seq=positions, max_positions=positions,
+    return Encoder(**_trunk(keys), vocab=keys.whole("vocab_size"), text_seq=positions, max_positions=positions,
                    token_types=keys.whole("type_vocab_size", 2), pre_norm=False, pooler=kind != "BertForMaskedLM",
                    classes=classes, masked_lm=kind in ("BertForPreTraining", "BertForMaskedLM"))
 

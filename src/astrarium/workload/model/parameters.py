@@ -24,7 +24,10 @@ Count = int | Fraction  # a Fraction only where heads do not divide d_model
 
 @dataclass(frozen=True)
 class Parameters:
-    """Parameters by part (embedding, positions, attention, mixer, ffn, experts, router, norms, head, ...)."""
+    """Parameters by part (embedding, positions, attention, mixer, ffn, experts, router, norms, head, ...).
+
+    `fixed_positions` are in the checkpoint, but not trained.
+    """
 
     parts: Mapping[str, Count]
     inactive: Count = 0
@@ -33,6 +36,11 @@ class Parameters:
     def total(self) -> Count:
         """All parameters, each counted once (a tied head is the embedding's)."""
         return _plain(sum(self.parts.values()))
+
+    @property
+    def trained(self) -> Count:
+        """Parameters that have gradients."""
+        return _plain(self.total - self.parts.get("fixed_positions", 0))
 
     @property
     def active(self) -> Count:
@@ -124,10 +132,10 @@ def _encoder_decoder(model: EncoderDecoder) -> tuple[dict[str, Count], Count]:
     biases = (3 * width if model.key_bias else 2 * width) + d if model.biases else 0
     sound = model.audio
     front = 0 if sound is None else _linear(3 * sound.mels, d, True) + _linear(3 * d, d, True)
-    tables = {"relative": 2 * model.buckets * model.heads, "none": 0,
-              "learned": (model.max_positions + (model.encoder_seq if sound is not None else 0)) * d}
+    tables = {"relative": 2 * model.buckets * model.heads, "none": 0, "learned": model.max_positions * d}
     return {
         "embedding": model.vocab * d, "convolutions": front, "positions": tables[model.positions],
+        "fixed_positions": model.encoder_seq * d if model.positions == "learned" and sound is not None else 0,
         "attention": (layers + model.decoder_layers) * (4 * d * width + biases),
         "ffn": layers * _ffn(d, model.ffn, gated=model.gated, bias=model.biases),
         "norms": (2 * layers + model.decoder_layers + 2) * d * (2 if model.norm == "layer" else 1),
@@ -139,7 +147,7 @@ def _diffusion(model: Diffusion) -> tuple[dict[str, Count], Count]:
     d, patch = model.d_model, model.patch**2
     return {
         "embedding": _linear(patch * model.channels, d, True) + (model.classes + 1 if model.classes else 0) * d,
-        "positions": model.tokens * d,
+        "fixed_positions": model.seq * d,
         "time": _linear(model.time_frequencies, d, True) + _linear(d, d, True),
         "attention": model.layers * (_linear(d, 3 * d, True) + _linear(d, d, True)),
         "ffn": model.layers * _ffn(d, model.ffn, gated=False, bias=True),

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, Use, attention, base, gemm, point
 
-__all__ = ["ACTIVATION", "INSIDE", "LOSS_WIDTHS", "NORM", "STREAM", "block", "core", "dropped", "ffn", "linear",
-           "loss", "mirrored", "norm", "uses"]
+__all__ = ["ACTIVATION", "INSIDE", "LOSS_WIDTHS", "NORM", "STREAM", "attended", "block", "causal", "core", "dropped",
+           "ffn", "linear", "loss", "mirrored", "norm", "uses"]
 
 STREAM = "[batch,seq.res,d]"
 INSIDE = "[batch,seq,d]"
@@ -122,3 +122,24 @@ def loss(logits: str, token: str) -> list[Op]:
 def mirrored(axes: Mapping[str, tuple[str, ...]], name: str) -> dict[str, tuple[str, ...]]:
     """The entries of `seq`, `seq.res`, ... for another sequence dim `name`, laid out like `seq`."""
     return {name + dim.removeprefix("seq"): entry for dim, entry in axes.items() if base(dim) == "seq"}
+
+
+def attended(options: Options, weights: dict[str, str], source: str, result: str, *, prefix: str = "",
+             rows: str = "seq", keys: str = "seq", memory: str = "", bias: bool = True, key_bias: bool = True,
+             work: float = 1.0, offsets: str = "") -> list[Op]:
+    """Attention with as many keys as heads, from `source` (along the dim `rows`) to `result`; keys and values from
+    `memory` (along `keys`) where it is another tensor."""
+    seen = f"{memory or source}[batch,{keys},d]"
+    made = ((f"{prefix}q", f"{source}[batch,{rows},d]", rows, bias), (f"{prefix}k", seen, keys, bias and key_bias),
+            (f"{prefix}v", seen, keys, bias))
+    ops = [linear(name, operand, "d,heads,head", f"{name}[batch,{along},heads,head]", weights, bias=offset)
+           for name, operand, along, offset in made]
+    ops += core(options, work, q=f"{prefix}q", k=f"{prefix}k", v=f"{prefix}v", out=f"{prefix}o", rows=rows, keys=keys,
+                kv="heads", offsets=offsets, prefix=prefix)
+    return [*ops, linear(f"{prefix}out", f"{prefix}o[batch,{rows},heads,head]", "heads,head,d",
+                         f"{result}[batch,{rows},d]", weights, bias=bias)]
+
+
+def causal(options: Options, seq: int) -> float:
+    """Share of a square of scores that is computed under a causal mask."""
+    return 1.0 if options.mask == "full" else (seq + 1) / (2 * seq)

@@ -13,6 +13,11 @@ __all__ = ["model_pieces", "stack_of"]
 
 _STACKS: Mapping[str, str] = MappingProxyType({
     "decoder": "astrarium.workload.model.decoder_blocks:decoder_stack",
+    "encoder": "astrarium.workload.model.encoder_blocks:encoder_stack",
+    "encoder_decoder": "astrarium.workload.model.encoder_decoder_blocks:encoder_decoder_stack",
+    "diffusion": "astrarium.workload.model.diffusion_blocks:diffusion_stack",
+    "mamba": "astrarium.workload.model.mamba_blocks:mamba_stack",
+    "dlrm": "astrarium.workload.model.dlrm_blocks:dlrm_stack",
 })
 
 
