@@ -16,6 +16,7 @@ __all__ = ["VERBS", "dispatch"]
 
 VERBS = {
     "run": ("run", "Simulate a design file: makespan, exposed communication, memory, critical path."),
+    "serve": ("serve", "Answer a stream of requests on a design: TTFT, TPOT, throughput, goodput."),
     "check": ("check", "Find everything that is wrong with traces and design files before they run."),
     "show": ("show", "Print a trace, a design or its network for people."),
     "trace": ("trace", "Traces as a product: link profiler traces, count what is in one."),

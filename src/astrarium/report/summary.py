@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from astrarium.report.tables import Table
 from astrarium.result import Result
+from astrarium.result.phases import PhaseTime
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
 
@@ -52,11 +53,19 @@ def time_table(result: Result, title: str) -> Table:
         if parts[name] or name in ("compute", "exposed_comm", "bubble"):
             label = f"    of it {text}" if within and name not in ("compute", "exposed_comm") else f"  {text}"
             rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
+    rows += [_phase(phase) for phase in result.phases]
     rows.append(_memory(result))
     link = result.busiest_link()
     if link is not None:
         rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))
     return Table(title, "<>><", rows)
+
+
+def _phase(phase: PhaseTime) -> tuple[str, str, str, str]:
+    """Time to first token, or per further token."""
+    if phase.name == "prefill":
+        return "TTFT", _time(phase.end - phase.begin), "", "prefill: to the first token"
+    return "TPOT", _time(phase.per_token), "", f"decode: each of {phase.tokens:,.10g} tokens of a sequence"
 
 
 def _memory(result: Result) -> tuple[str, str, str, str]:

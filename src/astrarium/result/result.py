@@ -17,6 +17,7 @@ from astrarium.result.memory import MemoryUse, memory_use
 from astrarium.result.messages import Comm, Messages, comm_of, messages_of
 from astrarium.result.nodes import Nodes, first_ranks, nodes_of
 from astrarium.result.path import Path, critical_path
+from astrarium.result.phases import PhaseTime, phase_times
 from astrarium.result.ranks import Ranks, ranks_of
 from astrarium.result.source import Source
 from astrarium.units import Bytes, Time, format_bytes, format_time
@@ -159,6 +160,11 @@ class Result:
         capacity = self.capacity or (None,) * len(self.outcome.finish)
         return memory_use(self.outcome, self.traces, capacity)
 
+    @cached_property
+    def phases(self) -> tuple[PhaseTime, ...]:
+        """Prefill and decode of an inference workload; else none."""
+        return phase_times(self.outcome, self.traces)
+
     def busiest_link(self) -> tuple[str, float] | None:
         """(name, utilisation) of the busiest link or port, the first of equals; None where no traffic was recorded."""
         if not self.links.busy.size:
@@ -182,6 +188,9 @@ class Result:
                 found["memory_unknown_because"] = self.memory.problem
             found["busiest_link"], found["busiest_link_utilisation"] = link or (None, None)
             found["critical_path"] = self.path.shares()
+            for phase in self.phases:
+                name = "ttft_ns" if phase.name == "prefill" else "tpot_ns"
+                found[name] = phase.per_token / 1000
         found |= {"events": self.outcome.events, "classes": len(self.outcome.finish), "folded": self.outcome.folded,
                   "unfolded_because": self.outcome.unfolded_because}
         return found

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from astrarium.errors import TraceError, UnsupportedError
 
-__all__ = ["Generated", "Tensors", "TraceClass"]
+__all__ = ["Generated", "Phase", "Tensors", "TraceClass"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -79,15 +79,25 @@ class Tensors:
     reader: I32
 
 
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of a class's nodes, by id: `prefill` or `decode`; `tokens` that each sequence gains in it."""
+
+    name: str
+    nodes: int
+    tokens: float
+
+
 @dataclass(frozen=True, eq=False)
 class Generated:
     """What a workload generator makes: classes that cover every rank once, and the groups that they name.
 
     `groups[g]` holds the ranks of group g in order and `names[g]` its name, which is what a trace file writes as
-    `pg_name`; `tensors` [classes], None where nothing is said about memory.
+    `pg_name`; `tensors` [classes], None where nothing is said about memory. `phases` [classes], of equal names.
     """
 
     classes: tuple[TraceClass, ...]
     groups: tuple[I32, ...]
     names: tuple[str, ...]
     tensors: tuple[Tensors | None, ...]
+    phases: tuple[tuple[Phase, ...], ...] = ()

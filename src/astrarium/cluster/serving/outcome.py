@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from astrarium.cluster.serving.policy import Objective
 
-__all__ = ["Served"]
+__all__ = ["PERCENTILES", "Served", "percentile"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -85,7 +85,7 @@ class Served:
             if len(values):
                 found[f"{name}_mean_ms"] = float(np.mean(values)) / 1e9
                 for share in PERCENTILES:
-                    found[f"{name}_p{share}_ms"] = _percentile(values, share) / 1e9
+                    found[f"{name}_p{share}_ms"] = percentile(values, share) / 1e9
         found |= {"output_tokens_per_s": self.throughput, "requests_per_s": self.request_rate,
                   "steps": self.steps, "busy_share": self.busy / PS / self.span, "preemptions": self.preemptions}
         if objective is not None and objective != Objective():
@@ -93,7 +93,7 @@ class Served:
         return found
 
 
-def _percentile(values: npt.NDArray[np.generic], share: int) -> float:
+def percentile(values: npt.NDArray[np.generic], share: int) -> float:
     """The smallest value that at least `share` % of the values do not exceed (nearest rank)."""
     ordered = np.sort(values)
     return float(ordered[max(0, -(-share * len(ordered) // 100) - 1)])

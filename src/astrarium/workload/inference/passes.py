@@ -26,7 +26,16 @@ def program_of(workload: Inference) -> Program:
     models = [replica_of(workload)]
     if workload.speculation is not None:
         models.append(replica_of(workload, draft=True))
-    return Program(tuple(models), tuple(_rounds(workload)), workload.micro_batches)
+    return Program(tuple(models), tuple(_rounds(workload)), workload.micro_batches, _generated(workload))
+
+
+def _generated(workload: Inference) -> float:
+    """Tokens that decode gives each sequence."""
+    if workload.phase == "request":
+        return float(workload.lengths[1])
+    speculation = workload.speculation
+    each = 1.0 if speculation is None else expected_tokens(speculation.acceptance, speculation.tokens)
+    return workload.steps * each
 
 
 def replica_of(workload: Inference, *, draft: bool = False) -> Replica:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.trace.work import Generated, Tensors, TraceClass
+from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.builder import BEFORE, Builder, Template
 from astrarium.workload.assemble.pool import Arguments, Pool, strip_of
@@ -28,6 +28,7 @@ from astrarium.workload.inference.replica import Replica
 __all__ = ["Pass", "Program", "Stage", "assemble", "class_of", "stages_of"]
 
 I32 = npt.NDArray[np.int32]
+PREFILL = ("prefill", "draft_prefill")
 TOKEN = 8       # bytes of a token's number
 FORWARD, BACK = 0, 1        # ways of messages: activations to the next stage, tokens to the first
 
@@ -47,16 +48,23 @@ class Pass:
 
 @dataclass(frozen=True)
 class Program:
-    """`rounds` of passes; every micro-batch runs each. `models` are on the same mesh: the model, then the draft."""
+    """`rounds` of passes, prefill before decode; every micro-batch runs each. `models` are on the same mesh: the model,
+    then the draft. `generated` tokens that decode gives each sequence."""
 
     models: tuple[Replica, ...]
     rounds: tuple[Pass, ...]
     micro_batches: int = 1
+    generated: float = 1.0
 
     @property
     def replica(self) -> Replica:
         """The model."""
         return self.models[0]
+
+    @property
+    def prefills(self) -> int:
+        """Rounds of prefill."""
+        return sum(each.name in PREFILL for each in self.rounds)
 
     def sends_tokens(self, number: int) -> bool:
         """Whether the last stage of a round tells the first one what it sampled."""
@@ -80,7 +88,14 @@ def assemble(program: Program) -> Generated:
     groups = groups_of(mesh, pool.arguments, where)
     classes = tuple(class_of(pool, groups, where, number, stage) for number, stage in enumerate(stages))
     return Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
-                     tuple(stage.tensors for stage in stages))
+                     tuple(stage.tensors for stage in stages), tuple(_phases(program, stage) for stage in stages))
+
+
+def _phases(program: Program, stage: Stage) -> tuple[Phase, ...]:
+    unit, nodes = program.prefills * program.micro_batches, len(stage.tiled.rows)
+    first = int(stage.tiled.offset[unit]) if unit < len(stage.tiled.offset) else nodes
+    return tuple(phase for phase in (Phase("prefill", first, 1.0), Phase("decode", nodes - first, program.generated))
+                 if phase.nodes)
 
 
 def _places(stages: int) -> Places:

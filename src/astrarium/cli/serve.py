@@ -1,0 +1,38 @@
+"""`astrarium serve SERVING.yaml`: a stream of requests on a design; latencies, throughput, goodput."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from astrarium.cli.arguments import Parser, json_flag
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """The serving file and changes to it."""
+    parser.add_argument("serving", metavar="SERVING.yaml", help="the serving file: design, requests, policy, objective")
+    parser.add_argument("--set", metavar="path=value", action="append", default=[],
+                        help="change a field, such as requests.rate=4; may be repeated")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve and print."""
+    from astrarium.cluster.serving import load_serving, serve
+    from astrarium.config import assignment, replace_all
+
+    serving = load_serving(options.serving)
+    if options.set:
+        serving = replace_all(serving, dict(map(assignment, options.set)))
+    served = serve(serving.design, serving.requests, serving.policy, serving.buckets)
+    if options.json:
+        print(json.dumps(dict(served.summary(serving.objective)), indent=1))
+        return 0
+    from astrarium.report.serving import serving_tables
+    from astrarium.report.tables import print_tables
+
+    print_tables(serving_tables(served, serving.objective, options.serving), sys.stdout)
+    return 0

@@ -1,0 +1,39 @@
+"""What came of a stream of requests, as the tables that `astrarium serve` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.cluster.serving import Objective, Served
+from astrarium.cluster.serving.outcome import PERCENTILES, percentile
+from astrarium.report.tables import Table
+from astrarium.units import format_time
+
+__all__ = ["serving_tables"]
+
+
+def serving_tables(served: Served, objective: Objective, title: str) -> Iterator[Table]:
+    """Latencies, then rates."""
+    rows = [_row(name, values) for name, values in (
+        ("TTFT", served.ttft), ("TPOT", served.tpot[~np.isnan(served.tpot)]), ("ITL", served.gaps),
+        ("latency", served.finish - served.arrival)) if len(values)]
+    yield Table(title, "<>>>>", rows, ("", "mean", *(f"p{share}" for share in PERCENTILES)))
+    rates = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s: {served.request_rate:,.4g} per s"),
+             ("output tokens", f"{int(served.output.sum()):,}", f"{served.throughput:,.5g} per s"),
+             ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
+              f"{100 * served.busy / 1e12 / served.span:.1f} % of the time"),
+             ("preemptions", f"{served.preemptions:,}", "")]
+    if objective != Objective():
+        good = served.good(objective)
+        rates.append(("good requests", f"{int(good.sum()):,}",
+                      f"{100 * float(good.mean()):.1f} %; goodput {served.goodput(objective):,.4g} per s"))
+    yield Table("served", "<><", rates)
+
+
+def _row(name: str, values: npt.NDArray[np.generic]) -> tuple[str, ...]:
+    """Mean and percentiles of times in ps."""
+    mean = float(np.mean(np.asarray(values, np.float64)))
+    return (name, *(format_time(each / 1000) for each in (mean, *(percentile(values, p) for p in PERCENTILES))))
