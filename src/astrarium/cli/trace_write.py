@@ -14,7 +14,7 @@ from astrarium.cli.arguments import Parser, json_flag, whole
 if TYPE_CHECKING:
     from astrarium.trace.export import Link, Written
 
-__all__ = ["arguments", "files_flags", "how", "report", "run"]
+__all__ = ["arguments", "files_flags", "how", "progress", "report", "run"]
 
 
 def arguments(parser: Parser) -> None:
