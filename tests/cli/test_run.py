@@ -123,3 +123,12 @@ def test_parquet_without_its_extra_names_it(design: Path, run: Run, tmp_path: Pa
     said = run("run", design, "--parquet", tmp_path / "tables")
     assert (said.code, said.out) == (1, "")
     assert "astrarium[parquet]" in said.err
+
+
+def test_a_large_pure_run_is_announced(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astrarium.cli.run.MANY", 3)
+    design = tmp_path / "small.yaml"
+    design.write_text("workload: {source: collective, op: barrier, payload: 1 B}\n"
+                      "network: {dims: [{shape: ring, npus: 4, bandwidth: 1 GB/s, latency: 1 us}]}\n")
+    said = run("run", design, "--pure")
+    assert (said.code, "4 NPUs, and the pure-Python engine runs every rank" in said.err) == (0, True)

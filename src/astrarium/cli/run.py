@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
+MANY = 1 << 12      # NPUs for which the pure-Python engine takes about a minute of CPU per small collective
+
 
 def arguments(parser: Parser) -> None:
     """The design, changes to it, and what to write."""
@@ -23,7 +25,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
-                        help='change a field, such as network.dims[1].bandwidth="100 GB/s"; may be repeated')
+                        help='change a field, such as "network.dims[1].bandwidth=100 GB/s"; may be repeated')
     fold(parser, None)
     json_flag(parser)
     timeline(parser)
@@ -40,9 +42,12 @@ def run(options: argparse.Namespace) -> int:
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
     place("--timeline", options.timeline)
+    design = _changed(options)
     if not HAVE_CORE and not options.pure:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
-    result = simulate(_changed(options), fold=options.fold, pure=options.pure)
+    if (options.pure or not HAVE_CORE) and design.network.npus > MANY:
+        note(f"{design.network.npus:,} NPUs, and the pure-Python engine runs every rank: minutes to hours")
+    result = simulate(design, fold=options.fold, pure=options.pure)
     if result.outcome.unfolded_because and options.fold != "off":
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
     if options.timeline:
