@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import astrarium as ar
 from astrarium.cli.replay_design import replay_design
-from astrarium.trace import Columns, Node, read_traces, write_traces
+from astrarium.trace import Attr, Columns, Node, read_node, read_traces, write_traces
 from astrarium.trace.link import Linked, link, write_linked
 from astrarium.trace.node import decode_node
 from astrarium.trace.write import node_messages
@@ -73,13 +75,12 @@ def columns_of(folder: Path) -> Columns:
 
 
 def replayed_us(folder: Path, change: Change | None = None) -> float:
-    """The replayed makespan of `w.0.et` in us, after `change` of its nodes."""
+    """The replayed makespan of `w.0.et` in us, after `change` of its GPU operations."""
     prefix = folder / "w"
     if change is not None:
-        pairs = ((node, change(node)) for node in nodes_of(folder))
-        edits = {(0, index): new for index, (old, new) in enumerate(pairs) if new is not old}
-        prefix = folder / "changed"
-        write_traces(read_traces([folder / "w.0.et"]), prefix, edits=edits)
+        traces, prefix = read_traces([folder / "w.0.et"]), folder / "changed"
+        on_gpu = np.flatnonzero(traces.classes[0].has(Attr.STREAM)).tolist()
+        write_traces(traces, prefix, edits={(0, index): change(read_node(traces, 0, index)) for index in on_gpu})
     return float(ar.simulate(replay_design(f"{prefix}.*.et")).makespan) / 1000
 
 

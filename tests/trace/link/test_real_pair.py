@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astrarium.trace import Node, check, read_traces
+from astrarium.trace import Attr, Node, check, read_traces
 from astrarium.trace.link import Linked, link, statistics, write_linked
 
 from .paired import columns_of, kernels_by, nodes_of, replayed_us
@@ -83,7 +83,7 @@ def test_kernels_twice_as_fast(resnet: tuple[Path, Linked]) -> None:
     busy = float(columns.duration[columns.is_cpu_op != 0].sum())
     assert busy <= fast + 1 <= replayed_us(folder) + 1
     assert fast > 0.95 * busy
-    on_gpu = columns.has(6) & (columns.is_cpu_op == 0)  # type: ignore[arg-type]
+    on_gpu = columns.has(Attr.STREAM) & (columns.is_cpu_op == 0)
     first = columns.stream[on_gpu] == 7
     assert slow > 0.99 * 8 * float(columns.duration[on_gpu][first].sum() - 960 * 2)      # copies keep their time
 

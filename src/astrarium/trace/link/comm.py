@@ -12,6 +12,7 @@ import msgspec
 
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.kineto import CommArgs
+from astrarium.trace.link.text import UNREADABLE
 
 __all__ = ["P2P", "Comm", "HostComms", "annotated", "by_kernel", "is_comm_kernel", "of_args", "operation"]
 
@@ -164,7 +165,7 @@ class HostComms:
 def _values(host: HostTrace, node: int) -> list[Any]:
     try:
         values = msgspec.json.decode(host.tensors(node)[0].values)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return []
     return values if isinstance(values, list) else []
 

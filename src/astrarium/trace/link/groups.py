@@ -10,6 +10,7 @@ import msgspec
 
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.kineto import MAX_MEMBERS, CommArgs, DeviceTrace
+from astrarium.trace.link.text import UNREADABLE
 
 __all__ = ["GROUPS_NODE", "all_groups", "groups_text"]
 
@@ -38,7 +39,7 @@ def _from_host(groups: dict[str, tuple[int, ...]], host: HostTrace, node: int) -
     try:
         values = msgspec.json.decode(host.tensors(node)[0].values, type=list[str])
         listed: Any = msgspec.json.decode(values[0].encode()) if values else []
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+    except UNREADABLE:
         return
     for item in listed if isinstance(listed, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("pg_name"), (str, int)):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from astrarium.errors import InputError, UnsupportedError
-from astrarium.trace.link.text import decoded
+from astrarium.trace.link.text import UNREADABLE, decoded
 
 __all__ = ["HostTrace", "Tensors", "read_host"]
 
@@ -104,7 +104,7 @@ class HostTrace:
 def _info(raw: msgspec.Raw) -> Tensors:
     try:
         return _IO.decode(raw)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return Tensors()
 
 
@@ -134,7 +134,7 @@ def read_host(data: bytes | bytearray, where: str) -> HostTrace:
 def _quick(decode: Any, raw: msgspec.Raw, where: str, number: int) -> _Node:
     try:
         node: _Node = decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         node = decoded(bytes(raw), f"{where}: nodes[{number}]", decode, FORM)
     return node
 
@@ -153,7 +153,7 @@ def _sort(host: HostTrace) -> None:
 def _plain(raw: msgspec.Raw) -> Any:
     try:
         value = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     return value if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
 

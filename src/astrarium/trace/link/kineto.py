@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from astrarium.errors import InputError
-from astrarium.trace.link.text import decoded
+from astrarium.trace.link.text import UNREADABLE, decoded
 
 __all__ = ["MAX_MEMBERS", "CommArgs", "DeviceTrace", "Gpu", "Host", "Sync", "read_device"]
 
@@ -171,7 +171,7 @@ def read_device(data: bytes | bytearray, where: str) -> DeviceTrace:
     for number, raw in enumerate(document.events):
         try:
             event = decode_event(raw)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             event = decoded(bytes(raw), f"{where}: traceEvents[{number}]", decode_event, FORM)
         if event.ph != "X" and event.ph is not None:
             continue
@@ -180,7 +180,7 @@ def read_device(data: bytes | bytearray, where: str) -> DeviceTrace:
             continue
         try:
             args = decode_args(event.args)
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             args = decoded(bytes(event.args), f"{where}: traceEvents[{number}].args", decode_args, FORM)
         _take(trace, kind, event, args)
     _from_zero(trace)
@@ -198,7 +198,7 @@ def _distributed(trace: DeviceTrace, raw: msgspec.Raw) -> None:
     """Rank and process groups; what has another form is left out."""
     try:
         found = msgspec.json.decode(raw, type=_Distributed | None)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return
     if found is None:
         return
@@ -206,7 +206,7 @@ def _distributed(trace: DeviceTrace, raw: msgspec.Raw) -> None:
     for entry in found.pg_config if isinstance(found.pg_config, list) else ():
         try:
             group = msgspec.convert(entry, _Group)
-        except (msgspec.ValidationError, RecursionError):
+        except UNREADABLE:
             continue
         ranks = tuple(group.ranks)
         if not ranks and group.pg_size is not None and group.pg_size == found.world_size:
@@ -298,7 +298,7 @@ def _ranks(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value.encode("utf-8", "replace"))
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             return None
     if not isinstance(value, list) or not value:
         return None

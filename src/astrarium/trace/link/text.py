@@ -12,11 +12,14 @@ import msgspec
 
 from astrarium.errors import InputError, short_name
 
-__all__ = ["MAX_TEXT", "decoded", "file_bytes", "plain"]
+__all__ = ["MAX_TEXT", "UNREADABLE", "decoded", "file_bytes", "plain"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_TEXT = 4 << 30       # bytes of one file after decompression
 CHUNK = 16 << 20
+
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec raises for text that is not JSON of the form that was asked for."""
 
 T = TypeVar("T")
 _NO_NUMBER = re.compile(rb"([:\[,]\s*)[-+]?(?:nan|inf|infinity)(?:\([a-z0-9]*\))?(?=\s*[,\]}])", re.IGNORECASE)
@@ -65,13 +68,13 @@ def decoded(data: bytes | bytearray, where: str, decode: Callable[[bytes | bytea
     """
     try:
         return decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         pass
     try:
         return decode(_mended(data))
     except RecursionError:
         raise InputError(where, "nests too deeply", expected=expected) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise InputError(where, short_name(str(error)), expected=expected) from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from astrarium.trace._wire import delimited, varint
+from astrarium.trace.link.text import UNREADABLE
 from astrarium.trace.node import Node, attribute, encode_node
 
 __all__ = ["Encoder", "io_text"]
@@ -96,5 +97,5 @@ def io_text(json: bytes) -> bytes:
 def _printed(json: bytes) -> bytes:
     try:
         return repr(msgspec.json.decode(json)).encode("utf-8", "backslashreplace")
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return b"[]"
