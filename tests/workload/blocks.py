@@ -22,8 +22,8 @@ def _chain(names: str, kind: dict[str, tuple[NodeKind, CommOp | None]], tp: bool
             continue
         node, op = kind.get(name, (NodeKind.COMP, None))
         late = name in weight.split()
-        steps.append(Step(name, node, before, flops=100.0, gemm=100.0, bytes=1000.0 if op is None else 64.0, op=op,
-                          axes=() if op is None else ("tp",), weight=late))
+        steps.append(Step(name, node, before, flops=100.0 if op is None else 0.0, bytes=1000.0 if op is None else 64.0,
+                          op=op, axes=() if op is None else ("tp",), weight=late))
         if not late:
             before = (len(steps) - 1,)
     return tuple(steps)
@@ -49,14 +49,16 @@ def embedding() -> BlockPieces:
     """The embedding: backward makes nothing but the gradient of its weight."""
     ahead = (Step("gather", NodeKind.COMP, (), 0, 0, 500.0),)
     back = (Step("scatter", NodeKind.COMP, (), 10.0, 0, 500.0, weight=True),)
-    return BlockPieces("embedding", Piece(ahead, 0), Piece(back, 0), (Weight("wte", 5000.0, REPLICAS),), 16.0, 10.0, OUTPUT)
+    weights = (Weight("wte", 5000.0, REPLICAS),)
+    return BlockPieces("embedding", Piece(ahead, 0), Piece(back, 0), weights, 16.0, 10.0, OUTPUT)
 
 
 def head() -> BlockPieces:
     """Head and loss."""
     ahead = _chain("logits loss", {}, False)
     back = _chain("d_logits w_logits d_hidden", {}, False, "w_logits")
-    return BlockPieces("head", Piece(ahead, 1), Piece(back, 2), (Weight("lm_head", 5000.0, REPLICAS),), 2000.0, 700.0, 0.0)
+    weights = (Weight("lm_head", 5000.0, REPLICAS),)
+    return BlockPieces("head", Piece(ahead, 1), Piece(back, 2), weights, 2000.0, 700.0, 0.0)
 
 
 def _cut(layers: int, parts: int) -> list[list[int]]:
@@ -74,5 +76,5 @@ def recipe(schedule: str = "1f1b", *, layers: int = 8, batches: int = 4, chunks:
     stages = found.size(("pp",))
     parts = _cut(layers, stages * chunks)
     return Recipe(mesh=found, kinds=kinds or (embedding(), layer(found.size(("tp",)) > 1), head()),
-                  parts=tuple(tuple(part) for part in parts), schedule=SCHEDULES[schedule], batches=batches, chunks=chunks,
-                  sizes=Sizes(), **settings)  # type: ignore[arg-type]
+                  parts=tuple(tuple(part) for part in parts), schedule=SCHEDULES[schedule], batches=batches,
+                  chunks=chunks, sizes=Sizes(), **settings)  # type: ignore[arg-type]

@@ -45,9 +45,9 @@ def makespan(name: str, stages: int, batches: int, chunks: int, cost: Cost) -> t
         for stage, row in enumerate(rows):
             while at[stage] < len(row):
                 first = at[stage]
-                last = first + 1 + int(first + 1 < len(row) and bool(row.joined[first + 1]))
+                last = _block(row, first)
                 group = [(int(row.kind[k]), int(row.batch[k]), int(row.chunk[k])) for k in range(first, last)]
-                ready = [_ready(done, needs, stage, *each) for each in group]
+                ready = [_ready(done, needs, stage, *each) for each in group if each[0] != WEIGHT or len(group) == 1]
                 if None in ready:
                     break
                 spent = sum(cost[kind] for kind, _, _ in group)
@@ -57,6 +57,16 @@ def makespan(name: str, stages: int, batches: int, chunks: int, cost: Cost) -> t
                 at[stage], moved = last, True
         assert moved, f"deadlock at {at}"
     return max(clock), busy
+
+
+def _block(row: Units, first: int) -> int:
+    """Where the units end that run as one with unit `first`: one joined to it, and the weight unit of that one."""
+    last = first + 1
+    if last < len(row) and row.joined[last]:
+        last += 1
+        if last < len(row) and row.kind[last] == WEIGHT and row.batch[last] == row.batch[last - 1]:
+            last += 1
+    return last
 
 
 def _ready(done: Mapping[tuple[int, int, int, int], float],

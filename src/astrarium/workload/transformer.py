@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob, Problem, default
+from astrarium.config import Knob, Problem, default
 from astrarium.units import OptionalBytes
 from astrarium.workload.config import Workload
 from astrarium.workload.mesh import Mesh, mesh_of
@@ -75,7 +75,7 @@ class Transformer(Workload, frozen=True):
     clip: Annotated[bool, Knob("Gradients are clipped by their global norm, which all ranks agree on.")] = True
     bucket: Annotated[OptionalBytes, Knob("Bytes of gradients that one collective reduces at least; left out: 40 million "
                                           "gradients, or 1 million per data-parallel rank (Megatron-LM's default).",
-                                          gt=0)] = default(None)
+                                          ge=1e6)] = default(None)
     overlap: Annotated[bool, Knob("Gradients are reduced as soon as a bucket is full, not after all of backward.")] = True
     offload: Annotated[Literal["none", "optimizer", "activations"],
                        Knob("What is kept in remote memory: nothing, optimizer states, or saved activations.")] = "none"

@@ -82,7 +82,7 @@ def _outside(recipe: Recipe) -> tuple[int, ...]:
 
 
 def _message(made: Templates, kind: NodeKind, way: int, chunk: int, size: int) -> int:
-    name = ("activations", "gradients")[way] + (".send" if kind == NodeKind.COMM_SEND else ".receive")
+    name = ("activations", "d_activations")[way] + (".send" if kind == NodeKind.COMM_SEND else ".receive")
     return made.pool.comm(name, Arguments(kind, None, size, 2, way=way, chunk=chunk))
 
 
@@ -97,9 +97,8 @@ def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part,
 class _Gathered:
     """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other."""
 
-    def __init__(self, made: Templates, build: Builder, order: Sequence[int]) -> None:
-        self.made, self.build, self.order = made, build, order
-        self.entries: list[tuple[int, ...]] = []
+    def __init__(self, made: Templates, build: Builder, order: Sequence[int], kind: int) -> None:
+        self.made, self.build, self.order, self.kind = made, build, order, kind
         self.nodes: dict[int, list[int]] = {}
         self.last: int | None = None
 
@@ -107,7 +106,6 @@ class _Gathered:
         """What block number `position` of the unit waits for, given what it would wait for without sharding."""
         if self.made.recipe.zero < 3:
             return entry
-        self.entries.append(entry)
         ahead = self.made.recipe.prefetch
         if ahead == 0:
             self._gather(position, entry)
@@ -122,8 +120,10 @@ class _Gathered:
 
     def _gather(self, position: int, after: tuple[int, ...]) -> None:
         recipe, pool = self.made.recipe, self.made.pool
-        found = self.nodes.setdefault(position, [])
-        for row in gathers(recipe, pool, recipe.kinds[self.order[position]]):
+        found, block = self.nodes.setdefault(position, []), recipe.kinds[self.order[position]]
+        if self.kind == BACKWARD and all(step.weight for step in block.backward.steps):
+            return      # gradients of weights alone do not need the weights (an embedding's)
+        for row in gathers(recipe, pool, block):
             waits = (*after, *(() if self.last is None else (self.last,)))
             self.last = self.build.node(row, waits)
             found.append(self.last)
@@ -141,7 +141,7 @@ def _forward(made: Templates, part: Part, last: bool) -> Template:
     recipe, build = made.recipe, Builder()
     entry = _enter(made, build, part.before, 0, part, part.received)
     received = build.size - 1 if part.before else -1
-    gathered, stores, position = _Gathered(made, build, part.blocks), list[tuple[int, int]](), 0
+    gathered, stores, position = _Gathered(made, build, part.blocks, FORWARD), list[tuple[int, int]](), 0
     first = 0
     while position < len(part.blocks):
         kind = part.blocks[position]
@@ -179,7 +179,7 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
     order, arriving = part.blocks[::-1], round(recipe.kinds[part.blocks[-1]].output)
     entry = _enter(made, build, part.after, 1, part, arriving)
     received = build.size - 1 if part.after else -1
-    gathered, loaded = _Gathered(made, build, order), _Loaded(made, build, order)
+    gathered, loaded = _Gathered(made, build, order, BACKWARD), _Loaded(made, build, order)
     reduced = _Reduced(made, build, last and not recipe.schedule.split, recipe.zero >= 2 and not recipe.schedule.split)
     position = 0
     while position < len(order):

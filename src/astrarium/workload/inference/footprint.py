@@ -69,9 +69,9 @@ def cache_blocks(replica: Replica, room: float, block: int, max_tokens: int) -> 
     A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
     fits.
     """
-    found = []
+    found, spread = [], replica.mesh.size(("sp",))
     for stage in range(replica.stages):
-        one = replica.cache_bytes(stage, Packed((Sequences(1, 1, block - 1),)))
+        one = replica.cache_bytes(stage, Packed((Sequences(spread, 1, block - 1),))) / spread
         step = Packed((Sequences(1, max_tokens, 0, 1),))
         free = room - replica.weight_bytes(stage) - replica.working(stage, step)
         found.append(int(free // one) if one else 2**40)
