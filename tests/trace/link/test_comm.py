@@ -1,0 +1,175 @@
+"""Communication: names of every library, bytes, groups, and messages between two ranks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astrarium.trace import Node, check, groups_of, read_traces
+from astrarium.trace.link import link, write_linked
+from astrarium.trace.link.comm import annotated, by_kernel, element_bytes, is_comm_kernel, operation
+from astrarium.vocab import CommOp, NodeKind
+
+from .machine import Machine, node
+from .paired import event, kernel, nodes_of, of_events
+
+KERNELS = {
+    "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)": "all_reduce",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)": "all_reduce",
+    "ncclDevKernel_AllGather_RING_LL(ncclDevComm*, unsigned long, ncclWork*)": "all_gather",
+    "ncclKernel_ReduceScatter_RING_SIMPLE_Sum_half(ncclWorkElem)": "reduce_scatter",
+    "ncclDevKernel_Broadcast_RING_LL(ncclDevComm*, unsigned long, ncclWork*)": "broadcast",
+    "ncclDevKernel_Reduce_Sum_bf16_RING_LL(ncclDevComm*, unsigned long, ncclWork*)": "reduce",
+    "void ncclAllReduceRingLLKernel_sum_f32(ncclColl)": "all_reduce",
+    "ncclSymkDevKernel_AllGather_LL(ncclSymkDevWorkArgs)": "all_gather",
+    "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)": None,
+    "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)": None,
+}
+NAMES = {"allreduce": "all_reduce", "all_reduce": "all_reduce", "allreduce_coalesced": "all_reduce",
+         "_allgather_base": "all_gather", "allgather_into_tensor_coalesced": "all_gather", "AllGather": "all_gather",
+         "_reduce_scatter_base": "reduce_scatter", "reduce_scatter_tensor_coalesced": "reduce_scatter",
+         "all_to_all": "all_to_all", "alltoallv": "all_to_all", "alltoall_base": "all_to_all",
+         "broadcast": "broadcast", "_broadcast_oop": "broadcast", "reduce": "reduce", "gather": "gather",
+         "scatter": "scatter", "barrier": "barrier", "send": "send", "recv": "recv", "recvAnysource": "recv",
+         "wait": None, "init": None, "coalesced": None}
+
+
+@pytest.mark.parametrize(("name", "op"), KERNELS.items())
+def test_kernels(name: str, op: str | None) -> None:
+    assert is_comm_kernel(name)
+    assert by_kernel(name) == op
+
+
+@pytest.mark.parametrize("name", ["void at::native::reduce_kernel<512, 1>()", "Memcpy DtoD", "vectorized_gather_kernel",
+                                  "void nccl_like()", "triton_red_fused_add",
+                                  "void cudnn::bn_bw_1C11_kernel_new<float>"])
+def test_kernels_that_do_not_communicate(name: str) -> None:
+    assert not is_comm_kernel(name)
+
+
+@pytest.mark.parametrize(("name", "op"), NAMES.items())
+def test_names(name: str, op: str | None) -> None:
+    assert operation(name) == op
+    assert annotated(f"nccl:{name}") == annotated(f"gloo:{name}") == op
+    assert annotated(name) is None
+
+
+@pytest.mark.parametrize(("dtype", "width"), {"Float": 4, "BFloat16": 2, "Half": 2, "Double": 8, "Long": 8, "Byte": 1,
+                                              "Float8_e4m3fn": 1, "ComplexFloat": 8, "torch.int32": 4,
+                                              "x": None}.items())
+def test_element_bytes(dtype: str, width: int | None) -> None:
+    assert element_bytes(dtype) == width
+
+
+def said(op: str, into: int, out: int, **more: Any) -> dict[str, Any]:
+    """What Kineto says of an NCCL kernel."""
+    return {"Collective name": op, "In msg nelems": into, "Out msg nelems": out, "dtype": "Half", "Group size": 4,
+            "Process Group Name": "1", "Process Group Ranks": "[0, 2, 4, 6]", **more}
+
+
+def comm_of(folder: Path, name: str, args: dict[str, Any]) -> Node:
+    """The node of one kernel with those arguments."""
+    made = kernel(name, 20, 30, 5)
+    made["args"] |= args
+    of_events(folder, [event("cuda_runtime", "cudaLaunchKernel", 5, 5, correlation=5), made])
+    return next(each for each in nodes_of(folder) if each.name == name)
+
+
+def value(found: Node, name: str) -> Any:
+    attr = found.attr(name)
+    return None if attr is None else attr.value
+
+
+@pytest.mark.parametrize(("op", "into", "out", "comm", "size"), [
+    ("allreduce", 100, 100, CommOp.ALL_REDUCE, 200), ("_allgather_base", 100, 400, CommOp.ALL_GATHER, 200),
+    ("_reduce_scatter_base", 400, 100, CommOp.REDUCE_SCATTER, 800), ("all_to_allv", 100, 120, CommOp.ALL_TO_ALL, 200),
+    ("broadcast", 100, 100, CommOp.BROADCAST, 200), ("reduce", 100, 100, CommOp.REDUCE, 200),
+    ("gather", 100, 400, CommOp.GATHER, 200), ("scatter", 0, 100, CommOp.SCATTER, 800)])
+def test_bytes_of_collectives(tmp_path: Path, op: str, into: int, out: int, comm: CommOp, size: int) -> None:
+    """`comm_size` is the rank's buffer, of an all_gather or gather its own shard."""
+    found = comm_of(tmp_path, "ncclDevKernel_SendRecv(x)", said(op, into, out))
+    assert found.type == NodeKind.COMM_COLL
+    assert (value(found, "comm_type"), value(found, "comm_size"), value(found, "pg_name")) == (comm, size, "1")
+    assert value(found, "is_cpu_op") is False
+
+
+def test_groups_are_defined(tmp_path: Path) -> None:
+    comm_of(tmp_path, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", said("allreduce", 1, 1))
+    assert groups_of(read_traces([tmp_path / "w.0.et"])) == {"1": (0, 2, 4, 6)}
+
+
+@pytest.mark.parametrize(("inputs", "group"), [
+    (([[[7, 8, 0, 100, 4, "cuda:0"]], 3, ["5", "mesh_tp"], 0, "allreduce", [], [], 0, 1, 4]), "5"),
+    (([[[7, 8, 0, 100, 4, "cuda:0"]], 3, 94058, 0, "allreduce", [], []]), None)])
+def test_bytes_and_group_from_the_host_trace(tmp_path: Path, inputs: list[Any], group: str | None) -> None:
+    """Old Kineto says nothing of its NCCL kernels; `record_param_comms` around the launch does."""
+    nodes = [node(2, "c10d::allreduce_", 1, 2), node(3, "record_param_comms", 2, 3, inputs)]
+    name = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"
+    of_events(tmp_path, [event("cpu_op", "c10d::allreduce_", 0, 20, Record_function_id=2),
+                         event("cpu_op", "record_param_comms", 2, 16, Record_function_id=3),
+                         event("cuda_runtime", "cudaLaunchKernel", 5, 5, correlation=5), kernel(name, 20, 30, 5)],
+              nodes)
+    found = next(each for each in nodes_of(tmp_path) if each.name == name)
+    assert (value(found, "comm_size"), value(found, "pg_name")) == (400, group)
+
+
+def rank_of_two(folder: Path, rank: int) -> None:
+    """Rank `rank` sends twice to the other and receives twice; the group of the messages is ranks 0 and 1 of 2."""
+    m = Machine()
+    for turn in range(2):
+        for op in ("send", "recv") if rank == 0 else ("recv", "send"):
+            peer = {"Dst Rank" if op == "send" else "Src Rank": 1 - rank}
+            args = {**said(op, 100 + turn, 100 + turn), "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+            args |= peer
+            m.op(f"nccl:{op}", lambda args=args: m.launch("ncclDevKernel_SendRecv(x)", 10.0, 20, args=args))  # type: ignore[misc]
+    (folder / "h.json").write_bytes(m.host_json())
+    info = {"rank": rank, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
+    (folder / "d.json").write_bytes(m.device_json(distributedInfo=info))
+    write_linked(folder / "p", link(folder / "h.json", folder / "d.json"))
+
+
+def test_messages_meet_across_ranks(tmp_path: Path) -> None:
+    for rank in range(2):
+        rank_of_two(tmp_path, rank)
+    traces = read_traces(tmp_path / "p")
+    assert traces.ranks == 2
+    assert not [each for each in check(traces) if each.severity == "error"]
+    columns, _ = traces.of(0)
+    assert columns.tag.tolist() == [[0, 0, 1, 1]]
+
+
+def test_a_message_whose_other_end_is_unknown_stays_compute(tmp_path: Path) -> None:
+    found = comm_of(tmp_path, "ncclDevKernel_SendRecv(x)", said("send", 100, 100))
+    assert found.type == NodeKind.COMP
+    report = link(None, tmp_path / "device.json").report
+    assert any("other rank is not known" in what for what in report.missing)
+
+
+def test_gloo_on_a_thread_of_its_own(tmp_path: Path) -> None:
+    """The main thread posts, waits without an operator, and goes on; the work is on gloo's thread."""
+    nodes = [node(2, "c10d::allreduce_", 1, 2, ([[[1, 2, 0, 50, 8, "cpu"]]],)),
+             node(3, "gloo:all_reduce", 1, 3, ([1, 2, 0, 50, 8, "cpu"],)), node(4, "aten::add", 1, 4)]
+    report = of_events(tmp_path, [
+        event("cpu_op", "c10d::allreduce_", 0, 20, Record_function_id=2),
+        event("user_annotation", "gloo:all_reduce", 30, 500, tid=2, Record_function_id=3),
+        event("cpu_op", "aten::add", 545, 10, Record_function_id=4)], nodes).report
+    assert report.communications == {"all_reduce": 1}
+    assert report.thread_waits == 1
+    found = {each.name: each for each in nodes_of(tmp_path)}
+    reduced = found["gloo:all_reduce"]
+    assert (reduced.type, value(reduced, "comm_size"), reduced.duration) == (NodeKind.COMM_COLL, 400, 500)
+    gap = [each for each in nodes_of(tmp_path) if each.name == "host time outside operators"]
+    assert [each.duration for each in gap] == [10, 15]
+    assert reduced.data_deps == (gap[0].id,)
+    assert reduced.id in gap[1].data_deps
+    assert found["aten::add"].data_deps == (gap[1].id,)
+
+
+def test_two_ranks_of_gloo_from_json_without_devices(tmp_path: Path) -> None:
+    """A trace without any device event, or any step, links."""
+    (tmp_path / "d.json").write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::add", 0, 10)]}))
+    report = link(None, tmp_path / "d.json").report
+    assert (report.nodes, report.gpu_operations, report.measured_us) == (1, 0, 10.0)
