@@ -1,0 +1,98 @@
+"""Optuna's samplers as agents: they propose knob by knob, the nearest feasible point is taken and told back to them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from astrarium.search.agents.base import Scale, Values
+from astrarium.search.agents.libraries import needed
+from astrarium.search.space import Point, Space
+
+__all__ = ["Bridge", "distributions", "optuna_module"]
+
+IDLE = 8      # tries to find a point that was not told yet
+
+
+def optuna_module(agent: str, *more: str) -> Any:
+    """Optuna, quiet. Raises InputError with the pip line."""
+    optuna = needed(agent, "search", "optuna", *more)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def distributions(optuna: Any, space: Space, ordered: bool = False) -> dict[str, Any]:
+    """An Optuna distribution per axis: whole numbers (value indexes) where values are ordered (or all are to be taken
+    as such), else categories."""
+    found: dict[str, Any] = {}
+    kinds = optuna.distributions
+    for axis in space.axes:
+        low, size = -1 if axis.when is not None else 0, axis.size
+        if not size:
+            found[axis.name] = kinds.FloatDistribution(axis.domain.low, axis.domain.high, log=axis.domain.log)
+        elif axis.ordered or ordered or size == 1:
+            found[axis.name] = kinds.IntDistribution(low, size - 1)
+        else:
+            found[axis.name] = kinds.CategoricalDistribution(tuple(range(low, size)))
+    return found
+
+
+class Bridge:
+    """A sampler behind ask and tell. `lamarckian`: the study learns the feasible points themselves, not the wishes
+    (samplers that keep a state per trial, such as CMA-ES, learn the wish with the worth of its nearest point)."""
+
+    def __init__(self, optuna: Any, sampler: Any, space: Space, *, lamarckian: bool = True, ordered: bool = False):
+        self.optuna, self.space, self.lamarckian = optuna, space, lamarckian
+        self.study = optuna.create_study(sampler=sampler)
+        self.distributions = distributions(optuna, space, ordered)
+        self.scale = Scale()
+        self.open: list[Any] = []
+        self.told: set[Point] = set()
+
+    def ask(self, count: int) -> list[Point]:
+        """The sampler's next points."""
+        found: list[Point] = []
+        self.open = []
+        for _ in range(count):
+            trial, point = self._new()
+            self.open.append(trial)
+            found.append(point)
+        return found
+
+    def _new(self) -> tuple[Any, Point]:
+        """One wish and its nearest point; a sampler that repeats itself is asked again, a few times."""
+        for attempt in range(IDLE):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")      # experimental samplers say so at every call
+                trial = self.study.ask(self.distributions)
+            wish = [trial.params[axis.name] for axis in self.space.axes]
+            point = self.space.projector.project(wish)
+            if not self.lamarckian or point not in self.told or attempt == IDLE - 1:
+                break
+            self._finish(trial, None)
+        return trial, point
+
+    def _finish(self, trial: Any, value: float | None) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if value is None:
+                self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+            else:
+                self.study.tell(trial, value)
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        """Their worth, on a scale that models can use."""
+        for trial, point, (value,) in zip(self.open, points, values):
+            scaled = self.scale(value)
+            if not self.lamarckian:
+                self._finish(trial, scaled)
+                continue
+            self._finish(trial, None)
+            if point in self.told:
+                continue
+            self.told.add(point)
+            params = {axis.name: each for axis, each in zip(self.space.axes, point)}
+            self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
+                                                                value=scaled))
+        self.open = []

@@ -1,0 +1,69 @@
+"""pymoo's evolutionary algorithms as agents: real vectors of value indexes, repaired to the nearest feasible point."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from astrarium.search.agents.base import Scale, Values
+from astrarium.search.agents.libraries import needed
+from astrarium.search.space import Point, Space
+
+__all__ = ["PymooBridge", "pymoo_modules"]
+
+
+def pymoo_modules(agent: str) -> Any:
+    """The package, with the modules that agents use imported. Raises InputError with the pip line."""
+    return needed(agent, "search", "pymoo", "pymoo.algorithms.moo.nsga2", "pymoo.algorithms.moo.nsga3",
+                  "pymoo.core.problem", "pymoo.core.population", "pymoo.core.evaluator", "pymoo.problems.static",
+                  "pymoo.util.ref_dirs", "pymoo.termination")
+
+
+def first_generation(space: Space, size: int, seed: int) -> Any:
+    """Uniform feasible points as rows [size, axes]."""
+    rng = random.Random(seed)
+    return np.array([space.sample(rng) for _ in range(size)], dtype=float)
+
+
+class PymooBridge:
+    """An algorithm behind ask and tell. A generation may hold fewer points than asked for: pymoo drops repeated ones."""
+
+    def __init__(self, pymoo: Any, algorithm: Any, space: Space, objectives: int, seed: int):
+        self.pymoo, self.algorithm, self.space = pymoo, algorithm, space
+        self.scales = [Scale() for _ in range(objectives)]
+        low = [axis.domain.low if not axis.size else -1.0 if axis.when is not None else 0.0 for axis in space.axes]
+        high = [axis.domain.high if not axis.size else axis.size - 1.0 for axis in space.axes]
+        problem = pymoo.core.problem.Problem(n_var=len(space.axes), n_obj=objectives, xl=np.array(low),
+                                             xu=np.array(high) + 1e-9)
+        self.problem = problem
+        algorithm.setup(problem, seed=seed, termination=pymoo.termination.get_termination("n_gen", 2**31),
+                        verbose=False)
+        self.waiting: list[int] = []
+        self.generation: Any = None
+
+    def ask(self, count: int) -> list[Point]:
+        """Points of the current generation; a new one when all of them have been told."""
+        if not self.waiting:
+            self.generation = self.algorithm.ask()
+            if self.generation is None or not len(self.generation):
+                return []
+            wishes = self.generation.get("X")
+            points = [self.space.projector.project([float(each) for each in wish]) for wish in wishes]
+            self.generation.set("X", np.array(points, dtype=float))
+            self.points: list[Point] = points
+            self.worth: list[Values] = []
+            self.waiting = list(range(len(points)))
+        return [self.points[place] for place in self.waiting[:count]]
+
+    def tell(self, points: Sequence[Point], values: Sequence[Values]) -> None:
+        """Their worth; the algorithm goes on when it has that of a whole generation."""
+        self.worth.extend(tuple(scale(each) for scale, each in zip(self.scales, value)) for value in values)
+        self.waiting = self.waiting[len(points):]
+        if self.waiting:
+            return
+        static = self.pymoo.problems.static.StaticProblem(self.problem, F=np.array(self.worth))
+        self.pymoo.core.evaluator.Evaluator().eval(static, self.generation)
+        self.algorithm.tell(infills=self.generation)
