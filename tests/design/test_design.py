@@ -38,6 +38,7 @@ EXPORTED = [
     "Torus",
     "Trace",
     "TraceError",
+    "Transformer",
     "UnsupportedError",
     "dump_design",
     "fields",

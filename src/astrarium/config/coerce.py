@@ -128,7 +128,7 @@ def _suits(value: object, option: Any) -> bool:
 def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
     if _origin(option) is Sequence:
         item = typing.get_args(option)[0]
-        return tuple(coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value))
+        return tuple([coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value)])
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
         from astrarium.config.base import Config, decode_into
 
