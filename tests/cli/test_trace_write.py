@@ -96,3 +96,13 @@ def test_no_such_folder(run: Run, design: Path, tmp_path: Path) -> None:
     said = run("trace", "write", design, "-o", tmp_path / "none" / "w")
     assert (said.code, "there is no folder" in said.err) == (1, True)
     assert run("trace", "write", design, "-o", tmp_path / "w", "--link", "--copy").code == 2
+
+
+def test_show_workload_prints_its_tables(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "training.yaml"
+    path.write_text(TRAINING)
+    said = run("show", path, "--workload", "--set", "workload.global_batch=8")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("workload: transformer, 8 ranks, one iteration")
+    assert json.loads(run("show", path, "--workload", "--json").out)["ranks"] == 8
+    assert run("show", tmp_path, "--workload").code == 1

@@ -12,17 +12,20 @@ from astrarium.cli.arguments import Parser, idle, json_flag, rank
 from astrarium.cli.paths import is_design
 
 if TYPE_CHECKING:
+    from astrarium.design import Design
     from astrarium.trace import Traces
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
-    """`PATH [--nodes] [--rank R] [--json]`."""
+    """`PATH [--nodes] [--rank R] [--workload] [--json]`."""
     parser.add_argument("path", metavar="PATH",
                         help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
     parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
     parser.add_argument("--rank", metavar="R", type=rank, help="whose nodes (0)")
+    parser.add_argument("--workload", action="store_true",
+                        help="the generated workload of a design: operators, FLOPs, bytes, communication, memory")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the design first")
     json_flag(parser)
@@ -35,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
         idle("--rank", options.rank is not None, "a trace and --nodes")
         return _design(options)
     idle("--set", options.set, "a design file")
+    idle("--workload", options.workload, "a design file")
     idle("--rank", options.rank is not None and not options.nodes, "--nodes beside it")
     if options.nodes:
         return _nodes(options)
@@ -77,6 +81,8 @@ def _design(options: argparse.Namespace) -> int:
 
     design = load_design(options.path)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
+    if options.workload:
+        return _workload(design, options)
     if options.json:
         found = {"design": with_units(to_plain(design, defaults=True)), "npus": design.network.npus,
                  "network": network_rows(design.network)}
@@ -84,4 +90,15 @@ def _design(options: argparse.Namespace) -> int:
         return 0
     print(dumps(design, defaults=True))
     print_tables([network_table(design)], sys.stdout)
+    return 0
+
+
+def _workload(design: Design, options: argparse.Namespace) -> int:
+    from astrarium.report.show_workload import workload_rows, workload_tables
+    from astrarium.report.tables import print_tables
+
+    if options.json:
+        print(json.dumps(workload_rows(design), indent=1))
+    else:
+        print_tables(workload_tables(design), sys.stdout)
     return 0

@@ -1,0 +1,88 @@
+"""Tables of generated workloads: what they add up is what a simulation does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astrarium as ar
+from astrarium.config import decode
+from astrarium.errors import InputError
+from astrarium.report.show_workload import workload_rows, workload_tables
+from astrarium.report.tables import text_of
+from astrarium.vocab import NodeKind
+from astrarium.workload.config import Workload
+from astrarium.workload.generate import generate
+
+MODEL = {"family": "decoder", "layers": 4, "d_model": 64, "ffn": 256, "heads": 4, "vocab": 256, "seq": 32}
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "training": {"source": "transformer", "model": MODEL, "dp": 2, "tp": 2, "pp": 2, "global_batch": 8,
+                 "micro_batch": 1, "tp_sequence": True},
+    "experts": {"source": "transformer", "model": {**MODEL, "moe": {"experts": 4, "top_k": 2}}, "dp": 4, "ep": 2,
+                "tp": 2, "global_batch": 8, "zero": 3},
+    "inference": {"source": "inference", "model": MODEL, "batch": 4, "prompt": 16, "generated": 3, "tp": 4, "pp": 2},
+    "micro": {"source": "micro", "pattern": "every_type", "count": 3, "flops": 1e9},
+}
+
+
+def design(name: str) -> ar.Design:
+    return ar.Design(workload=decode(Workload, WORKLOADS[name]), compute=ar.Roofline("10 TFLOP/s"),
+                     memory=ar.Memory(bandwidth="1 TB/s", remote=ar.Remote("per_npu", bandwidth="10 GB/s")),
+                     network=ar.Network([ar.Switch(8, bandwidth="50 GB/s", latency="1 us")]))
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_sums_are_those_of_the_run(name: str) -> None:
+    chosen = design(name)
+    rows, result = workload_rows(chosen), ar.simulate(chosen)
+    made = generate(chosen.workload, 8)
+    assert sum(row["time"] for row in rows["operators"]) == int(result.outcome.busy[result.outcome.row].sum())
+    flops = sum(float(np.nansum(trace.num_ops)) * trace.ranks.size for trace in made.classes)
+    assert rows["gemm_flops"] + rows["vector_flops"] == pytest.approx(flops)
+    comp = [trace.type == NodeKind.COMP for trace in made.classes]
+    assert sum(row["runs"] for row in rows["operators"]) == sum(
+        int(chosen.sum()) * trace.ranks.size for chosen, trace in zip(comp, made.classes, strict=True))
+    assert rows["compute_bytes"] == sum(int(trace.tensor_size[chosen].sum()) * trace.ranks.size
+                                        for chosen, trace in zip(comp, made.classes, strict=True))
+    comm = [trace.type >= NodeKind.COMM_SEND for trace in made.classes]
+    assert sum(sum(row["times"]) for row in rows["communication"]) == sum(int(chosen.sum()) for chosen in comm)
+    assert sum(sum(row["times"]) * row["bytes"] for row in rows["communication"]) == sum(
+        int(trace.comm_size[chosen].sum()) for chosen, trace in zip(comm, made.classes, strict=True))
+
+
+def test_what_training_says() -> None:
+    rows = workload_rows(design("training"))
+    json.dumps(rows)
+    blocks = list(dict.fromkeys(row["block"] for row in rows["operators"]))
+    assert blocks == ["embedding", "layer", "head", "step"]
+    down = next(row for row in rows["operators"] if row["name"] == "forward down")
+    assert down["times"] == [2 * 4, 2 * 4]      # layers of a stage x micro-batches
+    assert down["gemm"] / down["runs"] == 2 * 32 * 64 * 256 / 2     # 2 x tokens x width x inner size, over tp
+    kinds = {(row["op"], row["axes"], row["ranks"]) for row in rows["communication"]}
+    assert {("all_gather", "tp", 2), ("reduce_scatter", "tp", 2), ("all_reduce", "dp", 2), ("send", "pp", 2)} <= kinds
+    assert len(rows["memory_per_stage"]) == 2
+    assert rows["memory_per_stage"][0]["total"] > rows["memory_per_stage"][0]["weights"]
+    assert rows["parameters"]["total"] == sum(rows["parameters"]["parts"].values())
+
+
+def test_axes_of_experts() -> None:
+    found = {(row["op"], row["axes"]) for row in workload_rows(design("experts"))["communication"]}
+    assert ("all_to_all", "ep") in found
+    assert ("all_gather", "dp") in found
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_tables_have_every_part(name: str) -> None:
+    text = "\n".join(map(text_of, workload_tables(design(name))))
+    assert "FLOPs of GEMM class" in text
+    assert "communication (per rank" in text
+    assert ("memory of a rank" in text, "parameters of the model" in text) == (name != "micro", name != "micro")
+
+
+def test_traces_are_refused() -> None:
+    with pytest.raises(InputError, match="'trace' is not generated"):
+        workload_rows(ar.Design(workload=ar.Trace("w"),
+                                network=ar.Network([ar.Ring(4, bandwidth="1 GB/s", latency="1 us")])))
