@@ -1,0 +1,78 @@
+"""Footprint: equal to the peak of the tensors when nodes run in order, to the engine's, and to the papers' formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import astrarium as ar
+from astrarium.memory.usage import usage
+from astrarium.workload.assemble import assemble
+from astrarium.workload.footprint import footprint, footprints
+from astrarium.workload.training import recipe_of
+
+from .test_assembly import EVERY, _made
+
+
+@settings(max_examples=40)
+@given(EVERY)
+def test_equals_the_peak_of_the_tensors_in_order(case: dict[str, object]) -> None:
+    made = _made(case)
+    generated = assemble(made)
+    for trace, tensors, found in zip(generated.classes, generated.tensors, footprints(made), strict=True):
+        assert tensors is not None
+        nodes = np.arange(len(trace.node_id))
+        assert usage(tensors, nodes, nodes + 1)[1].max() == pytest.approx(found.total, abs=len(tensors.size))
+
+
+@pytest.mark.parametrize("more", [
+    {}, {"schedule": "gpipe"}, {"schedule": "interleaved", "virtual_stages": 3}, {"schedule": "zero_bubble"},
+    {"recompute": "full"}, {"recompute": "selective", "attention": "unfused"}])
+def test_equals_the_simulated_peak(more: dict[str, Any]) -> None:
+    """Compute alone runs in order, so the engine's memory over time has the same peak, rank by rank; but for a message
+    that is still on its way while the next one is awaited."""
+    work = ar.Transformer("gpt2-small", global_batch=8, pp=4, micro_batch=1, **more)
+    design = ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="2 TB/s"),
+                       network=ar.Network([ar.Switch(4, bandwidth="1000 TB/s", latency="0 ns")]))
+    result = ar.simulate(design)
+    message = 0 if more.get("schedule") != "interleaved" else 1024 * 768 * 2
+    for peak, found in zip(result.memory.peak.tolist(), footprint(work), strict=True):
+        assert found.total * (1 - 1e-5) <= peak <= found.total * (1 + 1e-5) + message
+
+
+@pytest.mark.parametrize(("recompute", "per_layer"), [
+    ("none", lambda a, s, h: 34 + 5 * a * s / h), ("selective", lambda a, s, h: 34), ("full", lambda a, s, h: 2)])
+def test_activations_of_the_first_stage(recompute: str, per_layer: Any) -> None:
+    """Korthikanti et al., arXiv 2205.05198: with tensor and sequence parallelism t, s b h / t (34 + 5 a s / h) per layer
+    (equation 4), 34 with selective recomputation (equation 6), 2 with full; 1F1B holds all L layers' on the first stage,
+    and s b h p / t for the dropout of the embedding (section 4.3)."""
+    s, b, h, a, layers, t, p = 2048, 1, 12288, 96, 96, 8, 8
+    work = ar.Transformer("megatron-175b", global_batch=64, tp=t, pp=p, micro_batch=b, seq=s, tp_sequence=True,
+                          attention="unfused", dropout=True, recompute=recompute)
+    expected = s * b * h / t * (layers * per_layer(a, s, h) + p)
+    assert footprint(work)[0].activations == pytest.approx(expected, rel=3e-4)    # and the tokens' numbers
+
+
+def test_interleaved_holds_more() -> None:
+    """1 + (p - 1) / (p m) times as much with m parts per stage (arXiv 2205.05198, section 4.2.3)."""
+    def held(**more: Any) -> float:
+        return footprint(ar.Transformer("megatron-175b", global_batch=64, tp=8, pp=8, micro_batch=1, **more))[0].activations
+
+    ratio = held(schedule="interleaved", virtual_stages=3) / held()
+    assert ratio == pytest.approx(1 + 7 / 24, rel=2e-3)
+
+
+@pytest.mark.parametrize(("zero", "per_parameter"), [(0, 16), (1, 4 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)])
+def test_model_states_under_zero(zero: int, per_parameter: float) -> None:
+    """Rajbhandari et al., arXiv 1910.02054, figure 1: 120, 31.4, 16.6 and 1.9 GB for 7.5 B parameters on 64 ranks."""
+    work = ar.Transformer("megatron-7.5b", global_batch=64, dp=64, zero=zero, clip=False)
+    found = footprint(work)[0]
+    least = found.parameters * per_parameter
+    states = found.weights + found.gradients + found.states
+    largest = max(sum(weight.elements for weight in block.weights) for block in recipe_of(work).kinds)
+    room = {0: 0, 1: 0, 2: 2 * largest, 3: 6 * largest}[zero]     # a block's whole gradients, and weights of two
+    assert least * (1 - 1e-9) <= states <= least * (1 + 1e-9) + room
+    assert 7.5e9 * per_parameter / 1e9 == pytest.approx({0: 120, 1: 31.4, 2: 16.6, 3: 1.9}[zero], rel=0.02)

@@ -1,0 +1,165 @@
+"""The transformer workload: what is refused and with which advice, files, whole runs from a design."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astrarium as ar
+from astrarium import config
+from astrarium.config import ConfigError
+from astrarium.errors import InputError
+from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.generate import generate
+from astrarium.workload.precision import OPTIMIZERS, Precision, sizes_of
+from astrarium.workload.training import even_parts, recipe_of
+from astrarium.workload.transformer_rules import closest_divisors
+
+from .checks import bytes_by, check
+
+GPT: Mapping[str, Any] = {"model": "gpt2-small", "global_batch": 32}      # 12 layers, 12 heads, 1,024 tokens
+
+
+def _gpt(**settings: Any) -> ar.Transformer:
+    return ar.Transformer(**{**GPT, **settings})
+
+
+@pytest.mark.parametrize(("settings", "said", "advice"), [
+    ({"tp": 5}, "tp: 5 does not divide 12 heads", "4 or 6"),
+    ({"pp": 16, "global_batch": 32}, "pp: 16 stages of 12 layers", "at most 12 stages"),
+    ({"pp": 4, "schedule": "interleaved", "virtual_stages": 4, "micro_batch": 1}, "pp: 16 parts (4 stages of 4)",
+     "at most 3 stages"),
+    ({"dp": 5}, "global_batch: 32 samples are not divided by dp (5)", "30 or 35"),
+    ({"dp": 2, "micro_batch": 3}, "micro_batch: 3 does not divide 16 samples of a replica", "2 or 4"),
+    ({"dp": 4, "ep": 3}, "ep: 3 does not divide 4 data-parallel ranks", "2 or 4"),
+    ({"dp": 4, "ep": 2}, "ep: 2, but the model has no experts", "1"),
+    ({"sp": 3}, "seq: 1024 tokens are not divided by sp * cp (3)", "1023 or 1026"),
+    ({"tp": 3, "tp_sequence": True}, "seq: 1024 tokens are not divided by sp * cp * tp (3)", "1023 or 1026"),
+    ({"sp": 8, "sp_attention": "all_to_all"}, "sp: 8 does not divide 12 heads of a tp rank", "6 or 12"),
+    ({"order": "tp-dp-pp"}, "order: 'tp-dp-pp' is not an order of the axes", "megatron, stage, or all of"),
+    ({"zero_axes": ["dp"]}, "zero_axes: means nothing under zero: 0", "zero: 1, 2 or 3"),
+    ({"zero": 1, "zero_axes": ["dp", "dp"]}, "is not a set of axes", "each once"),
+    ({"prefetch": 2}, "prefetch: means nothing but under zero: 3", "zero: 3"),
+    ({"schedule": "interleaved"}, "pp: 1 stage has nothing to interleave", "2 or more"),
+    ({"pp": 2, "virtual_stages": 2}, "virtual_stages: 2 parts per stage are for schedule: interleaved", "1"),
+    ({"pp": 3, "schedule": "dualpipe", "global_batch": 6, "micro_batch": 1}, "pp: 3 is odd", "such as 4"),
+    ({"pp": 2, "stage_layers": [12]}, "stage_layers: 1 numbers", "2: pp * virtual_stages"),
+    ({"pp": 2, "stage_layers": [5, 5]}, "stage_layers: 10 layers in all", "12, as the model has"),
+    ({"pp": 2, "schedule": "zero_bubble", "recompute": "full"}, "recompute: full, under schedule: zero_bubble",
+     "none or selective"),
+    ({"bucket": "1 kB"}, "bucket", "1e+06 or more"),
+    ({"zero": 4}, "zero: 4 is not known", "one of 0, 1, 2, 3"),
+])
+def test_refused_with_the_nearest_legal_values(settings: dict[str, Any], said: str, advice: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _gpt(**settings)
+    assert said in str(caught.value)
+    assert advice in str(caught.value)
+
+
+def test_experts_are_divided() -> None:
+    with pytest.raises(ConfigError, match=r"ep: 3 does not divide 8 experts; expected 2 or 4"):
+        ar.Transformer("mixtral-8x7b", global_batch=12, dp=6, ep=3)
+
+
+@pytest.mark.parametrize(("number", "near", "said"), [(96, 7, "6 or 8"), (12, 16, "12"), (7, 5, "1 or 7"), (1, 4, "1")])
+def test_closest_divisors(number: int, near: int, said: str) -> None:
+    assert closest_divisors(number, near) == said
+
+
+def test_the_design_has_as_many_ranks() -> None:
+    with pytest.raises(InputError, match=r"workload: is of 4 ranks .*; expected 8: network\.npus"):
+        ar.Design(workload=_gpt(dp=4), network=ar.Network([ar.Ring(8, bandwidth="1 GB/s", latency="0 ns")]))
+
+
+def test_layers_are_spread_evenly() -> None:
+    """Left over layers go to the parts without embedding and head first."""
+    assert even_parts(96, 4) == [24] * 4
+    assert even_parts(10, 4) == [2, 3, 3, 2]
+    assert even_parts(11, 4) == [3, 3, 3, 2]
+    assert even_parts(3, 2) == [2, 1]
+    blocks = [len(part) for part in recipe_of(_gpt(pp=4, stage_layers=[2, 4, 4, 2])).parts]
+    assert blocks == [3, 4, 4, 3]
+
+
+def test_sixteen_bytes_per_parameter() -> None:
+    """2 bytes per parameter of weights, 16 in mixed-precision training with Adam: 685 B parameters are 1.37 TB and
+    10.96 TB (talk on Architecture 2.0; ZeRO, arXiv 1910.02054, section 3.1)."""
+    sizes = sizes_of(Precision(), "adam")
+    assert 685e9 * sizes.weights == pytest.approx(1.37e12)
+    assert 685e9 * (sizes.weights + sizes.gradients + sizes.states) == pytest.approx(10.96e12)
+    megatron = sizes_of(Precision(gradients="fp32"), "adam")
+    assert megatron.weights + megatron.gradients + megatron.states == 18
+    assert sizes_of(Precision(weights="fp32", gradients="fp32", master=None), "sgd").states == 4
+    assert set(OPTIMIZERS) == {"adam", "sgd"}
+
+
+def _design(work: ar.Transformer, **more: Any) -> ar.Design:
+    return ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"),
+                     memory=ar.Memory(bandwidth="2 TB/s", remote=ar.Remote(kind="per_npu", bandwidth="20 GB/s")),
+                     network=ar.Network([ar.Switch(work.ranks, bandwidth="100 GB/s", latency="1 us")]), **more)
+
+
+@pytest.mark.parametrize("settings", [
+    {"dp": 2, "tp": 2, "pp": 2, "micro_batch": 4}, {"sp": 2, "tp": 2, "zero": 3}, {"cp": 4, "dp": 2, "zero": 1},
+    {"pp": 4, "schedule": "dualpipe", "micro_batch": 4, "dp": 1}, {"pp": 2, "schedule": "zero_bubble", "micro_batch": 8},
+    {"pp": 2, "schedule": "interleaved", "virtual_stages": 3, "micro_batch": 4, "order": "stage", "dp": 2},
+    {"tp": 4, "tp_sequence": True, "recompute": "full", "offload": "optimizer"},
+    {"model": "mixtral-8x7b", "seq": 128, "dp": 4, "ep": 2, "zero": 2}])
+def test_from_design_to_result(settings: dict[str, Any]) -> None:
+    """Runs, folded as unfolded, and a design file gives the same."""
+    design = _design(_gpt(**settings))
+    check(generate(design.workload))
+    result = ar.simulate(design)
+    assert result.makespan == ar.simulate(design, fold="off").makespan
+    again = config.loads(ar.Design, config.dumps(design))
+    assert again == design
+    assert ar.simulate(again).makespan == result.makespan
+
+
+def test_tied_weights_are_held_and_reduced_once() -> None:
+    """GPT-2's head is its embedding: one copy on one stage; two, summed up, on two."""
+    one, two = recipe_of(_gpt(dp=2)), recipe_of(_gpt(dp=2, pp=2))
+    assert sum(w.name == "embedding" for block in one.kinds for w in block.weights) == 1
+    assert not one.tied and two.tied == {"embedding"}
+    vocab = 50257 * 768 * 2
+    found = bytes_by(generate(_gpt(dp=2, pp=2)), 0, "step.gradients.all_reduce")
+    assert found[CommOp.ALL_REDUCE, 2] == vocab
+
+
+def test_tensor_parallel_volume_of_a_layer() -> None:
+    """Four all_reduces of b s h per layer and micro-batch: two forward, two backward (arXiv 1909.08053, section 3)."""
+    generated = generate(_gpt(tp=2, global_batch=4, micro_batch=2))
+    found = bytes_by(generated, 0, ".block5.")
+    assert found == {(CommOp.ALL_REDUCE, 2): 2 * 4 * (2 * 1024 * 768 * 2)}
+
+
+def test_the_vocabulary_is_padded_to_divide() -> None:
+    plain, padded = recipe_of(_gpt(tp=4)), recipe_of(_gpt(tp=4, vocab_multiple=128))
+    rows = [next(w.elements for w in made.kinds[0].weights if w.name == "embedding") / 768 for made in (plain, padded)]
+    assert rows == [50260 / 4, 50688 / 4]
+    assert recipe_of(_gpt(tp=4, uneven="fractional")).kinds[0].weights[0].elements == pytest.approx(50257 * 768 / 4)
+
+
+def test_fractional_batches_are_cosmics() -> None:
+    """1,024 samples on 2,048 replicas: half a sample each (COSMIC's studies); under pad a whole one."""
+    flops = {}
+    for uneven in ("fractional", "pad"):
+        generated = generate(_gpt(global_batch=4, dp=8, uneven=uneven, clip=False))
+        trace = generated.classes[0]
+        flops[uneven] = float(np.nansum(trace.num_ops[trace.type == NodeKind.COMP][:-1]))
+    assert flops["pad"] == pytest.approx(2 * flops["fractional"], rel=1e-6)
+
+
+def test_offload_moves_what_it_says() -> None:
+    for offload, times in (("optimizer", 1), ("activations", 4)):
+        trace = generate(_gpt(offload=offload, micro_batch=8)).classes[0]
+        loads, stores = (trace.tensor_size[trace.type == kind] for kind in (NodeKind.MEM_LOAD, NodeKind.MEM_STORE))
+        assert sorted(loads.tolist()) == sorted(stores.tolist()) and len(loads) % times == 0 and len(loads) > 0
+    weights = sum(w.elements * recipe_of(_gpt()).parts[0].count(number)
+                  for number, block in enumerate(recipe_of(_gpt()).kinds) for w in block.weights)
+    held = generate(_gpt(offload="optimizer")).classes[0]
+    assert held.tensor_size[held.type == NodeKind.MEM_LOAD].tolist() == [round(12 * weights)]
