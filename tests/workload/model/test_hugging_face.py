@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,69 +16,29 @@ from astrarium.workload.model.base import Model
 from astrarium.workload.model.hugging_face import LARGEST, READERS, from_mapping, read_config
 from astrarium.workload.model.parameters import parameters
 
-_TRUNK = {"num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 8, "intermediate_size": 160,
-          "vocab_size": 1000, "max_position_embeddings": 128}
-_EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
-_DEEPSEEK = {**_TRUNK, **_EXPERTS, "n_routed_experts": 8, "n_shared_experts": 2, "first_k_dense_replace": 1,
-             "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12, "moe_layer_freq": 1,
-             "num_key_value_heads": 8}
-
-SAMPLES: dict[str, dict[str, Any]] = {
-    "llama": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True},
-    "mistral": {**_TRUNK, "num_key_value_heads": 4, "sliding_window": 32},
-    "mixtral": {**_TRUNK, "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2},
-    "phi3": {**_TRUNK, "num_key_value_heads": 4, "sliding_window": 64, "pad_token_id": 0},
-    "gemma": {**_TRUNK, "num_key_value_heads": 1, "head_dim": 32, "hidden_act": "gelu"},
-    "qwen2": {**_TRUNK, "num_key_value_heads": 2, "sliding_window": 4096, "use_sliding_window": False},
-    "qwen3": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 32, "tie_word_embeddings": True},
-    "qwen3_moe": {**_TRUNK, **_EXPERTS, "num_key_value_heads": 2, "head_dim": 32, "num_experts": 8,
-                  "decoder_sparse_step": 2, "mlp_only_layers": []},
-    "deepseek_v2": {**_DEEPSEEK, "q_lora_rank": None},
-    "deepseek_v3": {**_DEEPSEEK, "q_lora_rank": 40, "scoring_func": "sigmoid", "topk_method": "noaux_tc", "n_group": 2,
-                    "topk_group": 1, "num_nextn_predict_layers": 1},
-    "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
-    "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
-    "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
-    "bloom": {"n_layer": 2, "hidden_size": 64, "n_head": 8, "vocab_size": 1000},
-    "mamba2": {"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 1000, "num_heads": 8, "head_dim": 16,
-               "state_size": 32, "n_groups": 2, "tie_word_embeddings": True},
-    "bert": {**_TRUNK, "type_vocab_size": 2, "architectures": ["BertForPreTraining"]},
-    "vit": {**_TRUNK, "image_size": 64, "patch_size": 16, "architectures": ["ViTForImageClassification"],
-            "id2label": {str(index): f"class {index}" for index in range(10)}},
-    "t5": {"d_model": 64, "d_kv": 24, "d_ff": 160, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4,
-           "vocab_size": 1000, "feed_forward_proj": "gated-gelu"},
-    "whisper": {"d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
-                "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "vocab_size": 1000,
-                "num_mel_bins": 20, "max_source_positions": 150, "max_target_positions": 44, "pad_token_id": 0},
-}
-
-_HEADS = {"bert": "BertForPreTraining", "vit": "ViTForImageClassification", "t5": "T5ForConditionalGeneration",
-          "whisper": "WhisperForConditionalGeneration"}
-
-
-def _sample(kind: str, **changes: Any) -> dict[str, Any]:
-    return {"model_type": kind, **SAMPLES[kind], **changes}
+from .common import HEADS, SAMPLES, sample
 
 
 def test_every_architecture_has_a_sample() -> None:
     assert set(SAMPLES) == set(READERS)
 
 
+@pytest.mark.exam
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_parameters_are_those_of_the_modules_that_transformers_builds(kind: str) -> None:
     """The rival: Hugging Face's own module for the same mapping, on the meta device, counted tensor by tensor."""
     torch = pytest.importorskip("torch", reason="the rival needs pip install torch transformers")
     transformers = pytest.importorskip("transformers", reason="the rival needs pip install torch transformers")
-    configuration = transformers.AutoConfig.for_model(**_sample(kind))
+    configuration = transformers.AutoConfig.for_model(**sample(kind))
     with torch.device("meta"):
-        if kind in _HEADS:
-            module = getattr(transformers, _HEADS[kind])(configuration)
+        if kind in HEADS:
+            module = getattr(transformers, HEADS[kind])(configuration)
         else:
             module = transformers.AutoModelForCausalLM.from_config(configuration)
     module.tie_weights()
     counted = sum(each.numel() for each in module.parameters())
     counted += sum(each.numel() for name, each in module.named_buffers() if name.endswith("e_score_correction_bias"))
-    assert parameters(from_mapping(_sample(kind))).total == counted
+    assert parameters(from_mapping(sample(kind))).total == counted
 
 
 # What the published config.json files say (facts, shortened): the model is the catalog's row of that name.
@@ -132,24 +91,24 @@ def test_published_files_are_the_catalogs_rows(name: str) -> None:
         ({"model_type": "gemma2"}, r"f: model_type: 'gemma2' has no family here; .*did you mean 'gemma'"),
         ({}, "f: model_type: is missing; expected text"),
         ([], r"f: \[\] is not a mapping"),
-        (_sample("llama", hidden_size="64"), "f: hidden_size: '64' is impossible; expected a whole number"),
-        (_sample("llama", hidden_size=True), "f: hidden_size: True is impossible"),
-        (_sample("llama", hidden_size=-1), "f: hidden_size: -1 is impossible"),
-        (_sample("llama", num_key_value_heads=3), "f: kv_heads: 3 does not divide 8 heads; expected one of 1, 2, 4, 8"),
-        (_sample("llama", num_hidden_layers=0), "f: layers: 0 is impossible; expected 1 or more"),
-        (_sample("llama", hidden_act="swiglu"), "f: hidden_act: 'swiglu' has no model here"),
+        (sample("llama", hidden_size="64"), "f: hidden_size: '64' is impossible; expected a whole number"),
+        (sample("llama", hidden_size=True), "f: hidden_size: True is impossible"),
+        (sample("llama", hidden_size=-1), "f: hidden_size: -1 is impossible"),
+        (sample("llama", num_key_value_heads=3), "f: kv_heads: 3 does not divide 8 heads; expected one of 1, 2, 4, 8"),
+        (sample("llama", num_hidden_layers=0), "f: layers: 0 is impossible; expected 1 or more"),
+        (sample("llama", hidden_act="swiglu"), "f: hidden_act: 'swiglu' has no model here"),
         ({"model_type": "llama", "hiden_size": 3, "num_hidden_layers": 1},
          "f: hidden_size: is missing; expected a whole number; did you mean 'hiden_size'"),
-        (_sample("qwen2", use_sliding_window=True), "f: use_sliding_window: True has no model here; expected False"),
-        (_sample("opt", do_layer_norm_before=False), "f: do_layer_norm_before: False has no model here"),
-        (_sample("opt", word_embed_proj_dim=32), "f: word_embed_proj_dim: 32 has no model here; expected 64 or None"),
-        (_sample("deepseek_v3", attention_bias=True), "f: attention_bias: True has no model here"),
-        (_sample("mamba2", num_heads=9), "f: num_heads: 9 has no model here; expected 8"),
-        (_sample("bert", architectures=["BertForMaskdLM"]), "architectures.0.: .*did you mean 'BertForMaskedLM'"),
-        (_sample("bert", architectures="Bert"), "f: architectures: 'Bert' is impossible"),
-        (_sample("t5", feed_forward_proj="gated-tanh"), "f: feed_forward_proj: 'gated-tanh' has no model here"),
-        (_sample("vit", image_size=65), "f: patch: 16 does not divide an image of 65"),
-        (_sample("whisper", decoder_ffn_dim=64), "f: decoder_ffn_dim: 64 has no model here"),
+        (sample("qwen2", use_sliding_window=True), "f: use_sliding_window: True has no model here; expected False"),
+        (sample("opt", do_layer_norm_before=False), "f: do_layer_norm_before: False has no model here"),
+        (sample("opt", word_embed_proj_dim=32), "f: word_embed_proj_dim: 32 has no model here; expected 64 or None"),
+        (sample("deepseek_v3", attention_bias=True), "f: attention_bias: True has no model here"),
+        (sample("mamba2", num_heads=9), "f: num_heads: 9 has no model here; expected 8"),
+        (sample("bert", architectures=["BertForMaskdLM"]), "architectures.0.: .*did you mean 'BertForMaskedLM'"),
+        (sample("bert", architectures="Bert"), "f: architectures: 'Bert' is impossible"),
+        (sample("t5", feed_forward_proj="gated-tanh"), "f: feed_forward_proj: 'gated-tanh' has no model here"),
+        (sample("vit", image_size=65), "f: patch: 16 does not divide an image of 65"),
+        (sample("whisper", decoder_ffn_dim=64), "f: decoder_ffn_dim: 64 has no model here"),
     ],
 )
 def test_what_no_family_has_is_refused(plain: object, message: str) -> None:
@@ -190,7 +149,7 @@ _VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 def test_a_wrong_value_is_a_model_or_a_message(kind: str, data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(SAMPLES[kind])))
     try:
-        total = parameters(from_mapping(_sample(kind, **{key: data.draw(_VALUES)}))).total
+        total = parameters(from_mapping(sample(kind, **{key: data.draw(_VALUES)}))).total
     except AstrariumError as error:
         total = int("config.json" in str(error))
     assert total > 0
@@ -199,5 +158,5 @@ def test_a_wrong_value_is_a_model_or_a_message(kind: str, data: st.DataObject) -
 def test_round_trip_through_a_file(tmp_path: Path) -> None:
     for kind in SAMPLES:
         path = tmp_path / f"{kind}.json"
-        path.write_text(json.dumps(_sample(kind)))
-        assert read_config(path) == from_mapping(_sample(kind))
+        path.write_text(json.dumps(sample(kind)))
+        assert read_config(path) == from_mapping(sample(kind))

@@ -1,0 +1,1 @@
+"""Models: parameters, import, blocks."""

@@ -1,0 +1,74 @@
+"""Small configurations of every architecture (made up), and the blocks of the catalog's models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from astrarium import catalog
+from astrarium.config import decode
+from astrarium.workload.graph import ModelPieces, Options
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.stacks import model_pieces
+
+__all__ = ["HEADS", "SAMPLES", "flops", "pieces", "row", "sample"]
+
+_TRUNK = {"num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 8, "intermediate_size": 160,
+          "vocab_size": 1000, "max_position_embeddings": 128}
+_EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
+_DEEPSEEK = {**_TRUNK, **_EXPERTS, "n_routed_experts": 8, "n_shared_experts": 2, "first_k_dense_replace": 1,
+             "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12, "moe_layer_freq": 1,
+             "num_key_value_heads": 8}
+
+SAMPLES: dict[str, dict[str, Any]] = {
+    "llama": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True},
+    "mistral": {**_TRUNK, "num_key_value_heads": 4, "sliding_window": 32},
+    "mixtral": {**_TRUNK, "num_key_value_heads": 4, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "phi3": {**_TRUNK, "num_key_value_heads": 4, "sliding_window": 64, "pad_token_id": 0},
+    "gemma": {**_TRUNK, "num_key_value_heads": 1, "head_dim": 32, "hidden_act": "gelu"},
+    "qwen2": {**_TRUNK, "num_key_value_heads": 2, "sliding_window": 4096, "use_sliding_window": False},
+    "qwen3": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 32, "tie_word_embeddings": True},
+    "qwen3_moe": {**_TRUNK, **_EXPERTS, "num_key_value_heads": 2, "head_dim": 32, "num_experts": 8,
+                  "decoder_sparse_step": 2, "mlp_only_layers": []},
+    "deepseek_v2": {**_DEEPSEEK, "q_lora_rank": None},
+    "deepseek_v3": {**_DEEPSEEK, "q_lora_rank": 40, "scoring_func": "sigmoid", "topk_method": "noaux_tc", "n_group": 2,
+                    "topk_group": 1, "num_nextn_predict_layers": 1},
+    "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
+    "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
+    "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
+    "bloom": {"n_layer": 2, "hidden_size": 64, "n_head": 8, "vocab_size": 1000},
+    "mamba2": {"num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 1000, "num_heads": 8, "head_dim": 16,
+               "state_size": 32, "n_groups": 2, "tie_word_embeddings": True},
+    "bert": {**_TRUNK, "type_vocab_size": 2, "architectures": ["BertForPreTraining"]},
+    "vit": {**_TRUNK, "image_size": 64, "patch_size": 16, "architectures": ["ViTForImageClassification"],
+            "id2label": {str(index): f"class {index}" for index in range(10)}},
+    "t5": {"d_model": 64, "d_kv": 24, "d_ff": 160, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4,
+           "vocab_size": 1000, "feed_forward_proj": "gated-gelu",
+           "n_positions": 48},
+    "whisper": {"d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
+                "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "vocab_size": 1000,
+                "num_mel_bins": 20, "max_source_positions": 150, "max_target_positions": 44, "pad_token_id": 0},
+}
+
+HEADS = {"bert": "BertForPreTraining", "vit": "ViTForImageClassification", "t5": "T5ForConditionalGeneration",
+          "whisper": "WhisperForConditionalGeneration"}
+
+
+def sample(kind: str, **changes: Any) -> dict[str, Any]:
+    return {"model_type": kind, **SAMPLES[kind], **changes}
+
+
+def row(name: str) -> Any:
+    """A model of the catalog."""
+    return decode(Model, catalog.load("models")[name]["model"])
+
+
+def pieces(model: Any, batch: int = 1, **options: Any) -> ModelPieces:
+    """Its blocks on one rank; without options one rank alone, attention unfused."""
+    options = {"attention": "unfused", "uneven": "fractional", **options}
+    return model_pieces(model, Options(options.pop("degrees", {}), batch, options.pop("seq", model.seq), **options))
+
+
+def flops(found: ModelPieces, *sides: str) -> float:
+    """FLOPs of GEMM class of all blocks' passes."""
+    return sum((step.gemm for number in (*found.first, *found.layers, *found.last)
+                for side in sides for step in getattr(found.blocks[number], side).steps), 0.0)
