@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from astrarium.trace import Node, check, groups_of, read_traces
-from astrarium.trace.link import link, write_linked
+from astrarium.trace.link import link, statistics, write_linked
 from astrarium.trace.link.comm import annotated, by_kernel, element_bytes, is_comm_kernel, operation
 from astrarium.vocab import CommOp, NodeKind
 
 from .machine import Machine, node
-from .paired import event, kernel, nodes_of, of_events
+from .paired import columns_of, event, kernel, nodes_of, of_events
 
 KERNELS = {
     "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)": "all_reduce",
@@ -124,7 +124,7 @@ def rank_of_two(folder: Path, rank: int) -> None:
             peer = {"Dst Rank" if op == "send" else "Src Rank": 1 - rank}
             args = {**said(op, 100 + turn, 100 + turn), "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
             args |= peer
-            m.op(f"nccl:{op}", lambda args=args: m.launch("ncclDevKernel_SendRecv(x)", 10.0, 20, args=args))  # type: ignore[misc]
+            m.op(f"nccl:{op}", lambda args=args: m.launch("ncclDevKernel_SendRecv(x)", 10.0, 20, args=args))
     (folder / "h.json").write_bytes(m.host_json())
     info = {"rank": rank, "world_size": 2, "pg_config": [{"pg_name": "0", "ranks": [0, 1]}]}
     (folder / "d.json").write_bytes(m.device_json(distributedInfo=info))
@@ -139,6 +139,42 @@ def test_messages_meet_across_ranks(tmp_path: Path) -> None:
     assert not [each for each in check(traces) if each.severity == "error"]
     columns, _ = traces.of(0)
     assert columns.tag.tolist() == [[0, 0, 1, 1]]
+
+
+def test_messages_of_a_group_are_as_many_nodes(tmp_path: Path) -> None:
+    """`batch_isend_irecv`: a send and a receive recorded one after the other, one kernel when the group ends."""
+    nodes = [node(2, "record_param_comms", 1, 2, ([[7, 8, 0, 100, 4, "cuda:0"]], 3, ["0", "default_pg"], 1, "send")),
+             node(3, "record_param_comms", 1, 3, ([[9, 8, 0, 60, 4, "cuda:0"]], 3, ["0", "default_pg"], 2, "recv")),
+             node(4, "nccl:coalesced", 1, 4), node(5, "aten::mm", 1, 5)]
+    report = of_events(tmp_path, [
+        event("cpu_op", "record_param_comms", 0, 5, Record_function_id=2),
+        event("cpu_op", "record_param_comms", 6, 5, Record_function_id=3),
+        event("user_annotation", "nccl:coalesced", 12, 20, Record_function_id=4),
+        event("cuda_runtime", "cudaLaunchKernel", 15, 5, correlation=1), kernel("ncclDevKernel_SendRecv(x)", 30, 10, 1),
+        event("cpu_op", "aten::mm", 33, 20, Record_function_id=5),
+        event("cuda_runtime", "cudaLaunchKernel", 35, 5, correlation=2), kernel("mm", 50, 10, 2)], nodes).report
+    assert report.communications == {"recv": 1, "send": 1}
+    assert report.gpu_operations == 2
+    found = nodes_of(tmp_path)
+    send = next(each for each in found if each.type == NodeKind.COMM_SEND)
+    recv = next(each for each in found if each.type == NodeKind.COMM_RECV)
+    assert (value(send, "comm_dst"), value(send, "comm_size")) == (1, 400)
+    assert (value(recv, "comm_src"), value(recv, "comm_size"), value(recv, "part_of")) == (2, 240, send.id)
+    assert send.data_deps == recv.data_deps
+    assert {send.id, recv.id} <= set(next(each for each in found if each.name == "mm").data_deps)
+    assert statistics(columns_of(tmp_path)).gpu_operations == 2
+
+
+def test_grouped_collectives_are_one_of_all_bytes(tmp_path: Path) -> None:
+    recorded = [node(number, "record_param_comms", 1, number, ([[7, 8, 0, 100, 4, "cuda:0"]], 3, ["1", ""], 0,
+                                                               "_allgather_base")) for number in (2, 3)]
+    of_events(tmp_path, [
+        event("cpu_op", "record_param_comms", 0, 5, Record_function_id=2),
+        event("cpu_op", "record_param_comms", 6, 5, Record_function_id=3),
+        event("cuda_runtime", "cudaLaunchKernel", 15, 5, correlation=1),
+        kernel("ncclDevKernel_AllGather_RING_LL(x)", 30, 10, 1)], recorded)
+    found = next(each for each in nodes_of(tmp_path) if each.type == NodeKind.COMM_COLL)
+    assert (value(found, "comm_size"), value(found, "pg_name")) == (800, "1")
 
 
 def test_a_message_whose_other_end_is_unknown_stays_compute(tmp_path: Path) -> None:

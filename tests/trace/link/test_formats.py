@@ -83,7 +83,7 @@ def test_join_by_name_where_there_are_no_record_ids(tmp_path: Path) -> None:
     nodes = [node(2, "aten::mm", 1, 5), node(3, "aten::mm", 1, 6), node(4, "aten::add", 1, 7)]
     report = of_events(tmp_path, [event("cpu_op", "aten::mm", 10, 5), event("cpu_op", "aten::mm", 0, 5)], nodes).report
     assert (report.joined, report.joined_by) == (2, "name and order")
-    found = [each.attr("rf_id").value for each in nodes_of(tmp_path) if each.name == "aten::mm"]  # type: ignore[union-attr]
+    found = [each.attr("rf_id").value for each in nodes_of(tmp_path) if each.name == "aten::mm"]
     assert found == [5, 6]
 
 

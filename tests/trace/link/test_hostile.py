@@ -71,7 +71,7 @@ def events(draw: st.DrawFn) -> Json:
                                 "cuda_sync", "Operator", "other"]))
     names = CALLS if cat == "cuda_runtime" else NAMES if cat != "cuda_sync" else (
         "Stream Wait Event", "Event Sync", "Stream Sync", "Context Sync")
-    made = event(cat, draw(st.sampled_from(names)), draw(TIMES), draw(TIMES), draw(st.integers(0, 3)),  # type: ignore[arg-type]
+    made = event(cat, draw(st.sampled_from(names)), draw(TIMES), draw(TIMES), draw(st.integers(0, 3)),
                  draw(st.integers(0, 2)))
     keys = ("correlation", "External id", "Record function id", "stream", "device", "wait_on_stream", "In msg nelems",
             "wait_on_cuda_event_record_corr_id", "Group size", "Src Rank", "Dst Rank", "graph node id")

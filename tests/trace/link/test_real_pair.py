@@ -49,9 +49,9 @@ def test_counts(resnet: tuple[Path, Linked]) -> None:
 @pytest.mark.shared
 def test_collectives_have_their_bytes_and_groups(nodes: list[Node]) -> None:
     comms = [node for node in nodes if node.attr("comm_type") is not None]
-    reduced = [node.attr("comm_size").value for node in comms if node.attr("comm_type").value == 0]  # type: ignore[union-attr]
+    reduced = [node.attr("comm_size").value for node in comms if node.attr("comm_type").value == 0]
     assert sum(reduced) == 3 * 25_557_032 * 4       # ResNet-50's parameters, in float, every step
-    assert {node.attr("pg_name").value for node in comms} == {"0"}  # type: ignore[union-attr]
+    assert {node.attr("pg_name").value for node in comms} == {"0"}
 
 
 @pytest.mark.shared
@@ -59,7 +59,7 @@ def test_no_operation_is_left_out_of_its_stream(nodes: list[Node]) -> None:
     ids = {node.id for node in nodes}
     followed = {dep for node in nodes for dep in node.data_deps}
     on_gpu = [node for node in nodes if node.attr("stream") is not None]
-    last = {node.attr("stream").value: node.id for node in on_gpu}  # type: ignore[union-attr]
+    last = {node.attr("stream").value: node.id for node in on_gpu}
     assert {node.id for node in on_gpu} - followed <= set(last.values())
     for node in nodes:
         assert set(node.data_deps) | set(node.ctrl_deps) <= ids

@@ -15,7 +15,7 @@ programs = pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 @programs
 @pytest.mark.parametrize("told", [False, True], ids=["inferred", "told"])
 def test_the_measured_time_comes_back(tmp_path: Path, program: object, told: bool) -> None:
-    machine = run(program, told=told)  # type: ignore[arg-type]
+    machine = run(program, told=told)
     report = linked(tmp_path, machine).report
     assert replayed_us(tmp_path) == pytest.approx(machine.span, rel=0.002)
     assert report.replayed_us == pytest.approx(machine.span, rel=0.002)
@@ -27,8 +27,8 @@ def test_the_measured_time_comes_back(tmp_path: Path, program: object, told: boo
 @pytest.mark.parametrize("told", [False, True], ids=["inferred", "told"])
 def test_another_kernel_speed_comes_to_what_the_machine_takes_then(tmp_path: Path, program: object, factor: float,
                                                                    told: bool) -> None:
-    linked(tmp_path, run(program, told=told))  # type: ignore[arg-type]
-    truth = run(program, scale=factor, told=told).span  # type: ignore[arg-type]
+    linked(tmp_path, run(program, told=told))
+    truth = run(program, scale=factor, told=told).span
     assert replayed_us(tmp_path, kernels_by(factor)) == pytest.approx(truth, rel=0.02)
 
 
@@ -36,8 +36,8 @@ def test_another_kernel_speed_comes_to_what_the_machine_takes_then(tmp_path: Pat
 def test_amd_names_give_the_same_trace(tmp_path: Path, program: object) -> None:
     (tmp_path / "amd").mkdir()
     (tmp_path / "nvidia").mkdir()
-    amd = linked(tmp_path / "amd", run(program, names=HIP, runtime="hip_runtime")).report  # type: ignore[arg-type]
-    nvidia = linked(tmp_path / "nvidia", run(program, names=CUDA)).report  # type: ignore[arg-type]
+    amd = linked(tmp_path / "amd", run(program, names=HIP, runtime="hip_runtime")).report
+    nvidia = linked(tmp_path / "nvidia", run(program, names=CUDA)).report
     assert amd == nvidia
     assert replayed_us(tmp_path / "amd") == replayed_us(tmp_path / "nvidia")
 

@@ -18,7 +18,7 @@ from astrarium.trace.link.groups import GROUPS_NODE, groups_text
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.join import Join
 from astrarium.trace.link.kineto import MEMCPY, MEMSET, DeviceTrace
-from astrarium.trace.link.nodes import GPU, LABEL, Draft, Order
+from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
 from astrarium.trace.node import IOInfo, Node, encode_node
@@ -59,7 +59,8 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterato
     node, ptr, before = (array("q", column.tobytes()) for column in (order.node, order.ptr, order.before + base))
     start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
     begin, length = array("q", start.tobytes()), array("q", micros.tobytes())
-    make = {GPU: emitter.gpu, LABEL: emitter.label, OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle}
+    make = {GPU: emitter.gpu, LABEL: emitter.label, MESSAGE: emitter.message,
+            OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle}
     for place, number in enumerate(node):
         emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
@@ -173,6 +174,13 @@ class _Emitter:
             kind, more = self._comm(comm)
             attrs += more
         return self._node(trace.gpu.name[operation], kind, self._id[above] if above >= 0 else 0, (), attrs)
+
+    def message(self, operation: int, place: int) -> bytes:
+        """A further message of a kernel that is several."""
+        kind, attrs = self._comm(self.source.comms.more[operation][place])
+        attrs.append(self.encoder.whole("part_of", self._id[operation]))
+        return self._node(self.source.trace.gpu.name[operation], kind, 0, (),
+                          [self.encoder.same("is_cpu_op", False), *attrs])
 
     def _comm(self, comm: Comm) -> tuple[NodeKind, list[bytes]]:
         encoder = self.encoder

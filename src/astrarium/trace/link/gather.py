@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from astrarium.trace.link.calls import Calls
+from astrarium.trace.link.coalesced import Recorded
 from astrarium.trace.link.comm import CPU_BACKENDS, P2P, Comm, HostComms, annotated, by_kernel, is_comm_kernel, of_args
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.join import Join
@@ -19,9 +21,11 @@ DEPTH = 16     # operators around a launch that may say what it communicates
 
 @dataclass
 class Communications:
-    """`gpu[operation]`, `operator[number]` and `host[node]` that communicate; `unclear` says what is not known."""
+    """`gpu[operation]` (`more` where it is several messages), `operator[number]` and `host[node]` that communicate;
+    `unclear` says what is not known."""
 
     gpu: dict[int, Comm] = field(default_factory=dict)
+    more: dict[int, list[Comm]] = field(default_factory=dict)     # GPU operation -> further messages of its group
     operator: dict[int, Comm] = field(default_factory=dict)
     host: dict[int, Comm] = field(default_factory=dict)
     unclear: dict[str, int] = field(default_factory=dict)
@@ -34,13 +38,14 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
                    groups: Mapping[str, tuple[int, ...]]) -> Communications:
     """Kernels of communication libraries, and operators of CPU back ends (gloo, MPI)."""
     found, said = Communications(), HostComms(host, groups)
-    for operation, name in enumerate(trace.gpu.name):
-        args = trace.comms.get(operation)
-        if trace.gpu.kind[operation] != KERNEL or not (is_comm_kernel(name) or (args and args.op)):
-            continue
-        call = calls.launcher.get(operation, -1)
+    kernels = _kernels(trace)
+    recorded = _recorded(trace, join, said, parent, calls, kernels)
+    for operation in kernels:
+        args, call = trace.comms.get(operation), calls.launcher.get(operation, -1)
         around = parent[len(trace.operators.name) + call] if call >= 0 else -1
-        comm = _kernel(name, args, groups, lambda at=around: _above(trace, join, said, parent, at))  # type: ignore[misc]
+        comm = _kernel(trace.gpu.name[operation], args, groups, partial(_above, trace, join, said, parent, around))
+        if call >= 0 and (comm is None or comm.size is None):
+            comm = _grouped(found, operation, comm, recorded, (trace.calls.thread[call], trace.calls.start[call]))
         if comm is None:
             found.note("communication kernels whose operation is not known (kept as compute)")
         else:
@@ -53,6 +58,43 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
             above = _above(trace, join, said, parent, parent[operator]) if parent[operator] >= 0 else None
             _keep(found, found.operator, operator, _filled(comm, above))
     return found
+
+
+def _kernels(trace: DeviceTrace) -> list[int]:
+    """GPU operations that communicate."""
+    gpu = trace.gpu
+    return [operation for operation, name in enumerate(gpu.name) if gpu.kind[operation] == KERNEL and (
+        is_comm_kernel(name) or ((args := trace.comms.get(operation)) is not None and args.op is not None))]
+
+
+def _recorded(trace: DeviceTrace, join: Join, said: HostComms, parent: array[int], calls: Calls,
+              kernels: Sequence[int]) -> Recorded:
+    comms = []
+    for operator, name in enumerate(trace.operators.name):
+        node = join.host[operator]
+        if name == "record_param_comms":
+            args = trace.op_comms.get(operator)
+            comm = of_args(args, None, {}) if args is not None else None
+            host = said.comm(node) if node >= 0 else None
+            comm = host if comm is None else _filled(comm, host)
+            if comm is not None:
+                comms.append((operator, comm))
+    launches = [(trace.calls.thread[call], trace.calls.start[call])
+                for operation in kernels if (call := calls.launcher.get(operation, -1)) >= 0]
+    return Recorded(trace, comms, parent, launches)
+
+
+def _grouped(found: Communications, operation: int, comm: Comm | None, recorded: Recorded,
+             launch: tuple[int, int]) -> Comm | None:
+    """A kernel that says too little alone, by what its thread recorded since the launch before."""
+    if comm is not None:
+        return _filled(comm, recorded.total(*launch, comm.op)) if comm.op not in P2P else comm
+    messages = recorded.messages(*launch)
+    if not messages:
+        return None
+    if len(messages) > 1:
+        found.more[operation] = messages[1:]
+    return messages[0]
 
 
 def _kernel(name: str, args: CommArgs | None, groups: Mapping[str, tuple[int, ...]],

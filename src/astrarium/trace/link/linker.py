@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from astrarium.errors import InputError
 from astrarium.trace._wire import delimited
@@ -17,7 +18,7 @@ from astrarium.trace.link.groups import all_groups
 from astrarium.trace.link.host import HostTrace, read_host
 from astrarium.trace.link.join import Join, joined
 from astrarium.trace.link.kineto import MEMSET, DeviceTrace, read_device
-from astrarium.trace.link.nodes import GPU, LABEL, Draft, Order, ordered
+from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordered
 from astrarium.trace.link.replay import Replayed, microseconds, replayed
 from astrarium.trace.link.report import LinkReport
 from astrarium.trace.link.streams import GpuEdges, gpu_edges
@@ -94,6 +95,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     if host is not None and not trace.operators.name:
         comms = _with(comms, host_only(host, groups))
     _labels(host, join, found, draft)
+    _further_messages(comms, draft)
     order = ordered(draft)
     result = replayed(draft, order)
     micros = microseconds(draft, order, result.duration)
@@ -149,7 +151,7 @@ def _launch_edges(trace: DeviceTrace, calls: Calls, found: HostNodes, draft: Dra
 
 
 def _with(first: Communications, second: Communications) -> Communications:
-    return Communications(first.gpu, first.operator, second.host, {**first.unclear, **second.unclear})
+    return replace(first, host=second.host, unclear={**first.unclear, **second.unclear})
 
 
 def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
@@ -176,6 +178,24 @@ def _labels(host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) 
         last[host.tid[node]] = label
 
 
+def _further_messages(comms: Communications, draft: Draft) -> None:
+    """A kernel of several messages becomes as many nodes, which wait for the same and are waited for alike."""
+    if not comms.more:
+        return
+    copies: dict[int, list[int]] = {}
+    for operation, further in comms.more.items():
+        for place in range(len(further)):
+            copies.setdefault(operation, []).append(
+                draft.node(draft.start[operation], draft.end[operation], MESSAGE, operation, place))
+    for edge in range(len(draft.before)):
+        before, after, waits = draft.before[edge], draft.after[edge], draft.waits[edge]
+        firsts, seconds = [before, *copies.get(before, ())], [after, *copies.get(after, ())]
+        for first in firsts:
+            for second in seconds:
+                if (first, second) != (before, after):
+                    draft.edge(first, second, waits)
+
+
 def _metadata(source: Source) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
@@ -193,9 +213,9 @@ def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result:
             threads: int) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
-    for table in (source.comms.gpu, source.comms.operator, source.comms.host):
-        for comm in table.values():
-            counts[comm.op] = counts.get(comm.op, 0) + 1
+    tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
+    for comm in chain(*tables, *source.comms.more.values()):
+        counts[comm.op] = counts.get(comm.op, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
         rank=source.rank, schema=host.schema if host else None, nodes=len(draft) + bool(source.groups),
@@ -205,7 +225,7 @@ def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result:
         launched=len(calls.launcher), stream_waits=edges.waits, stream_waits_inferred=edges.inferred,
         host_waits=calls.blocked, thread_waits=source.found.awaited,
         communications=dict(sorted(counts.items())), groups=len(source.groups),
-        measured_us=max(draft.end, default=0) / 1000, replayed_us=result.finish / 1000,
+        measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
         unexplained_us=result.unexplained / 1000, idle_us=source.found.idle / 1000,
         missing=tuple(_missing(source, edges, order, loose)))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.trace.link.nodes import GPU, Draft, Order
+from astrarium.trace.link.nodes import GPU, MESSAGE, Draft, Order
 
 __all__ = ["Replayed", "microseconds", "replayed"]
 
@@ -30,8 +30,8 @@ def replayed(draft: Draft, order: Order) -> Replayed:
     of a launch, the gap between two kernels, an interrupt. Nothing is ever added to GPU operations.
     """
     start, end = np.frombuffer(draft.start, np.int64), np.frombuffer(draft.end, np.int64)
-    measured = end[order.node]
-    duration = (measured - start[order.node]).tolist()
+    measured = end[order.node] - start.min(initial=1 << 62) if end.size else end
+    duration = (end[order.node] - start[order.node]).tolist()
     target, ptr, before = measured.tolist(), order.ptr.tolist(), order.before.tolist()
     waiting = np.zeros(len(duration), np.bool_)
     waiting[np.repeat(np.arange(len(duration)), np.diff(order.ptr))[order.waits != 0]] = True
@@ -58,7 +58,8 @@ def microseconds(draft: Draft, order: Order, duration: I64) -> I64:
     part = np.frombuffer(draft.part, np.int8)[order.node]
     lane = np.frombuffer(draft.lane, np.int64)[order.node]
     out = np.zeros(duration.size, np.int64)
-    gpu = part == GPU
+    gpu, message = part == GPU, part == MESSAGE
+    lane[message] = -1
     by_lane = np.lexsort((np.arange(duration.size), lane, gpu))
     total = np.cumsum(duration[by_lane])
     first = np.ones(duration.size, np.bool_)
@@ -67,4 +68,5 @@ def microseconds(draft: Draft, order: Order, duration: I64) -> I64:
     before = np.repeat(total[start] - duration[by_lane][start], np.diff(np.append(start, duration.size)))
     whole = (total - before + 500) // 1000
     out[by_lane] = np.where(first, whole, np.diff(whole, prepend=0))
-    return np.where(gpu, np.maximum(out, 1), out)
+    out[message] = (duration[message] + 500) // 1000
+    return np.where(gpu | message, np.maximum(out, 1), out)
