@@ -37,7 +37,7 @@ FORWARD, BACK = 0, 1        # ways of messages: activations to the next stage, t
 class Pass:
     """One pass of a micro-batch of one data-parallel replica through `model` (0: the model, 1: the draft).
 
-    `waits`: it continues with what the last stage sampled in the round before.
+    `waits`: it continues with what the last stage sampled in the round before, if there was one.
     """
 
     name: str
@@ -113,10 +113,10 @@ def stages_of(program: Program, pool: Pool) -> list[Stage]:
 
 def _stage(program: Program, pool: Pool, stage: int) -> Stage:
     templates: list[Template] = []
-    number_of: dict[tuple[Pass, bool], int] = {}
+    number_of: dict[tuple[Pass, bool, bool], int] = {}
     which = []
     for number, each in enumerate(program.rounds):
-        key = (each, program.sends_tokens(number))
+        key = (each, number > 0 and program.sends_tokens(number - 1), program.sends_tokens(number))
         if key not in number_of:
             number_of[key] = len(templates)
             templates.append(_template(program, pool, stage, *key))
@@ -127,8 +127,8 @@ def _stage(program: Program, pool: Pool, stage: int) -> Stage:
                  lambda steps: _namer(program, stage, tiled, templates, order, steps))
 
 
-def _template(program: Program, pool: Pool, stage: int, each: Pass, tells: bool) -> Template:
-    """One pass of one micro-batch on one stage."""
+def _template(program: Program, pool: Pool, stage: int, each: Pass, told: bool, tells: bool) -> Template:
+    """One pass of one micro-batch on one stage; `told` what the round before sampled, and `tells` the next one."""
     replica, build = program.models[each.model], Builder()
     pieces = replica.pieces(each.packed)
     blocks, last = replica.blocks_of(stage, pieces), replica.stages - 1
@@ -137,7 +137,7 @@ def _template(program: Program, pool: Pool, stage: int, each: Pass, tells: bool)
         source = replica.blocks_of(stage - 1, pieces)[-1]
         entry = (build.node(_message(pool, "activations", NodeKind.COMM_RECV, FORWARD, pieces.blocks[source].output),
                             entry),)
-    elif each.waits and last:
+    elif told:
         entry = (build.node(_message(pool, "tokens", NodeKind.COMM_RECV, BACK, TOKEN * each.packed.sampled), entry),)
     place = 0
     while place < len(blocks):

@@ -1,0 +1,135 @@
+"""The clock of a server, with step times that are given: closed forms, and what must hold whatever comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from astrarium.cluster.serving import ClosedLoop, Objective, Poisson, Policy, Served
+from astrarium.cluster.serving.loop import run
+from astrarium.cluster.serving.requests import Requests, requests_of
+from astrarium.cluster.serving.scheduler import Step
+from astrarium.errors import InputError
+
+MS = 10**9
+MANY = 10**9        # blocks: room for everybody
+
+
+def fixed(step: int) -> Callable[[Step], int]:
+    return lambda _: step
+
+
+def requests(*rows: tuple[int, int, int]) -> Requests:
+    """(arrival in ms, prompt, output) of each."""
+    table = np.array(rows, np.int64).reshape(-1, 3)
+    return Requests(table[:, 0] * MS, table[:, 1], table[:, 2])
+
+
+def test_one_request() -> None:
+    """TTFT is the time of its prefill, TPOT that of a step."""
+    served = run(requests((5, 100, 11)), Policy(), MANY, lambda step: 7 * MS if step.prefill else 2 * MS)
+    assert served.ttft.tolist() == [7 * MS]
+    assert served.tpot.tolist() == [2 * MS]
+    assert served.finish.tolist() == [(5 + 7 + 10 * 2) * MS]
+    assert served.gaps.tolist() == [2 * MS] * 10
+    assert served.steps == 11
+
+
+def test_a_full_server_gives_a_batch_of_tokens_per_step() -> None:
+    served = run(requests_of(ClosedLoop(concurrency=32, count=320, prompt=10, output=200)), Policy(max_batch=32), MANY,
+                 fixed(10 * MS))
+    assert served.throughput == pytest.approx(32 / 0.01, rel=0.01)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_prompts_alone_are_an_m_d_1_queue(load: float) -> None:
+    """One prompt fills a step, one token is the answer: waiting takes load / (2 (1 - load)) service times on average
+    (Pollaczek and Khinchine), and each request waits as Lindley's recursion says."""
+    service = 0.01
+    stream = requests_of(Poisson(rate=load / service, count=40_000, seed=3, prompt=100, output=1))
+    served = run(stream, Policy(max_tokens=100), MANY, fixed(round(service * 1e12)))
+    wait = float(served.ttft.mean()) / 1e12 - service
+    assert wait == pytest.approx(load / (2 * (1 - load)) * service, rel=0.05)
+    waits, spent = [0], round(service * 1e12)
+    for gap in np.diff(stream.arrival).tolist():
+        waits.append(max(0, waits[-1] + spent - gap))
+    assert (served.ttft - spent).tolist() == waits
+
+
+def test_chunks_share_steps_with_decoding() -> None:
+    """1,000 tokens of prompt in steps of 300 beside one token of the other request: 4 steps; nobody waits longer."""
+    served = run(requests((0, 10, 20), (3, 1000, 2)), Policy(max_tokens=300), MANY, fixed(2 * MS))
+    assert served.first.tolist() == [2 * MS, (4 + 2 * 4) * MS]
+    assert set(served.gaps.tolist()) == {2 * MS}
+
+
+def test_whole_prompts_stall_decoding() -> None:
+    policy = Policy(schedule="prefill_first", max_tokens=2000)
+    served = run(requests((0, 10, 20), (3, 1000, 2)), policy, MANY, lambda step: 8 * MS if step.prefill else 2 * MS)
+    assert served.first.tolist() == [8 * MS, 16 * MS]
+    assert sorted(set(served.gaps.tolist())) == [2 * MS, 10 * MS]
+
+
+def test_who_was_admitted_last_gives_way_and_starts_again() -> None:
+    """4 blocks of 4 tokens, two requests of 4 + 9: both start; when neither gets a third block, the second goes."""
+    policy = Policy(block=4, max_tokens=100)
+    served = run(requests((0, 4, 9), (0, 4, 9)), policy, 4, fixed(MS))
+    assert served.preemptions == 1
+    assert served.finish.tolist() == [9 * MS, 13 * MS]     # 5 tokens each, 4 of the first; then 4 of the second
+    assert served.preempted.tolist() == [0, 1]
+
+
+def test_who_can_never_run_is_refused() -> None:
+    with pytest.raises(InputError, match="cache"):
+        run(requests((0, 100, 1)), Policy(block=16), 6, fixed(MS))
+    with pytest.raises(InputError, match="max_tokens"):
+        run(requests((0, 100, 1)), Policy(schedule="prefill_first", max_tokens=99), MANY, fixed(MS))
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=12),
+       st.sampled_from(["chunked", "prefill_first"]), st.integers(1, 6), st.integers(90, 200), st.integers(6, 40))
+@settings(max_examples=100)
+def test_everybody_is_answered_and_no_bound_is_broken(rows: list[tuple[int, int, int]], schedule: str, batch: int,
+                                                     tokens: int, blocks: int) -> None:
+    policy = Policy(schedule=schedule, max_batch=batch, max_tokens=tokens, block=16)
+    stream = requests(*sorted(rows))
+    seen: list[int] = []
+
+    def timed(step: Step) -> int:
+        jobs = [*step.decode, *(job for job, _ in step.prefill)]
+        assert len({job.number for job in jobs}) == len(jobs) <= batch
+        assert 0 < len(step.decode) + sum(each for _, each in step.prefill) <= tokens
+        assert sum(job.blocks for job in jobs) <= blocks
+        for job in step.decode:
+            assert job.blocks * 16 >= job.done + 1
+        for job, more in step.prefill:
+            assert job.blocks * 16 >= job.done + more
+        seen.append(len(step.decode) + sum(each for _, each in step.prefill))
+        return MS
+
+    served = run(stream, policy, blocks, timed)
+    assert served.steps == len(seen)
+    assert served.tokens == sum(seen)
+    assert (served.first > served.arrival).all()
+    assert (served.finish >= served.first).all()
+    assert len(served.gaps) == int((stream.output - 1).sum())
+    if served.preemptions == 0:
+        assert sum(seen) == int((stream.prompt + stream.output - 1).sum())
+    if schedule == "chunked" and served.preemptions == 0 and len(set(stream.output.tolist())) == 1:
+        assert (np.diff(served.first) >= 0).all()       # first come, first served
+
+
+def test_goodput_counts_requests_that_keep_every_promise() -> None:
+    zeros = np.zeros(3, np.int64)
+    served = Served(zeros, np.array([1, 3, 1]) * MS, np.array([11, 13, 41]) * MS, zeros + 1, zeros + 11, zeros,
+                    np.zeros(0, np.int64), 1, MS, 1, 0)
+    assert served.good(Objective(ttft="2 ms", tpot="2 ms")).tolist() == [True, False, False]
+    assert served.good(Objective(ttft="2 ms")).tolist() == [True, False, True]
+    assert served.goodput(Objective(tpot="1 ms")) == pytest.approx(2 / 0.041)
+    assert served.summary(Objective(ttft="2 ms"))["good_share"] == pytest.approx(2 / 3)
+    assert served.summary()["ttft_p50_ms"] == 1
+    assert served.summary()["ttft_p99_ms"] == 3
