@@ -9,6 +9,7 @@ from astrarium.config import Problem
 from astrarium.errors import InputError
 from astrarium.workload.mesh import parse_order
 from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.dlrm import Dlrm
 from astrarium.workload.schedule import SCHEDULES
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _experts(work: Transformer) -> Iterator[Problem]:
         yield from _divides("ep", work.ep, work.dp, "data-parallel ranks (ep is a part of dp)")
     model = work.model
     moe = model.moe if isinstance(model, Decoder) else None
-    if work.ep > 1 and moe is None:
+    if work.ep > 1 and moe is None and not isinstance(model, Dlrm):     # of which ep divides the tables
         yield Problem("ep", f"{work.ep}, but the model has no experts", "1")
     elif moe is not None and work.uneven == "refuse":
         yield from _divides("ep", work.ep, moe.experts, "experts")

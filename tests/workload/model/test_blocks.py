@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from astrarium import catalog
-from astrarium.errors import InputError
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import NodeKind
 from astrarium.workload.graph import ModelPieces, Options
 from astrarium.workload.graph.options import layout_of
@@ -82,13 +82,19 @@ def test_latents_are_gathered_not_the_stream() -> None:
 
 def test_bags_are_exchanged_once_each_way() -> None:
     """DLRM: every rank gets 26 vectors of 128 for each of its samples (arXiv 1906.00091, section 3.1)."""
-    found = pieces(row("dlrm-dcnv2"), 65536, degrees={"ep": 8})
-    size = 65536 / 8 * 26 * 128 * 2
+    found = pieces(row("dlrm-dcnv2"), 65536, degrees={"ep": 8, "edp": 2})
+    size = 65536 / 16 * 26 * 128 * 2
     assert collectives(found.blocks[0], "forward", "ep") == [("ALL_TO_ALL", size)]
     assert collectives(found.blocks[0], "backward", "ep") == [("ALL_TO_ALL", size)]
     table = found.blocks[0].weights[0]
-    assert (table.name, table.replicas, table.dense) == ("tables", (), False)
+    assert (table.name, table.replicas, table.dense) == ("tables", ("edp",), False)
     assert table.elements == pytest.approx(204184588 * 128 / 8, rel=1e-3)
+
+
+@pytest.mark.parametrize("axis", ["tp", "sp", "cp"])
+def test_axes_that_divide_nothing_of_a_recommendation_model(axis: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"workload.{axis}: divides nothing"):
+        pieces(row("dlrm-dcnv2"), 64, degrees={axis: 2})
 
 
 def test_memory_travels_with_the_decoder() -> None:
@@ -162,7 +168,7 @@ def test_a_small_step_reads_only_the_experts_that_are_hit() -> None:
 
 
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "bert-large", "t5-11b", "whisper-large-v3", "dit-xl-2",
-                                  "mamba2-2.7b", "dlrm-dcnv2"])
+                                  "mamba2-2.7b"])
 def test_pieces_point_backwards_only(name: str) -> None:
     for recompute in ("none", "selective", "full"):
         for attention in ("flash", "unfused"):

@@ -136,7 +136,7 @@ _ROWS = ("llama3-8b", "mixtral-8x7b", "deepseek-v2", "bert-base", "t5-11b", "dit
 _REPEATED = {
     "mixtral-8x7b": {"tp": "router"}, "deepseek-v2": {"tp": "router and latents"},
     "bert-base": {"tp": "pooler and transform", "sp": "pooler"}, "dit-xl-2": {"tp": "modulation", "sp": "modulation"},
-    "mamba2-1.3b": {"tp": "B and C"}, "dlrm-dcnv2": {"tp": "everything", "sp": "everything"},
+    "mamba2-1.3b": {"tp": "B and C"},
 }
 
 
@@ -145,8 +145,10 @@ _REPEATED = {
 def test_work_is_divided(name: str, degrees: dict[str, int]) -> None:
     """Products over all ranks are those of one rank; the few that every rank of an axis does for itself are named."""
     axes = {axis: degree for axis, degree in degrees.items() if axis != "sequence"}
+    if name == "dlrm-dcnv2" and axes.keys() & {"tp", "sp"}:     # refused
+        return
     one = flops(pieces(row(name), 8), "forward", "backward")
     many = flops(pieces(row(name), 8, degrees=axes, tp_sequence="sequence" in degrees), "forward", "backward")
     repeated = axes.keys() & _REPEATED.get(name, {}).keys()
     assert many * 4 >= one * (1 - 1e-9)
-    assert many * 4 <= one * (4 if name == "dlrm-dcnv2" and repeated else 1.08 if repeated else 1 + 1e-9)
+    assert many * 4 <= one * (1.08 if repeated else 1 + 1e-9)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, gather, gemm, point
 from astrarium.workload.graph.layout import Size
@@ -21,11 +22,14 @@ VECTORS = "x[batch,vectors,embedding]"
 
 
 def dlrm_stack(model: Dlrm, options: Options) -> Stack:
-    """The blocks of a recommendation model: look-ups and bottom MLP, interaction, top MLP."""
-    del options
+    """Look-ups and bottom MLP, interaction, top MLP. Raises UnsupportedError for axes that divide nothing."""
+    for axis in ("tp", "sp", "cp"):
+        if options.degrees.get(axis, 1) > 1:
+            raise UnsupportedError(f"workload.{axis}", "divides nothing of a recommendation model",
+                                   expected="1; ep divides the tables, dp the samples")
     tables = float(len(model.tables))
     sizes: dict[str, Size] = {
-        "tables": tables, "rows": sum(model.tables) / tables, "lookups": model.rows / tables,
+        "tables": tables, "table_rows": sum(model.tables) / tables, "lookups": model.rows / tables,
         "embedding": model.embedding, "vectors": len(model.tables) + 1,
         "width": (len(model.tables) + 1) * model.embedding, "rank": model.cross_rank, "bottom_0": model.dense,
         "top_0": model.interacted}
@@ -49,8 +53,8 @@ def _mlp(name: str, source: str, widths: Sequence[int], weights: dict[str, str],
 
 def _front(model: Dlrm) -> Block:
     """Bags of rows of the group's batch, exchanged; the bottom MLP; all vectors side by side."""
-    weights = {"tables": "tables rows embedding"}
-    ops = [gather("lookup", "index[batch.group,tables,lookups] * tables[tables,rows,embedding] -> "
+    weights = {"tables": "tables table_rows embedding"}
+    ops = [gather("lookup", "index[batch.group,tables,lookups] * tables[tables,table_rows,embedding] -> "
                   "bags[batch.group,tables,embedding]"),
            *_mlp("bottom", "dense", model.bottom, weights, ends_linear=False)]
     last = len(model.bottom)
