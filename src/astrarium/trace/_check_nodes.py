@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from astrarium.trace.columns import Attr, Columns
 from astrarium.trace.finding import Findings, Severity
+from astrarium.trace.node import decode_metadata
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["check"]
@@ -37,6 +38,8 @@ def check(columns: Columns, ranks: Ranks, found: Findings) -> None:
     comm[columns.comm_node] = True
     _identity(columns, report)
     local = (kind == NodeKind.COMP) & (columns.duration == 0) & ~columns.has(Attr.NUM_OPS)
+    if _profiled(columns):      # an operator of less than half a microsecond of its own time is recorded with 0
+        local &= columns.is_cpu_op == 0
     report(local, "warning", "missing_duration", "compute node with neither a duration nor num_ops",
            "set duration_micros (whole microseconds), or num_ops and tensor_size")
     memory = (kind == NodeKind.MEM_LOAD) | (kind == NodeKind.MEM_STORE)
@@ -45,6 +48,11 @@ def check(columns: Columns, ranks: Ranks, found: Findings) -> None:
     report((comm & (columns.wrong & _COMM_BITS != 0)) | (~comm & (columns.wrong & _LOCAL_BITS != 0)), "error",
            "wrong_type", lambda i: _wrong(columns, i), "write it as an integer (int64_val)")
     _comm(columns, comm, report)
+
+
+def _profiled(columns: Columns) -> bool:
+    """Whether the file says that its times were measured (`kind` of `trace link`)."""
+    return any(a.name == "kind" and a.value == "profiled" for a in decode_metadata(columns.metadata).attrs)
 
 
 def _identity(columns: Columns, report: Callable[..., None]) -> None:

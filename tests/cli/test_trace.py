@@ -1,0 +1,104 @@
+"""`astrarium trace` and `run --trace`: files in, a trace and its replay out; what is wrong is said in words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astrarium.trace import TraceBuilder
+from astrarium.vocab import CommOp
+
+from .conftest import Run
+
+EVENTS = [
+    {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 20,
+     "args": {"Record function id": 5}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 5, "dur": 5,
+     "args": {"correlation": 3}},
+    {"ph": "X", "cat": "kernel", "name": "sgemm", "pid": 0, "tid": 7, "ts": 12, "dur": 40,
+     "args": {"correlation": 3, "stream": 7, "device": 0}}]
+NODE = {"id": 2, "name": "aten::mm", "ctrl_deps": 1, "inputs": {"values": [], "shapes": [], "types": []},
+        "outputs": {"values": [], "shapes": [], "types": []},
+        "attrs": [{"name": "rf_id", "type": "uint64", "value": 5}]}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    host, device = tmp_path / "host.json", tmp_path / "device.json.gz"
+    host.write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": [NODE]}))
+    device.write_bytes(gzip.compress(json.dumps({"traceEvents": EVENTS}).encode()))
+    return host, device
+
+
+def test_link_show_run(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    said = run("trace", "link", *files, "-o", tmp_path / "w", "--json")
+    report: dict[str, Any] = json.loads(said.out)
+    assert (said.code, said.err) == (0, "")
+    assert (report["path"], report["joined"], report["gpu_operations"]) == (str(tmp_path / "w.0.et"), 1, 1)
+    shown = json.loads(run("trace", "show", tmp_path / "w.0.et", "--json").out)
+    assert (shown["nodes"], shown["gpu_operations"], shown["streams"]) == (4, 1, {"7": {"operations": 1,
+                                                                                        "recorded_us": 40}})
+    replayed = run("run", "--trace", tmp_path / "w.*.et", "--json")
+    assert json.loads(replayed.out)["summary"]["makespan_ns"] == 50_000     # the launch ends at 10 us
+    assert "every node takes its recorded time" in replayed.err
+
+
+def test_people_read_the_report_on_stderr(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    said = run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "3")
+    assert said.out == ""
+    assert "joined: 1 host nodes by rf_id; 1 GPU operations to their launching calls" in said.err
+    assert (tmp_path / "w.3.et").exists()
+    assert "GPU streams" in run("trace", "show", tmp_path / "w.3.et").out
+
+
+@pytest.mark.parametrize("form", ["flags", "dashes"])
+def test_either_alone(run: Run, files: tuple[Path, Path], tmp_path: Path, form: str) -> None:
+    host, device = files
+    first = ("--device", device) if form == "flags" else ("-", device)
+    assert run("trace", "link", *first, "-o", tmp_path / "d").code == 0
+    second = ("--host", host) if form == "flags" else (host,)
+    assert run("trace", "link", *second, "-o", tmp_path / "h").code == 0
+    said = run("run", "--trace", tmp_path / "h.*.et")
+    assert said.code == 1
+    assert "records no durations at all; expected a profiled trace, or a design beside --trace" in said.err
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), [
+    (("trace",), 2, "required: VERB"), (("trace", "lnk"), 2, "invalid choice: 'lnk'"),
+    (("trace", "link", "-o", "x"), 1, "neither a host nor a device trace"),
+    (("trace", "link", "absent.json", "-o", "x"), 1, "absent.json: cannot be read (No such file or directory)"),
+    (("trace", "link", "a", "b", "--host", "c", "-o", "x"), 1, "there are two host traces"),
+    (("trace", "link", "a", "b"), 2, "required: -o"), (("trace", "link", "a", "b", "-o", "absent/x"), 1, "no folder"),
+    (("trace", "show"), 2, "required: FILE"), (("run",), 2, "DESIGN.yaml or --trace PATTERN"),
+    (("run", "--trace", "absent.*.et"), 1, "absent.0.et does not exist")])
+def test_mistakes(run: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
+    said = run(*arguments)
+    assert said.code == code
+    assert words in said.err
+
+
+def test_a_trace_whose_collectives_have_no_time_needs_a_design(run: Run, tmp_path: Path) -> None:
+    for rank in range(2):
+        trace = TraceBuilder()
+        trace.coll("reduce", CommOp.ALL_REDUCE, 1_000_000, after=[trace.comp("a", 10)])
+        trace.write(tmp_path / f"w.{rank}.et")
+    said = run("run", "--trace", tmp_path / "w.*.et")
+    assert said.code == 1
+    assert "none of its 1 collectives and messages has a recorded duration; expected a design" in said.err
+    (tmp_path / "d.yaml").write_text("workload: {source: collective, op: all_reduce, payload: 1 MB}\n"
+                                     "network: {dims: [{shape: ring, npus: 2, bandwidth: 1 GB/s, latency: 0 ns}]}\n")
+    said = run("run", tmp_path / "d.yaml", "--trace", tmp_path / "w.*.et", "--json")
+    assert json.loads(said.out)["summary"]["makespan_ns"] == 10_000 + 1_000_000
+
+
+def test_a_trace_of_another_source_has_one_lane_of_a_kind(run: Run, tmp_path: Path) -> None:
+    """Without the order of streams in its dependencies, a trace may not run everything at once."""
+    trace = TraceBuilder()
+    for _ in range(4):
+        trace.comp("k", 10)
+    trace.write(tmp_path / "w.0.et")
+    assert json.loads(run("run", "--trace", tmp_path / "w.*.et", "--json").out)["summary"]["makespan_ns"] == 40_000
