@@ -10,6 +10,7 @@ from astrarium.errors import InputError
 from astrarium.workload.mesh import parse_order
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.dlrm import Dlrm
+from astrarium.workload.model.stacks import with_sequence
 from astrarium.workload.schedule import SCHEDULES
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def _experts(work: Transformer) -> Iterator[Problem]:
 
 
 def _heads(work: Transformer) -> Iterator[Problem]:
-    model = work.model
-    if not isinstance(model, Decoder) or work.uneven != "refuse":
+    model = with_sequence(work.model)
+    if model is None or work.uneven != "refuse":
         return
     if model.heads % work.tp:
         yield from _divides("tp", work.tp, model.heads, "heads")
@@ -60,8 +61,8 @@ def _heads(work: Transformer) -> Iterator[Problem]:
 
 
 def _sequence(work: Transformer) -> Iterator[Problem]:
-    model = work.model
-    seq = work.seq or (model.seq if isinstance(model, Decoder) else None)
+    model = with_sequence(work.model)
+    seq = work.seq or (model.seq if model is not None else None)
     if seq is None or work.uneven != "refuse":
         return
     parts = work.sp * work.cp * (work.tp if work.tp_sequence else 1)
@@ -84,7 +85,8 @@ def _batch(work: Transformer) -> Iterator[Problem]:
 
 def _layers(work: Transformer) -> Iterator[Problem]:
     parts = work.pp * work.virtual_stages
-    layers = work.model.layers if isinstance(work.model, Decoder) else None
+    model = with_sequence(work.model)
+    layers = model.layers if model is not None else None
     if layers is not None and parts > layers:
         what = "stages" if work.virtual_stages == 1 else f"parts ({work.pp} stages of {work.virtual_stages})"
         yield Problem("pp", f"{parts} {what} of {layers} layers", f"at most {layers // work.virtual_stages} stages")

@@ -128,6 +128,11 @@ def test_lengths_that_a_model_does_not_have(name: str, expected: int) -> None:
         pieces(row(name), seq=100)
 
 
+def test_steps_of_inference_are_for_decoders() -> None:
+    with pytest.raises(UnsupportedError, match=r"workload\.model\.family: mamba has no steps of inference"):
+        step("mamba2-2.7b", Sequences(1, 1, 99))
+
+
 def step(name: str, *parts: Sequences, **options: Any) -> ModelPieces:
     packed = Packed(parts)
     return pieces(row(name), packed=packed, seq=packed.tokens, backward=False, attention="flash", **options)

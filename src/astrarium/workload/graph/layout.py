@@ -64,7 +64,9 @@ class Layout:
         if exact.denominator == 1:
             return int(exact)
         if self.uneven == "refuse":
-            raise InputError(f"workload: {base(dim)}", f"{float(size):g} is not a multiple of "
-                             f"{' x '.join(self.axes_of(dim))} = {ranks}",
-                             expected="a multiple, or workload.uneven: pad or fractional")
+            axes = " x ".join(self.axes_of(dim))
+            raise InputError(f"workload: {base(dim)}", f"{float(size):g} is not "
+                             + (f"a multiple of {axes} = {ranks}" if axes else "whole"),
+                             expected=f"{'a multiple' if axes else 'a whole number'}, or workload.uneven: pad or "
+                                      "fractional")
         return math.ceil(exact) if self.uneven == "pad" else float(exact)

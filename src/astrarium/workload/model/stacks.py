@@ -6,10 +6,16 @@ import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import ModelPieces, Options, Stack, lower_stack
 from astrarium.workload.model.base import Model
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.diffusion import Diffusion
+from astrarium.workload.model.encoder import Encoder
+from astrarium.workload.model.encoder_decoder import EncoderDecoder
+from astrarium.workload.model.mamba import Mamba
 
-__all__ = ["model_pieces", "stack_of"]
+__all__ = ["model_pieces", "stack_of", "with_sequence"]
 
 _STACKS: Mapping[str, str] = MappingProxyType({
     "decoder": "astrarium.workload.model.decoder_blocks:decoder_stack",
@@ -21,8 +27,18 @@ _STACKS: Mapping[str, str] = MappingProxyType({
 })
 
 
+def with_sequence(model: Model) -> Decoder | Encoder | EncoderDecoder | Diffusion | Mamba | None:
+    """The model as one that has layers, heads and a sequence; None for those that have not."""
+    return model if isinstance(model, (Decoder, Encoder, EncoderDecoder, Diffusion, Mamba)) else None
+
+
 def stack_of(model: Model, options: Options) -> Stack:
-    """The blocks of a model, still without numbers of any rank."""
+    """The blocks of a model, still without numbers of any rank. Raises UnsupportedError for what nobody wrote down."""
+    if model.tag not in _STACKS:
+        raise UnsupportedError("workload.model.family", f"nobody wrote down the operators of {model.tag}",
+                               expected="one of " + ", ".join(_STACKS))
+    if options.packed is not None and model.tag != "decoder":
+        raise UnsupportedError("workload.model.family", f"{model.tag} has no steps of inference", expected="decoder")
     module, _, name = _STACKS[model.tag].partition(":")
     build: Callable[[Model, Options], Stack] = getattr(importlib.import_module(module), name)
     return build(model, options)
