@@ -136,6 +136,8 @@ def test_npu_types() -> None:
 def test_algorithms_of_every_dim() -> None:
     shapes = ["switch", "ring", "hypercube"]
     assert algorithms_of(ar.Collective(), "all_reduce", shapes) == ("direct", "ring", "halving_doubling")
+    assert [algorithms_of(ar.Collective(), op, ["mesh"])[0] for op in ("all_gather", "all_to_all", "broadcast")] == [
+        "halving_doubling", "direct", "ring"]
     assert algorithms_of(ar.Collective(all_reduce=["ring"]), "all_reduce", shapes) == ("ring",) * 3
     assert algorithms_of(ar.Collective(all_reduce=["ring", "bruck", "direct:2"]), "all_reduce", shapes)[2] == "direct:2"
     assert [parse_algorithm(entry) for entry in ("ring", "direct:12")] == [("ring", -1), ("direct", 12)]

@@ -38,6 +38,8 @@ File = Annotated[str | None, Knob("Custom algorithm: prefix of Chakra traces (on
 
 _BY_SHAPE = {"ring": "ring", "mesh": "ring", "switch": "direct", "fully_connected": "direct",
              "hypercube": "halving_doubling"}
+_ON_A_LINE = {"all_reduce": "halving_doubling", "all_gather": "halving_doubling", "reduce_scatter": "halving_doubling",
+              "all_to_all": "direct"}      # a mesh has no way round: a ring on it sends back over the whole line
 
 
 class Custom(Config, frozen=True, kw_only=True):
@@ -103,14 +105,14 @@ def active_chunks_of(collective: Collective) -> int:
     return collective.active_chunks
 
 
-def default_algorithm(shape: str) -> str:
-    """The algorithm of a dim for which nothing was chosen, by its shape's name."""
-    return _BY_SHAPE[shape]
+def default_algorithm(shape: str, op: str) -> str:
+    """The algorithm of `op` on a dim for which nothing was chosen, by its shape's name."""
+    return _ON_A_LINE.get(op, _BY_SHAPE[shape]) if shape == "mesh" else _BY_SHAPE[shape]
 
 
 def algorithms_of(collective: Collective, op: str, shapes: Sequence[str]) -> tuple[str, ...]:
     """The entry of `op` for each dim (`shapes`: their names, innermost first), as the native rules read the lists."""
     entries = tuple(getattr(collective, op))
     if not entries:
-        return tuple(default_algorithm(shape) for shape in shapes)
+        return tuple(default_algorithm(shape, op) for shape in shapes)
     return entries * len(shapes) if len(entries) == 1 else entries
