@@ -104,9 +104,10 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "tpe": ("astrarium.search.agents.tpe:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
         "cma_es": ("astrarium.search.agents.cma_es:CmaEs", "Covariance matrix adaptation (Optuna; extra: search)."),
         "bayesian": ("astrarium.search.agents.bayesian:Bayesian",
-                     "Bayesian optimisation, Gaussian process (Optuna, PyTorch; extra: search)."),
+                     "Bayesian optimisation, Gaussian process (Optuna, PyTorch; extra: bayesian)."),
         "nsga2": ("astrarium.search.agents.nsga2:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
         "nsga3": ("astrarium.search.agents.nsga3:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
+        "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
         "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
     },
     "backend": {

@@ -24,7 +24,7 @@ class Bayesian(Options, frozen=True, kw_only=True):
     def start(self, space: Space, objectives: int, seed: int) -> Agent:
         """A search from its beginning. Raises InputError where a library is absent."""
         one_objective("bayesian", objectives)
-        optuna = optuna_module("bayesian", "torch", "scipy")
+        optuna = optuna_module("bayesian", "torch", "scipy", extra="bayesian")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=self.startup, deterministic_objective=True)

@@ -15,9 +15,9 @@ __all__ = ["Bridge", "distributions", "optuna_module"]
 IDLE = 8      # tries to find a point that was not told yet
 
 
-def optuna_module(agent: str, *more: str) -> Any:
+def optuna_module(agent: str, *more: str, extra: str = "search") -> Any:
     """Optuna, quiet. Raises InputError with the pip line."""
-    optuna = needed(agent, "search", "optuna", *more)
+    optuna: Any = needed(agent, extra, "optuna", *more)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

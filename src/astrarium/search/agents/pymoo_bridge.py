@@ -29,7 +29,7 @@ def first_generation(space: Space, size: int, seed: int) -> Any:
 
 
 class PymooBridge:
-    """An algorithm behind ask and tell. A generation may hold fewer points than asked for: pymoo drops repeated ones."""
+    """An algorithm behind ask and tell. A generation may be smaller than asked for: repeated points are dropped."""
 
     def __init__(self, pymoo: Any, algorithm: Any, space: Space, objectives: int, seed: int):
         self.pymoo, self.algorithm, self.space = pymoo, algorithm, space

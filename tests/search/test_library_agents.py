@@ -1,0 +1,87 @@
+"""Agents that stand on other libraries: the same exam, where the libraries are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from typing import Any
+
+import pytest
+
+from astrarium.errors import InputError
+from astrarium.search import Space, search
+from astrarium.search.agents import agent_options
+from astrarium.search.agents.libraries import needed
+from astrarium.search.exam import Problem, best_after, problems, sit
+from tests.search.designs import four_dims, small_space
+
+NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
+         "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}
+PROBLEMS = {problem.name: problem for problem in problems()}
+DISTINCT = {"bayesian": 60, "tpe": 150}
+
+pytestmark = pytest.mark.filterwarnings("ignore")      # what the libraries say about each other
+
+
+def ready(agent: str) -> None:
+    """Skip where a library is absent."""
+    for module in NEEDS[agent]:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{agent} needs {module}, which is not installed")
+
+
+@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2"])
+def test_replays_and_stays_within_constraints(agent: str) -> None:
+    ready(agent)
+    for problem in PROBLEMS.values():
+        first = best_after(agent_options(agent), problem, 40, 3)
+        assert first == best_after(agent_options(agent), problem, 40, 3)
+        assert first[1] != best_after(agent_options(agent), problem, 40, 4)[1]
+
+
+@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2"])
+def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
+    ready(agent)
+    space = PROBLEMS["bowl"].space
+    agent_ = agent_options(agent).start(space, 1, 0)
+    for _ in range(4):
+        points = agent_.ask(16)
+        assert points
+        assert all(space.number(point) >= 0 for point in points)
+        agent_.tell(points, [(float("inf"),)] * len(points))
+
+
+@pytest.mark.parametrize("agent", ["tpe", "nsga2"])
+def test_continua_and_conditions(agent: str) -> None:
+    ready(agent)
+    space = Space(four_dims(), {"network.dims[0].bandwidth": {"from": "10 GB/s", "to": "100 GB/s"},
+                                "collective.chunks": [1, 2, 4],
+                                "collective.active_chunks": {"values": [1, 2], "when": "collective.chunks > 1"}})
+    problem = Problem("mixed", space, lambda point: 1.0 + abs(point[0] - 70.0) + point[1])
+    best, points = best_after(agent_options(agent), problem, 60, 1)
+    assert best < problem.value(space.sample(random.Random(0)))
+    assert {point[2] for point in points} == {-1, 0, 1}
+    assert all((point[2] == -1) == (point[1] == 0) for point in points)
+
+
+@pytest.mark.parametrize("agent", ["nsga2", "nsga3"])
+def test_several_objectives(agent: str) -> None:
+    ready(agent)
+    study = search(small_space(), ["makespan", "network_bandwidth"], agent=agent, trials=96, options={"batch": 24})
+    assert len(study.front) > 2
+    again = search(small_space(), ["makespan", "network_bandwidth"], agent=agent, trials=96, options={"batch": 24})
+    assert [trial.point for trial in again.front] == [trial.point for trial in study.front]
+
+
+def test_an_absent_library_is_named_with_its_pip_line() -> None:
+    with pytest.raises(InputError, match=r"needs no_such_library.*pip install 'astrarium\[search\]'"):
+        needed("tpe", "search", "no_such_library")
+
+
+@pytest.mark.exam
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2", "bayesian", "ppo"])
+def test_beats_random(agent: str, problem: str) -> None:
+    ready(agent)
+    exam: Any = sit(agent_options(agent), PROBLEMS[problem], DISTINCT.get(agent, 500), range(10))
+    assert exam.gain > 1, exam
