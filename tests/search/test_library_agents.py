@@ -7,13 +7,13 @@ import random
 from typing import Any
 
 import pytest
+from tests.search.designs import four_dims, small_space
 
 from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.libraries import needed
 from astrarium.search.exam import Problem, best_after, problems, sit
-from tests.search.designs import four_dims, small_space
 
 NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
          "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}

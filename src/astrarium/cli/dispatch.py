@@ -21,6 +21,7 @@ VERBS = {
     "show": ("show", "Print a trace, a design or its network for people."),
     "trace": ("trace", "Traces as a product: link profiler traces, count what is in one."),
     "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
+    "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
     "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),
 }

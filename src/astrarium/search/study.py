@@ -37,6 +37,12 @@ class Plan:
     agent: AgentOptions
     seed: int = 0
 
+    @property
+    def agent_name(self) -> str:
+        """The agent's name."""
+        assert isinstance(self.agent, Options)
+        return self.agent.tag
+
     def described(self) -> dict[str, str]:
         """The plan as text, entry by entry; studies are the same where these are."""
         def text(value: object) -> str:

@@ -1,0 +1,158 @@
+"""`astrarium search SPACE.yaml`: look for the best designs of a space."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.search import Progress, Study
+    from astrarium.search.searchfile import SearchFile
+
+__all__ = ["arguments", "run"]
+
+TRIALS, SEED, AGENT = 200, 0, "genetic"
+EVERY = 0.1      # seconds between two states of the progress line
+
+
+def arguments(parser: Parser) -> None:
+    """The space, what is wanted, who looks for it, and where trials are kept."""
+    parser.add_argument("space", metavar="SPACE.yaml", help="the space, or a search file")
+    parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
+                        help="makespan, runtime_x_cost, any expression over figures and design paths; may be repeated")
+    parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="the same, more is better")
+    parser.add_argument("--require", metavar="COND", action="append", default=[],
+                        help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
+    parser.add_argument("--agent", metavar="A", help=f"who searches (astrarium list agent); default {AGENT}")
+    parser.add_argument("--option", metavar="key=value", action="append", default=[],
+                        help="a hyper-parameter of the agent; may be repeated")
+    parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in the end; default {TRIALS}")
+    parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
+    parser.add_argument("--processes", action="store_true", help="evaluate in processes instead of threads")
+    parser.add_argument("--study", metavar="FILE", help="where trials are kept; default SPACE.AGENT-SEED.study")
+    parser.add_argument("--no-study", action="store_true", help="keep no trials")
+    parser.add_argument("--best", metavar="FILE", help="write the best design as a design file")
+    parser.add_argument("--count", action="store_true", help="only count the space")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, print, write."""
+    from astrarium.search.searchfile import load_search
+
+    idle("--study", options.study and options.no_study, "no --no-study beside it")
+    idle("--processes", options.processes and options.jobs == 1, "-j 2 or more beside it")
+    place("--best", options.best)
+    file = load_search(options.space)
+    if options.count:
+        return _count(file, options)
+    study = _searched(file, options)
+    for text in study.notes:
+        note(text)
+    if options.best:
+        _write_best(study, options.best)
+    _print(study, options)
+    return 0
+
+
+def _count(file: SearchFile, options: argparse.Namespace) -> int:
+    space = file.space
+    if options.json:
+        print(json.dumps({"feasible_points": space.count, "nominal_points": space.nominal, "knobs": len(space.axes)}))
+    else:
+        print(f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs")
+    return 0
+
+
+def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
+    from astrarium.search.run import search
+
+    asked = options.minimize or options.maximize
+    minimize = options.minimize if asked else file.minimize
+    maximize = options.maximize if asked else file.maximize
+    agent = options.agent or file.agent or AGENT
+    settings = _settings(options.option)
+    if agent == file.agent:
+        settings = {**file.options, **settings}
+    seed = next(each for each in (options.seed, file.seed, SEED) if each is not None)
+    study = None if options.no_study else options.study or _default_study(options.space, agent, seed)
+    if study is not None and options.study is None:
+        note(f"trials are kept in {study}; the same command goes on there")
+    with _Line(sys.stderr) as line:
+        return search(file.space, minimize or (() if maximize else "makespan"), maximize=maximize,
+                      require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
+                      trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
+                      processes=options.processes, study=study, progress=line.show if line.shown else None)
+
+
+def _default_study(space: str, agent: str, seed: int) -> str:
+    return f"{os.path.splitext(os.path.basename(space))[0]}.{agent}-{seed}.study"
+
+
+def _settings(texts: list[str]) -> dict[str, Any]:
+    from astrarium.config import assignment
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, value = assignment(text)
+        if key in found:
+            raise InputError(f"--option {key}", "is there twice", expected="one value")
+        found[key] = value
+    return found
+
+
+def _write_best(study: Study, path: str) -> None:
+    from astrarium.design import dump_design
+
+    if study.best is None:
+        raise InputError("--best", "no trial met every requirement, so there is no best design")
+    dump_design(study.plan.space.design(study.best.point), path)
+
+
+def _print(study: Study, options: argparse.Namespace) -> None:
+    from astrarium.report.study import study_plain, study_tables
+
+    if options.json:
+        print(json.dumps(study_plain(study), indent=1))
+        return
+    from astrarium.report.tables import print_tables
+
+    print_tables(study_tables(study, options.space), sys.stdout)
+
+
+class _Line:
+    """A line of progress that overwrites itself; on a terminal only."""
+
+    def __init__(self, stream: Any):
+        self.stream, self.shown, self._last, self._width = stream, bool(stream.isatty()), 0.0, 0
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._width:
+            self.stream.write("\r" + " " * self._width + "\r")
+            self.stream.flush()
+
+    def show(self, state: Progress) -> None:
+        """The state of a study: trials, best so far, rate, time left."""
+        now = time.monotonic()
+        if now - self._last < EVERY and state.trials < state.planned:
+            return
+        self._last = now
+        rate = state.fresh / state.seconds if state.seconds and state.fresh else 0.0
+        left = (state.planned - state.trials) / rate if rate else 0.0
+        best = "none yet" if state.best is None else f"{state.best:.6g}"
+        text = (f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.0f} trials/s  "
+                f"{int(left) // 60}:{int(left) % 60:02d} left")
+        self.stream.write("\r" + text.ljust(self._width))
+        self.stream.flush()
+        self._width = len(text)

@@ -1,0 +1,80 @@
+"""A study as tables and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from astrarium.report.tables import Table
+from astrarium.search import Study, Trial
+from astrarium.units import Quantity, format_bytes, format_time
+
+__all__ = ["study_plain", "study_tables"]
+
+SHOWN = 10      # trials of a front
+TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
+
+
+def study_plain(study: Study) -> dict[str, Any]:
+    """What `astrarium search --json` prints. `best` is null where no trial is feasible."""
+    space, base = study.plan.space, study.plan.space.base
+    found: dict[str, Any] = {
+        "trials": study.trials, "distinct": study.distinct, "seconds": round(study.seconds, 6),
+        "trials_per_s": round(study.fresh / study.seconds, 3) if study.seconds else 0.0,
+        "best": None if study.best is None else _trial(study, study.best),
+        "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
+        "nominal_points": space.nominal, "exhausted": study.exhausted,
+        "network_model": None if base is None else base.network.backend, "notes": list(study.notes)}
+    if len(study.plan.goal.objectives) > 1:
+        found["front"] = [_trial(study, trial) for trial in study.front]
+    return found
+
+
+def _trial(study: Study, trial: Trial) -> dict[str, Any]:
+    values = {name: _value(value) for name, value in study.values(trial).items()}
+    return {"number": trial.number, "objectives": study.objectives(trial), "design": values}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    return [_value(each) for each in value] if isinstance(value, tuple) else value
+
+
+def shown(name: str, value: float) -> str:
+    """An objective for a person: times and sizes with a unit."""
+    if name in TIMES:
+        return format_time(value)
+    return format_bytes(value) if name in SIZES else f"{value:.6g}"
+
+
+def study_tables(study: Study, title: str) -> Iterator[Table]:
+    """How the search went, the best design, and the front where there are several objectives."""
+    yield Table(title, "<<", _course(study))
+    if study.best is not None:
+        rows = [(name, str(_value(value))) for name, value in study.values().items()]
+        yield Table(f"best design (trial {study.best.number})", "<<", rows)
+    if len(study.plan.goal.objectives) > 1 and study.front:
+        names = [each.name for each in study.plan.goal.objectives]
+        found = [[str(trial.number), *(shown(name, value) for name, value in study.objectives(trial).items())]
+                 for trial in study.front[:SHOWN]]
+        more = f", the first {SHOWN} of {len(study.front)}" if len(study.front) > SHOWN else ""
+        yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
+
+
+def _course(study: Study) -> list[tuple[str, str]]:
+    space, rate = study.plan.space, study.fresh / study.seconds if study.seconds else 0.0
+    rows = [("space", f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"),
+            ("agent", f"{study.plan.agent_name}, seed {study.plan.seed}"),
+            ("trials", f"{study.trials:,}, of which {study.distinct:,} distinct designs"
+                       + (" (there are no more)" if study.exhausted else ""))]
+    if study.fresh:
+        rows.append(("this run", f"{study.fresh:,} trials in {study.seconds:.2f} s, {rate:,.0f} trials/s"))
+    for name, value in study.objectives().items():
+        rows.append((name, shown(name, value)))
+    if study.best is None:
+        rows.append(("best", "no trial met every requirement"))
+    base = space.base
+    if base is not None:
+        rows.append(("network model", base.network.backend))
+    return rows
