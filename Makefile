@@ -53,6 +53,7 @@ docs-examples: $(VENV)/.test  ## run every code block of README and docs, and ev
 
 prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them, and docs/reference
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/model_figures.py
 	$(BIN)/python tools/prose.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/

@@ -44,7 +44,7 @@ class Parameters:
 
     @property
     def active(self) -> Count:
-        """Parameters that one token uses: all but the routed experts that it does not go to."""
+        """Parameters that one token (sample) uses: not experts that it does not go to, nor rows that it does not read."""
         return _plain(self.total - self.inactive)
 
 
@@ -179,7 +179,7 @@ def _dlrm(model: Dlrm) -> tuple[dict[str, Count], Count]:
         "bottom": _mlp(model.dense, tuple(model.bottom)),
         "cross": model.cross_layers * (2 * width * model.cross_rank + width),
         "top": _mlp(model.interacted, tuple(model.top)),
-    }, 0
+    }, (sum(model.tables) - model.rows) * model.embedding
 
 
 _FAMILIES: Mapping[type[Model], Callable[[Any], tuple[dict[str, Count], Count]]] = MappingProxyType({
