@@ -48,6 +48,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                         "Training of a model: parallelisation, pipeline schedule, ZeRO, precision."),
         "inference": ("astrarium.workload.inference.config:Inference",
                       "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
+        "disaggregated": ("astrarium.workload.inference.disaggregated:Disaggregated",
+                          "Prefill and decode on ranks of their own, the cache sent in between; retrieval before."),
     },
     "model": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",

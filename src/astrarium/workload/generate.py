@@ -15,6 +15,7 @@ __all__ = ["GENERATORS", "generate"]
 GENERATORS: Mapping[str, str] = MappingProxyType({
     "transformer": "astrarium.workload.training:training",
     "inference": "astrarium.workload.inference.passes:inference",
+    "disaggregated": "astrarium.workload.inference.transfers:disaggregated",
     "micro": "astrarium.workload.micro_patterns:micro",
     "collective": "astrarium.workload.micro_patterns:single",
 })

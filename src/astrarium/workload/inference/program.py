@@ -25,7 +25,7 @@ from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.memory import tensors_of
 from astrarium.workload.inference.replica import Replica
 
-__all__ = ["Pass", "Program", "Stage", "assemble", "class_of", "stages_of"]
+__all__ = ["Pass", "Program", "Stage", "assemble", "assembled"]
 
 I32 = npt.NDArray[np.int32]
 PREFILL = ("prefill", "draft_prefill")
@@ -82,13 +82,19 @@ class Stage:
 
 def assemble(program: Program) -> Generated:
     """What every rank runs: a class per pipeline stage. Raises InputError where a size does not divide."""
+    return assembled(program)[0]
+
+
+def assembled(program: Program) -> tuple[Generated, list[Tiled]]:
+    """The same, and of each class where its units begin and end."""
     mesh = program.replica.mesh
     pool, where = Pool(mesh), _places(program.replica.stages)
-    stages = stages_of(program, pool)
+    stages = [_stage(program, pool, stage) for stage in range(program.replica.stages)]
     groups = groups_of(mesh, pool.arguments, where)
-    classes = tuple(class_of(pool, groups, where, number, stage) for number, stage in enumerate(stages))
-    return Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
+    classes = tuple(_class(pool, groups, where, number, stage) for number, stage in enumerate(stages))
+    made = Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
                      tuple(stage.tensors for stage in stages), tuple(_phases(program, stage) for stage in stages))
+    return made, [stage.tiled for stage in stages]
 
 
 def _phases(program: Program, stage: Stage) -> tuple[Phase, ...]:
@@ -104,11 +110,6 @@ def _places(stages: int) -> Places:
     before = {(stage, 0): (stage - 1, 0) for stage in range(1, stages)}
     after = {(stage, 0): (stage + 1, 0) for stage in range(stages - 1)}
     return Places(table, {**before, (stages - 1, 1): (0, 1)}, {**after, (0, 1): (stages - 1, 1)})
-
-
-def stages_of(program: Program, pool: Pool) -> list[Stage]:
-    """Every stage's nodes; rows and arguments go into `pool`."""
-    return [_stage(program, pool, stage) for stage in range(program.replica.stages)]
 
 
 def _stage(program: Program, pool: Pool, stage: int) -> Stage:
@@ -160,7 +161,7 @@ def _message(pool: Pool, what: str, kind: NodeKind, way: int, size: float) -> in
     return pool.comm(name, Arguments(kind, None, round(size), 2, way=way, chunk=way))
 
 
-def class_of(pool: Pool, groups: Groups, where: Places, number: int, stage: Stage) -> TraceClass:
+def _class(pool: Pool, groups: Groups, where: Places, number: int, stage: Stage) -> TraceClass:
     """The columns of a stage; comm nodes of equal arguments share a slot."""
     columns: Mapping[str, npt.NDArray[Any]] = pool.columns()
     rows, mesh = stage.tiled.rows, pool.mesh

@@ -11,7 +11,7 @@ from astrarium.errors import InputError
 from astrarium.workload.graph import ModelPieces, Options, lower_stack
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
-from astrarium.workload.graph.options import layout_of
+from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.formats import Compression, Formats, density, widths_of
 from astrarium.workload.mesh import Mesh
@@ -83,6 +83,11 @@ class Replica:
         made = self._step(step)
         return sum(made.cache[block] for block in self.blocks_of(stage, made.pieces))
 
+    def cache_of_layers(self, step: Packed) -> tuple[float, ...]:
+        """Bytes of the same, layer by layer."""
+        made = self._step(step)
+        return tuple(made.cache[block] for block in made.pieces.layers)
+
     def working(self, stage: int, step: Packed) -> float:
         """Most bytes that a block of the stage needs besides, and what goes on to the next one."""
         blocks = self._step(step).pieces.blocks
@@ -100,7 +105,7 @@ class Replica:
 
     def options(self, step: Packed) -> Options:
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""
-        degrees = dict(zip(self.mesh.axes, self.mesh.sizes, strict=True))
+        degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
                        widths=self.widths)

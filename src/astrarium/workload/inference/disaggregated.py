@@ -1,0 +1,97 @@
+"""Prefill and decode on ranks of their own: the `workload` section with `source: disaggregated`.
+
+DistServe (arXiv 2401.09670), Splitwise (arXiv 2311.18677). The cache goes from prefill ranks to decode ranks as soon as
+a stage has it for a micro-batch: each pair of ranks sends the layers, heads and sequences that both hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from astrarium.config import Config, ConfigError, Knob, Problem
+from astrarium.workload.config import Workload
+from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.formats import Compression, Formats
+from astrarium.workload.inference.retrieval import Retrieval
+from astrarium.workload.inference.use_cases import USE_CASES
+from astrarium.workload.model.base import AnyModel
+
+__all__ = ["Disaggregated", "Pool"]
+
+Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
+
+
+class Pool(Config, frozen=True, kw_only=True):
+    """Ranks of one phase: tp * dp * pp of them."""
+
+    tp: Annotated[int, Knob("Ranks that divide every layer's heads and matrices.", ge=1)] = 1
+    dp: Annotated[int, Knob("Replicas; each has its share of the batch.", ge=1)] = 1
+    pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
+    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    micro_batches: Annotated[int, Knob("Parts of a replica's sequences that follow each other.", ge=1)] = 1
+    stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
+                            ] = None
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the pool."""
+        return self.tp * self.dp * self.pp
+
+
+def _phases(work: Disaggregated) -> Iterator[Problem]:
+    for field in ("prefill", "decode"):
+        try:
+            work.phase(field)
+        except ConfigError as error:
+            for problem in error.problems:
+                path = problem.path.removeprefix("Inference.")
+                own = path.partition(".")[0] in Pool.__struct_fields__
+                yield Problem(f"{field}.{path}" if own else path, problem.message, problem.expected,
+                              problem.did_you_mean)
+            if field == "prefill":
+                return
+
+
+class Disaggregated(Workload, frozen=True, kw_only=True):
+    """Requests of a batch that start together: prefill on some ranks, decode on others, the cache sent in between.
+
+    Ranks: first those of prefill, then those of decode, then the servers of retrieval.
+    """
+
+    tag: ClassVar[str] = "disaggregated"
+    rules: ClassVar[Rules] = (_phases,)
+    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
+                                    "its sizes.")]
+    prefill: Annotated[Pool, Knob("Ranks that work on prompts.")]
+    decode: Annotated[Pool, Knob("Ranks that generate.")]
+    retrieval: Annotated[Retrieval | None, Knob("A vector search before prefill; left out: none.")] = None
+    batch: Annotated[int, Knob("Sequences, over all replicas.", ge=1)] = 1
+    use_case: Annotated[str | None, Knob("Named lengths of prompt and answer, in place of prompt and generated.",
+                                         choices=tuple(USE_CASES))] = None
+    prompt: Annotated[int | None, Knob("Tokens of a prompt.", ge=1)] = None
+    generated: Annotated[int | None, Knob("Decode steps.", ge=1)] = None
+    contexts: Annotated[Literal["mean", "each"],
+                        Knob("Decode steps: all at the mean context, or each at its own.")] = "mean"
+    chunk: Annotated[int | None, Knob("Prompt tokens of one pass of prefill; left out: all.", ge=1)] = None
+    attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
+    mask: Annotated[Literal["skip", "full"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
+    fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
+    formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
+    compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all pools."""
+        return self.prefill.ranks + self.decode.ranks + (self.retrieval.servers if self.retrieval else 0)
+
+    def phase(self, name: Literal["prefill", "decode"] | str) -> Inference:
+        """One of the pools as a workload of its own; decode's also has the prefill that others do."""
+        pool = self.prefill if name == "prefill" else self.decode
+        prefills = name == "prefill"
+        return Inference(
+            self.model, batch=self.batch, use_case=self.use_case, prompt=self.prompt, generated=self.generated,
+            phase="prefill" if prefills else "request", contexts="mean" if prefills else self.contexts,
+            chunk=self.chunk if prefills else None, tp=pool.tp, dp=pool.dp, pp=pool.pp, ep=pool.ep,
+            micro_batches=pool.micro_batches, stage_layers=pool.stage_layers, attention=self.attention, mask=self.mask,
+            fusion=self.fusion, formats=self.formats, compression=self.compression)
