@@ -44,7 +44,7 @@ class Parameters:
 
     @property
     def active(self) -> Count:
-        """Parameters that one token (sample) uses: not experts that it does not go to, nor rows that it does not read."""
+        """Parameters that one token (sample) uses: not experts that it does not go to, nor rows that it skips."""
         return _plain(self.total - self.inactive)
 
 
