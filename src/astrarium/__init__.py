@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from astrarium.memory.config import Memory, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
+    from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
     from astrarium.simulate import simulate, simulate_many
     from astrarium.system.config import System
     from astrarium.workload.config import Trace
@@ -41,6 +42,7 @@ _WHERE = {
                          "TraceError", "UnsupportedError"),
     "astrarium.memory.config": ("Memory", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
+    "astrarium.search": ("Case", "Choice", "Space", "Study", "dump_space", "load_space", "search"),
     "astrarium.simulate": ("simulate", "simulate_many"),
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
@@ -50,11 +52,12 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "AstraSim", "AstrariumError", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
+    "AstraSim", "AstrariumError", "Case", "Choice", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
     "InternalError", "Memory", "Mesh", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
-    "SingleCollective", "StallError", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "Transformer",
-    "UnsupportedError",
-    "dump_design", "fields", "get", "load_design", "replace", "replace_all", "simulate", "simulate_many",
+    "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError",
+    "Transformer", "UnsupportedError",
+    "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "replace", "replace_all", "search",
+    "simulate", "simulate_many",
 ]
 
 
