@@ -26,9 +26,12 @@ def check(generated: Generated) -> None:
     """Dependencies point back, every message has a receiver, members of a group agree on every collective."""
     for trace in generated.classes:
         node = np.repeat(np.arange(len(trace.node_id)), np.diff(trace.parent_ptr))
-        assert (trace.parent < node).all() and (trace.parent >= 0).all()
+        assert (trace.parent < node).all()
+        assert (trace.parent >= 0).all()
         assert (np.diff(trace.node_id.astype(np.int64)) > 0).all()
-        assert trace.slot is not None and (trace.slot >= 0).all() and (trace.slot < trace.slot_a.shape[1]).all()
+        assert trace.slot is not None
+        assert (trace.slot >= 0).all()
+        assert (trace.slot < trace.slot_a.shape[1]).all()
     _check_messages(generated)
     _check_collectives(generated)
 
@@ -73,9 +76,10 @@ def flops(generated: Generated) -> float:
 
 
 def bytes_by(generated: Generated, rank: int, name: str) -> Counter[tuple[CommOp | None, int]]:
-    """(operation, size of the group) -> bytes as Chakra counts them, of a rank's comm nodes with `name` in their name."""
+    """(operation, size of the group) -> bytes as Chakra counts them, of a rank's comm nodes that `name` is part of."""
     trace, row = programs(generated)[rank]
-    assert trace.slot is not None and trace.names is not None
+    assert trace.slot is not None
+    assert trace.names is not None
     found: Counter[tuple[CommOp | None, int]] = Counter()
     for node, slot in zip(_comm(trace).tolist(), trace.slot.tolist(), strict=True):
         if name in trace.names(node):

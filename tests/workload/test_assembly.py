@@ -53,7 +53,7 @@ def test_any_combination_holds_together(case: dict[str, object]) -> None:
     tail = sum(map(_tail, generated.classes))
     ranks = made.mesh.ranks // made.stages
     assert flops(generated) - tail == pytest.approx(once * made.batches * ranks)
-    assert [name for name in generated.names] == [str(n + 1) for n in range(len(generated.groups))]
+    assert list(generated.names) == [str(n + 1) for n in range(len(generated.groups))]
 
 
 def _tail(trace: TraceClass) -> float:
@@ -120,7 +120,8 @@ WEIGHTS = 8 * 11000 / 4       # of a stage's two layers, and the embedding or th
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_volumes_of_zero(overlap: bool) -> None:
-    """Per iteration and rank: all_reduce of all gradients; reduce_scatter and all_gather of the same size under stages 1
+    """Per iteration and rank: all_reduce of all gradients; reduce_scatter and all_gather of the same size under stages
+    1
     and 2; under 3 two all_gathers per micro-batch (arXiv 1910.02054, section 7)."""
     mesh, batches = mesh_of("megatron", tp=2, dp=4, pp=4), 4
     for stage, own in ((0, WEIGHTS + 5000), (1, WEIGHTS)):
@@ -129,7 +130,8 @@ def test_volumes_of_zero(overlap: bool) -> None:
             generated = assemble(recipe("1f1b", layers=8, batches=batches, mesh=mesh, zero=zero, overlap=overlap))
             gradients, weights = (bytes_by(generated, rank, name) for name in (".gradients.", "weights."))
             if zero == 0:
-                assert gradients == {(REDUCE, 4): own * 4, (REDUCE, 8): 4} and not weights
+                assert gradients == {(REDUCE, 4): own * 4, (REDUCE, 8): 4}
+                assert not weights
                 continue
             assert gradients == {(SCATTER, 4): own * 4 * times, (REDUCE, 32): 4}
             again = batches * (2 * own - 5000 * (stage == 0))   # the embedding's gradient does not need its weight
@@ -154,7 +156,8 @@ def test_buckets() -> None:
         sums.add(int(sizes.sum()))
         counts.append(len(sizes))
         assert (sizes[:-1] >= bucket * 0.999).all()
-    assert len(sums) == 1 and counts[0] == 1 < counts[1] < counts[2]
+    assert len(sums) == 1
+    assert counts[0] == 1 < counts[1] < counts[2]
 
 
 def test_overlap_hides_the_reduction() -> None:
@@ -172,7 +175,8 @@ def test_messages_between_stages() -> None:
     generated = assemble(made)
     sends = [int((trace.type == NodeKind.COMM_SEND).sum()) for trace in generated.classes]
     assert sends == [4 * (2 + 1), 4 * 4, 4 * 4, 4 * (2 + 1)]
-    assert {int(size) for trace in generated.classes for size in trace.comm_size[trace.type == NodeKind.COMM_SEND]} == {4096}
+    sizes = np.concatenate([trace.comm_size[trace.type == NodeKind.COMM_SEND] for trace in generated.classes])
+    assert set(sizes.tolist()) == {4096}
 
 
 def test_tied_embedding_is_summed_over_first_and_last_stage() -> None:
@@ -203,7 +207,8 @@ def test_names_say_where_a_node_belongs() -> None:
     assert names[0][0] == "batch0.block0.forward.gather"
     assert names[0][-1] == "step.optimizer.step"
     assert "batch3.block9.backward.d_logits" in names[3]
-    assert "batch2.block5.forward.qkv" in names[0] and "batch2.block5.forward.qkv" not in names[1]
+    assert "batch2.block5.forward.qkv" in names[0]
+    assert "batch2.block5.forward.qkv" not in names[1]
     layers = {name.split(".")[1] for each in names for name in each if name.endswith("forward.qkv")}
     assert layers == {f"block{n}" for n in range(1, 9)}
 
@@ -221,7 +226,8 @@ def test_ring_steps_go_around_one_axis() -> None:
     trace = generated.classes[0]
     assert trace.slot is not None
     first = int(trace.slot[0])
-    assert trace.type[1] == NodeKind.COMM_SEND and trace.slot_a[:, first].tolist() == [2, 3, 4, 5, 6, 7, 0, 1]
+    assert trace.type[1] == NodeKind.COMM_SEND
+    assert trace.slot_a[:, first].tolist() == [2, 3, 4, 5, 6, 7, 0, 1]
 
 
 def test_same_recipe_same_columns() -> None:

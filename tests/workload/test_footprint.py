@@ -46,8 +46,9 @@ def test_equals_the_simulated_peak(more: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("recompute", "per_layer"), [
     ("none", lambda a, s, h: 34 + 5 * a * s / h), ("selective", lambda a, s, h: 34), ("full", lambda a, s, h: 2)])
 def test_activations_of_the_first_stage(recompute: str, per_layer: Any) -> None:
-    """Korthikanti et al., arXiv 2205.05198: with tensor and sequence parallelism t, s b h / t (34 + 5 a s / h) per layer
-    (equation 4), 34 with selective recomputation (equation 6), 2 with full; 1F1B holds all L layers' on the first stage,
+    """Korthikanti et al., arXiv 2205.05198: with tensor and sequence parallelism t, s b h / t (34 + 5 a s / h) per
+    layer (equation 4), 34 with selective recomputation (equation 6), 2 with full; 1F1B holds all L layers' on the first
+    stage,
     and s b h p / t for the dropout of the embedding (section 4.3)."""
     s, b, h, a, layers, t, p = 2048, 1, 12288, 96, 96, 8, 8
     work = ar.Transformer("megatron-175b", global_batch=64, tp=t, pp=p, micro_batch=b, seq=s, tp_sequence=True,
@@ -59,7 +60,8 @@ def test_activations_of_the_first_stage(recompute: str, per_layer: Any) -> None:
 def test_interleaved_holds_more() -> None:
     """1 + (p - 1) / (p m) times as much with m parts per stage (arXiv 2205.05198, section 4.2.3)."""
     def held(**more: Any) -> float:
-        return footprint(ar.Transformer("megatron-175b", global_batch=64, tp=8, pp=8, micro_batch=1, **more))[0].activations
+        work = ar.Transformer("megatron-175b", global_batch=64, tp=8, pp=8, micro_batch=1, **more)
+        return footprint(work)[0].activations
 
     ratio = held(schedule="interleaved", virtual_stages=3) / held()
     assert ratio == pytest.approx(1 + 7 / 24, rel=2e-3)

@@ -12,7 +12,7 @@ from astrarium.workload.mesh import AXES, INNER, Mesh, mesh_of, parse_order
 
 SIZES = st.tuples(*[st.integers(1, 3)] * 5)
 ORDER = st.permutations(AXES).map("-".join)
-SUBSET = st.lists(st.sampled_from([*INNER, "dp"]), min_size=1, max_size=4)
+SUBSET = st.lists(st.sampled_from([*INNER, "edp", "dp"]), min_size=1, max_size=4)
 
 
 def _mesh(sizes: tuple[int, ...], order: str, ep: int = 2) -> Mesh:
@@ -21,7 +21,7 @@ def _mesh(sizes: tuple[int, ...], order: str, ep: int = 2) -> Mesh:
 
 
 def test_megatrons_example() -> None:
-    """Megatron-LM's documented example: 16 ranks, tensor 2, pipeline 4 (parallel_state.py, initialize_model_parallel)."""
+    """Megatron-LM's documented example: 16 ranks, tensor 2, pipeline 4 (initialize_model_parallel)."""
     mesh = mesh_of("megatron", tp=2, dp=2, pp=4)
     assert mesh.groups(("dp",)).tolist() == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 14], [13, 15]]
     assert mesh.groups(("tp",)).tolist() == [[2 * n, 2 * n + 1] for n in range(8)]
@@ -37,7 +37,7 @@ def test_stages_example() -> None:
 
 def test_dp_is_ep_and_edp() -> None:
     mesh = mesh_of("megatron", ep=2, dp=6)
-    assert mesh.real(("dp",)) == mesh.real(("edp", "ep")) == ("ep", "edp")
+    assert mesh.real(("dp",)) == mesh.real(("edp", "ep")) == ("ep", "idp")
     assert mesh.groups(("ep",)).tolist() == [[0, 1], [2, 3], [4, 5]]
     assert mesh.coordinate("dp").tolist() == list(range(6))
 
@@ -48,7 +48,8 @@ def test_groups_differ_on_their_axes_only(sizes: tuple[int, ...], order: str, ax
     groups, chosen = mesh.groups(axes), mesh.real(axes)
     assert sorted(groups.ravel().tolist()) == list(range(mesh.ranks))
     assert groups.shape[1] == mesh.size(axes)
-    assert (np.diff(groups, axis=1) > 0).all() and (np.diff(groups[:, 0]) > 0).all()
+    assert (np.diff(groups, axis=1) > 0).all()
+    assert (np.diff(groups[:, 0]) > 0).all()
     for axis in INNER:
         coordinate = mesh.coordinate(axis)[groups]
         if axis not in chosen:
@@ -69,7 +70,7 @@ def test_rank_is_the_sum_of_its_coordinates(sizes: tuple[int, ...], order: str) 
     assert (rank == np.arange(mesh.ranks)).all()
 
 
-@given(SIZES, ORDER, st.sampled_from([*INNER, "dp"]), st.integers(-5, 5))
+@given(SIZES, ORDER, st.sampled_from([*INNER, "edp", "dp"]), st.integers(-5, 5))
 def test_shift_moves_along_one_axis(sizes: tuple[int, ...], order: str, axis: str, shift: int) -> None:
     mesh = _mesh(sizes, order)
     peer = mesh.shifted(axis, shift)
@@ -93,6 +94,18 @@ def test_moved_changes_one_coordinate(sizes: tuple[int, ...], order: str) -> Non
 def test_orders_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="not an order of the axes"):
         parse_order(text)
+
+
+def test_hybrid_sharding_divides_dp() -> None:
+    """12 replicas, experts over 2, shards over 4 neighbours."""
+    mesh = mesh_of("megatron", tp=2, ep=2, dp=12, shards=4)
+    assert mesh.groups(("ep", "idp"))[:2].tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert mesh.groups(("odp",))[0].tolist() == [0, 8, 16]
+    assert mesh.groups(("edp",))[0].tolist() == [0, 4, 8, 12, 16, 20]
+    plain, split = mesh_of("megatron", tp=2, dp=12), mesh_of("megatron", tp=2, dp=12, shards=3)
+    assert plain.groups(("dp",)).tolist() == split.groups(("dp",)).tolist()
+    with pytest.raises(InputError, match="3 is not a multiple of ep"):
+        mesh_of("megatron", ep=2, dp=12, shards=3)
 
 
 def test_ep_divides_dp() -> None:

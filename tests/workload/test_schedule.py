@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from .pipeline import makespan, peak, stage_units
 
 from astrarium.workload.schedule import BACKWARD, FORWARD, SCHEDULES, WEIGHT
+
+from .pipeline import makespan, peak, stage_units
 
 COST = {FORWARD: 1.0, BACKWARD: 2.0, WEIGHT: 0.0}
 THIRDS = {FORWARD: 1.0, BACKWARD: 1.0, WEIGHT: 1.0}
@@ -72,7 +73,8 @@ def test_interleaved(stages: int, chunks: int) -> None:
 @pytest.mark.parametrize("stages", [2, 4, 8])
 @pytest.mark.parametrize("cost", [THIRDS, {FORWARD: 2.0, BACKWARD: 2.0, WEIGHT: 2.0}])
 def test_zero_bubble(stages: int, cost: dict[int, float]) -> None:
-    """ZB-H1: bubble (s - 1)(t_f + t_b - t_w), at most s micro-batches in flight until their weight unit (arXiv 2401.10241,
+    """ZB-H1: bubble (s - 1)(t_f + t_b - t_w), at most s micro-batches in flight until their weight unit (arXiv
+    2401.10241,
     table 1; with costs that it assumes alike)."""
     batches = 2 * stages
     bubble = (stages - 1) * (cost[FORWARD] + cost[BACKWARD] - cost[WEIGHT])
@@ -83,7 +85,7 @@ def test_zero_bubble(stages: int, cost: dict[int, float]) -> None:
 @pytest.mark.parametrize("stages", [2, 4, 6, 8])
 @pytest.mark.parametrize("times", [2, 3, 4])
 def test_dualpipe(stages: int, times: int) -> None:
-    """Bubble (s/2 - 1)(F&B + B - 3W), B all of backward, and s + 1 micro-batches in flight (arXiv 2412.19437, table 2)."""
+    """Bubble (s/2 - 1)(F&B + B - 3W), B all of backward, s + 1 micro-batches in flight (arXiv 2412.19437, table 2)."""
     batches = times * stages
     bubble = (stages / 2 - 1) * ((1 + 2) + 2 - 3 * 1)
     assert makespan("dualpipe", stages, batches, 1, THIRDS)[0] == 3 * batches + bubble

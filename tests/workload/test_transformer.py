@@ -43,6 +43,9 @@ def _gpt(**settings: Any) -> ar.Transformer:
     ({"zero_axes": ["dp"]}, "zero_axes: means nothing under zero: 0", "zero: 1, 2 or 3"),
     ({"zero": 1, "zero_axes": ["dp", "dp"]}, "is not a set of axes", "each once"),
     ({"prefetch": 2}, "prefetch: means nothing but under zero: 3", "zero: 3"),
+    ({"dp": 8, "zero": 3, "zero_ranks": 3}, "zero_ranks: 3 is not a multiple of ep (1) that divides dp (8)",
+     "one of 1, 2, 4, 8"),
+    ({"zero_ranks": 2, "dp": 4}, "zero_ranks: means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp"),
     ({"schedule": "interleaved"}, "pp: 1 stage has nothing to interleave", "2 or more"),
     ({"pp": 2, "virtual_stages": 2}, "virtual_stages: 2 parts per stage are for schedule: interleaved", "1"),
     ({"pp": 3, "schedule": "dualpipe", "global_batch": 6, "micro_batch": 1}, "pp: 3 is odd", "such as 4"),
@@ -105,7 +108,8 @@ def _design(work: ar.Transformer, **more: Any) -> ar.Design:
 
 @pytest.mark.parametrize("settings", [
     {"dp": 2, "tp": 2, "pp": 2, "micro_batch": 4}, {"sp": 2, "tp": 2, "zero": 3}, {"cp": 4, "dp": 2, "zero": 1},
-    {"pp": 4, "schedule": "dualpipe", "micro_batch": 4, "dp": 1}, {"pp": 2, "schedule": "zero_bubble", "micro_batch": 8},
+    {"pp": 4, "schedule": "dualpipe", "micro_batch": 4}, {"pp": 2, "schedule": "zero_bubble", "micro_batch": 8},
+    {"dp": 8, "zero": 3, "zero_ranks": 4, "prefetch": 2, "sample": "1 MB", "checkpoint": True},
     {"pp": 2, "schedule": "interleaved", "virtual_stages": 3, "micro_batch": 4, "order": "stage", "dp": 2},
     {"tp": 4, "tp_sequence": True, "recompute": "full", "offload": "optimizer"},
     {"model": "mixtral-8x7b", "seq": 128, "dp": 4, "ep": 2, "zero": 2}])
@@ -124,7 +128,8 @@ def test_tied_weights_are_held_and_reduced_once() -> None:
     """GPT-2's head is its embedding: one copy on one stage; two, summed up, on two."""
     one, two = recipe_of(_gpt(dp=2)), recipe_of(_gpt(dp=2, pp=2))
     assert sum(w.name == "embedding" for block in one.kinds for w in block.weights) == 1
-    assert not one.tied and two.tied == {"embedding"}
+    assert not one.tied
+    assert two.tied == {"embedding"}
     vocab = 50257 * 768 * 2
     found = bytes_by(generate(_gpt(dp=2, pp=2)), 0, "step.gradients.all_reduce")
     assert found[CommOp.ALL_REDUCE, 2] == vocab
@@ -158,8 +163,36 @@ def test_offload_moves_what_it_says() -> None:
     for offload, times in (("optimizer", 1), ("activations", 4)):
         trace = generate(_gpt(offload=offload, micro_batch=8)).classes[0]
         loads, stores = (trace.tensor_size[trace.type == kind] for kind in (NodeKind.MEM_LOAD, NodeKind.MEM_STORE))
-        assert sorted(loads.tolist()) == sorted(stores.tolist()) and len(loads) % times == 0 and len(loads) > 0
+        assert sorted(loads.tolist()) == sorted(stores.tolist())
+        assert len(loads) % times == 0
+        assert len(loads) > 0
     weights = sum(w.elements * recipe_of(_gpt()).parts[0].count(number)
                   for number, block in enumerate(recipe_of(_gpt()).kinds) for w in block.weights)
     held = generate(_gpt(offload="optimizer")).classes[0]
     assert held.tensor_size[held.type == NodeKind.MEM_LOAD].tolist() == [round(12 * weights)]
+
+
+def test_hybrid_sharding() -> None:
+    """8 replicas, shards over 4 neighbours: gradients scattered over 4 and summed over 2, weights gathered from 4."""
+    generated = generate(_gpt(dp=8, zero=3, zero_ranks=4, clip=False))
+    own = sum(weight.elements for part in recipe_of(_gpt()).parts for block in part
+              for weight in recipe_of(_gpt()).kinds[block].weights)
+    gradients = bytes_by(generated, 5, ".gradients.")
+    assert gradients == {(CommOp.REDUCE_SCATTER, 4): pytest.approx(2 * own, rel=1e-6),
+                         (CommOp.ALL_REDUCE, 2): pytest.approx(2 * own / 4, rel=1e-6)}
+    assert set(bytes_by(generated, 5, "weights.")) == {(CommOp.ALL_GATHER, 4)}
+    members = {tuple(group.tolist()) for group in generated.groups}
+    assert {(0, 1, 2, 3), (4, 5, 6, 7), (0, 4), (3, 7)} <= members
+
+
+def test_samples_and_checkpoint_pass_remote_memory() -> None:
+    """Every rank of the first stage loads its part of each sample; a checkpoint holds every weight and state once."""
+    work = _gpt(dp=2, pp=2, sp=2, micro_batch=4, sample="1 MB", checkpoint=True)
+    first, last = generate(work).classes
+    assert first.tensor_size[first.type == NodeKind.MEM_LOAD].tolist() == [4 * 500_000] * 4
+    assert not (last.type == NodeKind.MEM_LOAD).any()
+    stored = sum(int(trace.tensor_size[trace.type == NodeKind.MEM_STORE].sum()) * len(trace.ranks)
+                 for trace in (first, last))
+    parameters = sum(weight.elements for part in recipe_of(work).parts for block in part
+                     for weight in recipe_of(work).kinds[block].weights)
+    assert stored == pytest.approx(14 * parameters, rel=1e-6)

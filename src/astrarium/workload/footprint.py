@@ -7,7 +7,7 @@ simulation. Overlap can move it: work of two units at once holds the working mem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class Footprint:
     @property
     def total(self) -> float:
         """All of it."""
-        return sum(getattr(self, each.name) for each in fields(self) if each.name != "parameters")
+        return self.weights + self.gradients + self.states + self.activations + self.working + self.messages
 
 
 KINDS = ("weights", "gradients", "states", "activations", "working", "messages")
@@ -68,13 +68,13 @@ def footprints(recipe: Recipe) -> tuple[Footprint, ...]:
 def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -> Footprint:
     units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
     templates, which = chosen(made, recipe, units, parts)
-    peaks, steps = [], []
+    peaks, left = [], []
     for number, template in enumerate(templates):
         first = int(np.argmax(which == number))
-        peak, step = _profile(recipe, parts[int(units.chunk[first])], int(units.kind[first]), template)
-        peaks.append(peak)
-        steps.append(step)
-    step = np.array(steps)[which]
+        most, after = _profile(recipe, parts[int(units.chunk[first])], int(units.kind[first]), template)
+        peaks.append(most)
+        left.append(after)
+    step = np.array(left)[which]
     before = np.cumsum(step) - step
     peak = np.array(peaks)[which]
     peak[:, KINDS.index("activations")] += before

@@ -16,10 +16,13 @@ __all__ = ["AXES", "ORDERS", "Mesh", "mesh_of", "parse_order"]
 I32 = npt.NDArray[np.int32]
 
 AXES = ("tp", "cp", "sp", "ep", "dp", "pp")
-"""The axes that a design names. `ep` divides `dp`: ranks have coordinates on `ep` and `edp`, `dp` means both."""
+"""The axes that a design names."""
 
-INNER = ("tp", "cp", "sp", "ep", "edp", "pp")
-MEANS = {**{axis: (axis,) for axis in INNER}, "dp": ("ep", "edp")}
+INNER = ("tp", "cp", "sp", "ep", "idp", "odp", "pp")
+"""The axes that ranks have coordinates on. dp is ep * edp: experts are divided over `ep`, replicated over `edp`. edp is
+idp * odp: hybrid sharding divides weights over `idp` (and ep), and replicates them over `odp`."""
+
+MEANS = {**{axis: (axis,) for axis in INNER}, "edp": ("idp", "odp"), "dp": ("ep", "idp", "odp")}
 
 ORDERS = {"megatron": "tp-cp-sp-ep-dp-pp", "stage": "dp-tp-sp-cp-ep-pp"}
 """Rank orders by name, innermost first. `stage`: data parallel ranks are neighbours, as in STAGE's traces."""
@@ -66,7 +69,7 @@ class Mesh:
         return total
 
     def real(self, axes: Sequence[str]) -> tuple[str, ...]:
-        """The axes of more than one rank that `axes` mean (`dp`: ep and edp), each once, in the mesh's order.
+        """The axes of more than one rank that `axes` mean (`dp`: ep, idp and odp), each once, in the mesh's order.
 
         The same group has the same answer, whatever it was called. Raises InternalError for an unknown axis.
         """
@@ -81,7 +84,7 @@ class Mesh:
         return len(self.axes) - 1 - self.axes.index(axis)
 
     def coordinate(self, axis: str) -> I32:
-        """[ranks] coordinate on one axis (`dp`: of both its parts, ep further in)."""
+        """[ranks] coordinate on one axis (`dp`, `edp`: of all their parts)."""
         total = np.zeros(self.ranks, np.int32)
         scale, ranks = 1, np.arange(self.ranks, dtype=np.int64)
         for inner in MEANS[axis]:
@@ -105,7 +108,7 @@ class Mesh:
         return found
 
     def shifted(self, axis: str, shift: int) -> I32:
-        """[ranks] the rank `shift` further along one axis (`dp`: along both, as one ring), cyclic."""
+        """[ranks] the rank `shift` further along one axis (`dp`, `edp`: along all parts, as one ring), cyclic."""
         rows = self.groups((axis,))
         found = np.empty(self.ranks, np.int32)
         found[rows] = np.roll(rows, -shift, axis=1)
@@ -123,10 +126,16 @@ class Mesh:
         return (np.arange(self.ranks, dtype=np.int64) + step).astype(np.int32)
 
 
-def mesh_of(order: str, *, tp: int = 1, cp: int = 1, sp: int = 1, ep: int = 1, dp: int = 1, pp: int = 1) -> Mesh:
-    """The mesh of a parallelisation; `ep` is a part of `dp`. Raises InputError where it does not divide it."""
+def mesh_of(order: str, *, tp: int = 1, cp: int = 1, sp: int = 1, ep: int = 1, dp: int = 1, pp: int = 1,
+            shards: int | None = None) -> Mesh:
+    """The mesh of a parallelisation; `ep` is a part of `dp`, and so are the `shards` ranks that hybrid sharding divides
+    over (left out: all of dp). Raises InputError where one does not divide the other.
+    """
     if ep < 1 or dp % ep:
         raise InputError("ep", f"{ep} does not divide dp ({dp})")
-    sizes = {"tp": tp, "cp": cp, "sp": sp, "ep": ep, "edp": dp // ep, "pp": pp}
-    axes = tuple({"dp": "edp"}.get(axis, axis) for axis in parse_order(order))
+    inner = dp if shards is None else shards
+    if inner < 1 or inner % ep or dp % inner:
+        raise InputError("zero_ranks", f"{inner} is not a multiple of ep ({ep}) that divides dp ({dp})")
+    sizes = {"tp": tp, "cp": cp, "sp": sp, "ep": ep, "idp": inner // ep, "odp": dp // inner, "pp": pp}
+    axes = tuple(part for axis in parse_order(order) for part in (("idp", "odp") if axis == "dp" else (axis,)))
     return Mesh(axes, tuple(sizes[axis] for axis in axes))

@@ -10,6 +10,7 @@ from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.workload.assemble import Recipe, assemble
 from astrarium.workload.graph import ModelPieces, Options
+from astrarium.workload.graph.options import AXES
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
@@ -35,14 +36,21 @@ def recipe_of(workload: Transformer) -> Recipe:
     tied = pieces.tied if workload.pp > 1 else frozenset[str]()
     return Recipe(
         mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=_parts(workload, pieces),
-        schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages, sizes=sizes,
-        zero=workload.zero, zero_axes=tuple(workload.zero_axes or ("dp", "cp", "sp")),
+        schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
+        sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
-        offload=workload.offload, tied=tied, clip=workload.clip)
+        offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
+        checkpoint=workload.checkpoint)
+
+
+def _sample(workload: Transformer) -> float:
+    """Bytes that a rank loads per micro-batch: its replica's samples, its part of the sequence."""
+    per_rank = float(workload.replica_batch) / workload.micro_batches / (workload.sp * workload.cp)
+    return 0.0 if workload.sample is None else float(workload.sample) * per_rank
 
 
 def _padded(workload: Transformer) -> Model:
-    """The model with a vocabulary that can be divided (arXiv 1909.08053, section 3: padded to a multiple of 128 per tp rank)."""
+    """The model with a vocabulary that can be divided (Megatron-LM: by a multiple of 128 per tp rank)."""
     model = workload.model
     vocab = getattr(model, "vocab", None)
     if not isinstance(vocab, int) or workload.uneven != "refuse":
@@ -54,7 +62,7 @@ def _padded(workload: Transformer) -> Model:
 def _options(workload: Transformer, mesh: Mesh) -> Options:
     """The parallelisation as the graph wants it."""
     return Options(
-        degrees=dict(zip(mesh.axes, mesh.sizes, strict=True)),
+        degrees={axis: mesh.size((axis,)) for axis in AXES},
         batch=workload.replica_batch * workload.dp / workload.micro_batches,
         seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
@@ -62,12 +70,18 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         widths=widths_of(workload.precision))
 
 
+def _zero_axes(workload: Transformer) -> tuple[str, ...]:
+    """The mesh's axes that ZeRO shards over: of dp, those of `zero_ranks`."""
+    named = workload.zero_axes or ("dp", "cp", "sp")
+    return tuple(part for axis in named for part in (("ep", "idp") if axis == "dp" else (axis,)))
+
+
 def _seq(workload: Transformer) -> int:
     if workload.seq is not None:
         return workload.seq
     found = getattr(workload.model, "seq", None)
     if not isinstance(found, int):
-        raise InputError("workload.seq", "is missing", expected="tokens of a sample; the model has no length of its own")
+        raise InputError("workload.seq", "is missing", expected="tokens of a sample; the model does not say")
     return found
 
 
@@ -92,7 +106,8 @@ def _parts(workload: Transformer, pieces: ModelPieces) -> tuple[tuple[int, ...],
 
 
 def even_parts(layers: int, parts: int) -> Sequence[int]:
-    """Layers of each part: equal, and one more for the second part, the third, ..., the first, the last, until none is left.
+    """Layers of each part: equal, and one more for the second part, the third, ..., the first, the last, until none is
+    left.
 
     The first has the embedding besides, the last the head, which is the largest block of all.
     """

@@ -23,15 +23,16 @@ Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 class Transformer(Workload, frozen=True):
     """One iteration of training: model, parallelisation, pipeline schedule, ZeRO, precision.
 
-    Axes: ranks = tp * cp * sp * dp * pp; `ep` is a part of dp. tp divides every layer's matrices; `tp_sequence` also what is
-    between them, over the same ranks (Megatron's sequence parallelism). sp and cp divide the sequence everywhere, with all
-    weights on every rank: sp (COSMIC's and STAGE's axis) gathers keys and values or exchanges heads for tokens (Ulysses), cp
-    passes keys and values around a ring.
+    Axes: ranks = tp * cp * sp * dp * pp; `ep` is a part of dp. tp divides every layer's matrices; `tp_sequence` also
+    what is between them, over the same ranks (Megatron's sequence parallelism). sp and cp divide the sequence
+    everywhere, with all weights on every rank: sp (COSMIC's and STAGE's axis) gathers keys and values or exchanges
+    heads for tokens (Ulysses), cp passes keys and values around a ring.
     """
 
     tag: ClassVar[str] = "transformer"
     rules: ClassVar[Rules] = RULES
-    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with its sizes.")]
+    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
+                                    "its sizes.")]
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1)]
     dp: Annotated[int, Knob("Data-parallel replicas.", ge=1)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1)] = 1
@@ -42,29 +43,34 @@ class Transformer(Workload, frozen=True):
     micro_batch: Annotated[int | None, Knob("Samples of one micro-batch of one replica; left out: the replica's whole "
                                             "batch at once.", ge=1)] = None
     seq: Annotated[int | None, Knob("Tokens of a sample; left out: the model's.", ge=1)] = None
-    vocab_multiple: Annotated[int | None, Knob("The vocabulary is padded to a multiple of this times tp (Megatron-LM: 128); "
-                                               "left out: to a multiple of tp.", ge=1)] = None
+    vocab_multiple: Annotated[int | None, Knob("The vocabulary is padded to a multiple of this times tp (Megatron-LM: "
+                                               "128); left out: to a multiple of tp.", ge=1)] = None
     tp_sequence: Annotated[bool, Knob("Between attention and FFN the sequence is divided over tp.")] = False
     sp_attention: Annotated[Literal["gather", "all_to_all"],
                             Knob("Attention over sp: gather keys and values, or exchange tokens for heads.")] = "gather"
     cp_attention: Annotated[Literal["ring", "gather"],
                             Knob("Attention over cp: keys and values go around a ring, or are gathered.")] = "ring"
-    zero: Annotated[Literal[0, 1, 2, 3], Knob("ZeRO stage: what is sharded over the replicas: nothing, optimizer states, "
-                                              "gradients too, weights too (FSDP).")] = 0
+    zero: Annotated[Literal[0, 1, 2, 3], Knob("ZeRO stage: what is sharded over the replicas: nothing, optimizer "
+                                              "states, gradients too, weights too (FSDP).")] = 0
     zero_axes: Annotated[Sequence[Literal["dp", "cp", "sp"]] | None,
-                         Knob("Axes that ZeRO shards over; fewer than all: hybrid sharding. Left out: dp, cp, sp.")] = None
-    prefetch: Annotated[int | None, Knob("Layers whose weights are gathered ahead under zero: 3; left out: 1.", ge=0)] = None
+                         Knob("Axes that ZeRO shards over; over the others shards are replicated. Left out: dp, cp, "
+                              "sp.")] = None
+    zero_ranks: Annotated[int | None, Knob("Ranks, out of dp, that ZeRO shards over; over the rest shards are "
+                                           "replicated (hybrid sharding). Left out: all of dp.", ge=1)] = None
+    prefetch: Annotated[int | None, Knob("Layers whose weights are gathered ahead under zero: 3; left out: 1.",
+                                         ge=0)] = None
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
                                "(dp-tp-sp-cp-ep-pp), or all six axes joined by -.")] = "megatron"
     schedule: Annotated[Literal["gpipe", "1f1b", "interleaved", "zero_bubble", "dualpipe"],
                         Knob("In which order stages run their micro-batches.")] = "1f1b"
     virtual_stages: Annotated[int, Knob("Parts of the model on each stage (schedule: interleaved).", ge=1)] = 1
     stage_layers: Annotated[Sequence[int] | None,
-                            Knob("Layers of every part of the model, in order (pp * virtual_stages numbers); left out: as "
-                                 "even as can be, what is left over to the second part, the third, ..., the first, the "
-                                 "last. The embedding is on the first, the head on the last.", ge=1)] = None
+                            Knob("Layers of every part of the model, in order (pp * virtual_stages numbers); left out: "
+                                 "as even as can be, what is left over to the second part, the third, ..., the first, "
+                                 "the last. The embedding is on the first, the head on the last.", ge=1)] = None
     recompute: Annotated[Literal["none", "selective", "full"],
-                         Knob("Activations that backward computes again: none, attention's core, or whole layers.")] = "none"
+                         Knob("Activations that backward computes again: none, attention's core, or whole layers.")
+                         ] = "none"
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
     mask: Annotated[Literal["full", "skip"], Knob("Whether kernels compute all scores, or skip what the causal (or "
                                                   "sliding) mask hides.")] = "full"
@@ -73,14 +79,21 @@ class Transformer(Workload, frozen=True):
     precision: Annotated[Precision, Knob("Number formats.")] = Precision()
     optimizer: Annotated[Literal["adam", "sgd"], Knob("Optimizer: its states and its step.")] = "adam"
     clip: Annotated[bool, Knob("Gradients are clipped by their global norm, which all ranks agree on.")] = True
-    bucket: Annotated[OptionalBytes, Knob("Bytes of gradients that one collective reduces at least; left out: 40 million "
-                                          "gradients, or 1 million per data-parallel rank (Megatron-LM's default).",
-                                          ge=1e6)] = default(None)
-    overlap: Annotated[bool, Knob("Gradients are reduced as soon as a bucket is full, not after all of backward.")] = True
+    bucket: Annotated[OptionalBytes, Knob("Bytes of gradients that one collective reduces at least; left out: 40 "
+                                          "million gradients, or 1 million per data-parallel rank (Megatron-LM's "
+                                          "default).", ge=1e6)] = default(None)
+    overlap: Annotated[bool, Knob("Gradients are reduced as soon as a bucket is full, not after all of backward.")
+                       ] = True
     offload: Annotated[Literal["none", "optimizer", "activations"],
-                       Knob("What is kept in remote memory: nothing, optimizer states, or saved activations.")] = "none"
+                       Knob("What is kept in remote memory: nothing, optimizer states, or saved activations.")
+                       ] = "none"
+    sample: Annotated[OptionalBytes, Knob("Bytes of one sample, which the first stage loads from remote memory ahead "
+                                          "of its forward pass; left out: nothing is loaded.", gt=0)] = default(None)
+    checkpoint: Annotated[bool, Knob("At the end weights and optimizer states are stored in remote memory, each once, "
+                                     "by all ranks that hold it together.")] = False
     uneven: Annotated[Literal["refuse", "pad", "fractional"],
-                      Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")] = "refuse"
+                      Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")
+                      ] = "refuse"
 
     @property
     def ranks(self) -> int:
@@ -90,7 +103,8 @@ class Transformer(Workload, frozen=True):
     @property
     def mesh(self) -> Mesh:
         """Ranks and their coordinates."""
-        return mesh_of(self.order, tp=self.tp, cp=self.cp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp)
+        return mesh_of(self.order, tp=self.tp, cp=self.cp, sp=self.sp, ep=self.ep, dp=self.dp, pp=self.pp,
+                       shards=self.zero_ranks)
 
     @property
     def replica_batch(self) -> Fraction:

@@ -109,6 +109,12 @@ def _zero(work: Transformer) -> Iterator[Problem]:
         yield Problem("zero_axes", "means nothing under zero: 0", "zero: 1, 2 or 3")
     if work.zero_axes is not None and (not work.zero_axes or len(set(work.zero_axes)) != len(work.zero_axes)):
         yield Problem("zero_axes", f"{list(work.zero_axes)} is not a set of axes", "some of dp, cp, sp, each once")
+    if work.zero_ranks is not None and (work.zero == 0 or "dp" not in (work.zero_axes or ("dp",))):
+        yield Problem("zero_ranks", "means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp")
+    elif work.zero_ranks is not None and (work.dp % work.zero_ranks or work.zero_ranks % work.ep):
+        legal = [n for n in range(work.ep, work.dp + 1, work.ep) if work.dp % n == 0]
+        what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
+        yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
     if work.prefetch is not None and work.zero != 3:
         yield Problem("prefetch", "means nothing but under zero: 3", "zero: 3")
 

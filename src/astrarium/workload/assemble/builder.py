@@ -23,7 +23,8 @@ BEFORE, BESIDE = -1, -2     # parents outside: the exit of the unit before, and 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """`count` equal strips one after the other, the first at node `base`; `block` is the first one's number in its part.
+    """`count` equal strips one after the other, the first at node `base`; `block` is the first one's number in its
+    part.
 
     `down`: the following ones are blocks of lower number (backward).
     """
@@ -133,5 +134,6 @@ class Builder:
         if exit_node < 0:
             raise InternalError("a unit of work without a node that gives its result")
         self._flush()
-        columns = [np.concatenate(each) for each in (self._rows, self._degree, self._parent)]
-        return Template(*columns, exit_node, tuple(grads), tuple(self._spans), tuple(self.held), tuple(stores))
+        rows, degree, parent = (np.concatenate(each) for each in (self._rows, self._degree, self._parent))
+        return Template(rows, degree, parent, exit_node, tuple(grads), tuple(self._spans), tuple(self.held),
+                        tuple(stores))

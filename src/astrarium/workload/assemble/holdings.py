@@ -16,7 +16,8 @@ __all__ = ["Holdings", "holdings"]
 class Holdings:
     """Bytes of one rank; `elements` are parameters before ZeRO, `own` those whose optimizer states are here.
 
-    `remote`: optimizer states in remote memory (`offload: optimizer`), which are then not in `states`.
+    `remote`: optimizer states in remote memory (`offload: optimizer`), which are then not in `states`. `checkpoint`:
+    this rank's share of weights and states, each of which is stored once by all that hold it together.
     """
 
     elements: float
@@ -25,19 +26,21 @@ class Holdings:
     gradients: float
     states: float
     remote: float
+    checkpoint: float
 
 
 def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
     """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
-    elements = own = weights = gradients = 0.0
+    elements = own = weights = gradients = once = 0.0
     for block, times in Counter(block for part in parts for block in part.blocks).items():
         for weight in recipe.kinds[block].weights:
             shards, each = recipe.shards(weight), weight.elements * times
             elements += each
+            once += each / recipe.mesh.size(weight.replicas)
             own += each / (shards if recipe.zero >= 1 else 1)
             gradients += each / (shards if recipe.zero >= 2 else 1)
             weights += each / (shards if recipe.zero >= 3 else 1)
     sizes, states = recipe.sizes, own * recipe.sizes.states
     away = recipe.offload == "optimizer"
     return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients, 0.0 if away else states,
-                    states if away else 0.0)
+                    states if away else 0.0, once * (sizes.weights + sizes.states))

@@ -67,19 +67,21 @@ def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
 
 def held(tensors: Sequence[Held]) -> Some:
     """What lives inside a unit, as columns."""
-    return Some(np.array([each.size for each in tensors], np.float64), np.array([each.writer for each in tensors], np.int64),
+    return Some(np.array([each.size for each in tensors], np.float64),
+                np.array([each.writer for each in tensors], np.int64),
                 np.array([len(each.readers) for each in tensors], np.int64),
                 np.array([node for each in tensors for node in each.readers], np.int64))
 
 
 def working(recipe: Recipe, part: Part, kind: int, spans: Sequence[Span]) -> Some:
-    """Working memory of every block of a unit, from its first node to its last ones; that of WEIGHT units is nothing."""
+    """Working memory of every block of a unit, from its first node to its last ones; WEIGHT units need none."""
     found = [Some(np.zeros(0), *[np.zeros(0, np.int64)] * 3)]
     for span in spans if kind != WEIGHT else ():
         size, base, sinks = recipe.kinds[part.blocks[span.block]].working, _starts(span), span.strip.sinks
         found.append(Some(np.full(span.count, size), base, np.full(span.count, len(sinks), np.int64),
                           (base[:, None] + sinks).ravel()))
-    return Some(*(np.concatenate([getattr(each, name) for each in found]) for name in ("size", "writer", "readers", "reader")))
+    return Some(*(np.concatenate([getattr(each, name) for each in found])
+                  for name in ("size", "writer", "readers", "reader")))
 
 
 def _inside(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,

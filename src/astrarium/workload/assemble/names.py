@@ -18,7 +18,7 @@ WAY = ("forward", "backward", "weight")
 
 def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int32], units: Units,
           steps: Sequence[str], first_block: Sequence[int]) -> Callable[[int], str]:
-    """node -> `batch3.block12.forward.STEP`; `first_block` [chunks] is the number in the model of a chunk's first block."""
+    """node -> `batch3.block12.forward.STEP`; `first_block` [chunks]: number in the model of a chunk's first block."""
 
     def name(node: int) -> str:
         unit = int(np.searchsorted(tiled.offset, node, side="right")) - 1

@@ -27,9 +27,9 @@ MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 class Arguments:
     """What a comm node is told per rank: nodes equal in all of it share a slot.
 
-    Collectives: `axes` of the group, which `ends` or `mirror` in `among` narrows to those stages. Messages along an axis:
-    `axes` and `shift`, with `flow` the displacement of the data; between stages: `way` (0 activations, 1 gradients) and the
-    `chunk` that sends or receives.
+    Collectives: `axes` of the group, which `ends` or `mirror` in `among` narrows to those stages. Messages along an
+    axis: `axes` and `shift`, with `flow` the displacement of the data; between stages: `way` (0 activations, 1
+    gradients) and the `chunk` that sends or receives.
     """
 
     kind: NodeKind
@@ -96,8 +96,8 @@ class Pool:
             raise InternalError(f"step {step.name}: {step.kind.name} over {step.axes}")
         ranks = self.mesh.size(step.axes)
         flow = (step.shift if step.kind == NodeKind.COMM_SEND else -step.shift) % ranks
-        return self.comm(step.name, Arguments(step.kind, None, _whole(step.bytes), 2, step.axes, shift=step.shift % ranks,
-                                              flow=flow))
+        return self.comm(step.name, Arguments(step.kind, None, _whole(step.bytes), 2, step.axes,
+                                              shift=step.shift % ranks, flow=flow))
 
     def names(self) -> tuple[str, ...]:
         """Name by row number."""

@@ -33,8 +33,9 @@ class Recipe:
     `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
     `batches` micro-batches per iteration. `zero` 0 to 3 over `zero_axes`; `prefetch` blocks ahead; `bucket` bytes of
     gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
-    `offload`: `none`, `optimizer` or `activations`. `tied`: weights that the first and the last part, on different stages, share.
-    `clip`: the norm of all gradients is summed up before the step.
+    `offload`: `none`, `optimizer` or `activations`. `tied`: weights that the first and the last part, on different
+    stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank of the
+    first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the end.
     """
 
     mesh: Mesh
@@ -45,13 +46,15 @@ class Recipe:
     chunks: int = 1
     sizes: Sizes = Sizes()
     zero: int = 0
-    zero_axes: tuple[str, ...] = ("dp", "cp", "sp")
+    zero_axes: tuple[str, ...] = ("ep", "idp", "cp", "sp")
     prefetch: int = 1
     bucket: float = 25e6
     overlap: bool = True
     offload: str = "none"
     tied: frozenset[str] = frozenset()
     clip: bool = True
+    sample: float = 0
+    checkpoint: bool = False
 
     @property
     def stages(self) -> int:

@@ -1,9 +1,10 @@
 """ZeRO and gradient reduction: which collectives, over which axes, of how many bytes.
 
-Rajbhandari et al., ZeRO (arXiv 1910.02054): stage 1 shards the optimizer's states, 2 the gradients too, 3 the weights too.
-Here stages 0 and 1 reduce gradients once per iteration, after the last micro-batch; stages 2 and 3 after every micro-batch, since
-a rank does not keep gradients that are not its own (DeepSpeed; PyTorch FSDP with gradient synchronisation on). Where only
-some of a weight's replica axes are in `zero_axes` (hybrid sharding), the shards are then reduced over the others.
+Rajbhandari et al., ZeRO (arXiv 1910.02054): stage 1 shards the optimizer's states, 2 the gradients too, 3 the weights
+too. Here stages 0 and 1 reduce gradients once per iteration, after the last micro-batch; stages 2 and 3 after every
+micro-batch, since a rank does not keep gradients that are not its own (DeepSpeed; PyTorch FSDP with gradient
+synchronisation on). Where only some of a weight's replica axes are in `zero_axes` (hybrid sharding), the shards are
+then reduced over the others.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def _split(recipe: Recipe, axes: Axes) -> tuple[Axes, Axes]:
     return tuple(a for a in axes if a in meant), tuple(a for a in axes if a not in meant)
 
 
-def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: float, after: Iterable[int], last: int | None,
-              among: str = "") -> int | None:
+def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: float, after: Iterable[int],
+              last: int | None, among: str = "") -> int | None:
     """Emits the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
     shard, rest = _split(recipe, axes)
     size = elements * recipe.sizes.sent
@@ -87,7 +88,7 @@ class Pending:
             self.waiting[axes] = before + elements, known + list(nodes)
 
     def flush(self, *, everything: bool = False) -> list[int]:
-        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes that was reduced."""
+        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes."""
         done = []
         for axes, (elements, nodes) in list(self.waiting.items()):
             if not everything and elements * self.recipe.sizes.sent < self.recipe.bucket:

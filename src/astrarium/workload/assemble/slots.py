@@ -17,7 +17,8 @@ __all__ = ["Groups", "groups_of", "slots_of"]
 
 I32 = npt.NDArray[np.int32]
 Key = tuple[tuple[str, ...], str]
-RING_TAGS = 1 << 16         # tags of messages along an axis; those between stages are small
+TAGGED = (*INNER, "edp", "dp")
+RING_TAGS = 1 << 24         # tags of messages along an axis; those between stages are small
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ def _order(key: Key) -> tuple[str, tuple[int, ...]]:
 
 
 def groups_of(mesh: Mesh, arguments: Iterable[Arguments], where: Places) -> Groups:
-    """Numbered by axes (tp, cp, sp, ep, edp, pp; the sets of axes in that order), then by the first rank."""
+    """Numbered by axes (sets of axes in the order of mesh.INNER), then by the first rank."""
     keys = sorted({(each.axes, each.among) for each in arguments if each.kind == NodeKind.COMM_COLL}, key=_order)
     members: list[I32] = []
     found: dict[Key, I32] = {}
@@ -77,7 +78,7 @@ def slots_of(mesh: Mesh, groups: Groups, where: Places, stage: int, ranks: I32,
         else:
             axis = each.axes[0]
             peer[:, slot] = mesh.shifted(axis, each.shift)[ranks]
-            second[:, slot] = RING_TAGS * (1 + INNER.index(axis.replace("dp", "edp") if axis == "dp" else axis)) + each.flow
+            second[:, slot] = RING_TAGS * (1 + TAGGED.index(axis)) + each.flow
     return peer, second
 
 

@@ -20,15 +20,18 @@ NORM_BYTES = 4       # one fp32 number: the sum of squares of a rank's gradients
 
 def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[Part], start: int,
          ready: Sequence[int]) -> Template:
-    """Nodes from number `start` on; `ready` are the nodes after which all gradients of weights are there (or reduced)."""
+    """Nodes from number `start` on; after `ready` all gradients of weights are there, or reduced."""
     build = Builder(start)
     done = _reduced(recipe, pool, build, parts, list(ready))
     done = _copies(recipe, pool, build, where, stage, done)
     done = _tied(recipe, pool, build, where, stage, done)
     done = _norm(recipe, pool, build, parts, done)
     done = _step(recipe, pool, build, parts, done)
+    stepped = done
     if recipe.zero in (1, 2):
         done = _updated(recipe, pool, build, parts, done)
+    if recipe.checkpoint:
+        build.node(pool.memory("checkpoint.store", NodeKind.MEM_STORE, holdings(recipe, parts).checkpoint), stepped)
     return build.template(done[-1])
 
 
@@ -43,7 +46,7 @@ def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
 
 
 def _copies(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int, ready: list[int]) -> list[int]:
-    """DualPipe: the gradients of the two copies of each part, part after part, so that both stages agree on the order."""
+    """DualPipe: the gradients of both copies of each part, part after part: both stages agree on the order."""
     if recipe.schedule.copies == 1:
         return ready
     last: int | None = None

@@ -19,7 +19,7 @@ Bool = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Tiled:
-    """Nodes of one stage. `rows` [nodes] numbers in the pool; `offset` and `exit` [units] nodes; parents as in TraceClass."""
+    """Nodes of one stage: `rows` [nodes] in the pool, parents as in TraceClass; `offset` and `exit` [units]."""
 
     rows: I32
     parent_ptr: I64
@@ -29,7 +29,7 @@ class Tiled:
 
 
 def tile(templates: Sequence[Template], which: I32, joined: Bool) -> Tiled:
-    """The units in order; a unit waits for the exit of the one before, or what that one waits for where it is joined."""
+    """The units in order; each waits for the exit of the one before, or, joined, for what that one waits for."""
     sizes = np.array([len(each) for each in templates], np.int64)[which]
     ends = np.cumsum(sizes)
     offset = ends - sizes

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
+from astrarium.workload.assemble.flows import Gathered, Loaded, Reduced
 from astrarium.workload.assemble.pool import Arguments, Pool, Strip, strip_of
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.assemble.sharding import Pending, gathers
 from astrarium.workload.pieces import Piece
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 
@@ -66,7 +66,7 @@ class Templates:
 
 
 def _needed(piece: Piece) -> set[int]:
-    """Steps that the gradient of the input waits for; a step that makes gradients of weights is none, whatever waits for it."""
+    """Steps that the gradient of the input waits for; those that make gradients of weights are none of them."""
     found: set[int] = set()
     todo = [piece.exit] if piece.exit >= 0 else []
     while todo:
@@ -94,55 +94,16 @@ def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part,
     return (build.node(_message(made, NodeKind.COMM_RECV, way, part.chunk, size), outside),)
 
 
-class _Gathered:
-    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other."""
-
-    def __init__(self, made: Templates, build: Builder, order: Sequence[int], kind: int) -> None:
-        self.made, self.build, self.order, self.kind = made, build, order, kind
-        self.nodes: dict[int, list[int]] = {}
-        self.last: int | None = None
-
-    def before(self, position: int, entry: tuple[int, ...]) -> tuple[int, ...]:
-        """What block number `position` of the unit waits for, given what it would wait for without sharding."""
-        if self.made.recipe.zero < 3:
-            return entry
-        ahead = self.made.recipe.prefetch
-        if ahead == 0:
-            self._gather(position, entry)
-        elif position == 0:
-            for early in range(min(ahead, len(self.order))):
-                self._gather(early, _outside(self.made.recipe))
-        if ahead and position + ahead < len(self.order):
-            self._gather(position + ahead, entry)
-        if position not in self.nodes:
-            self._gather(position, entry)
-        return (*entry, *self.nodes[position])
-
-    def _gather(self, position: int, after: tuple[int, ...]) -> None:
-        recipe, pool = self.made.recipe, self.made.pool
-        found, block = self.nodes.setdefault(position, []), recipe.kinds[self.order[position]]
-        if self.kind == BACKWARD and all(step.weight for step in block.backward.steps):
-            return      # gradients of weights alone do not need the weights (an embedding's)
-        for row in gathers(recipe, pool, block):
-            waits = (*after, *(() if self.last is None else (self.last,)))
-            self.last = self.build.node(row, waits)
-            found.append(self.last)
-
-    def hold(self, position: int, readers: Sequence[int]) -> None:
-        """The gathered weights live from their first gather to the end of the block."""
-        if self.made.recipe.zero >= 3 and self.nodes[position]:
-            recipe = self.made.recipe
-            size = sum(w.elements for w in recipe.kinds[self.order[position]].weights if recipe.shards(w) > 1)
-            self.build.held.append(Held("weights", size * recipe.sizes.weights, self.nodes[position][0], tuple(readers)))
-
-
 def _forward(made: Templates, part: Part, last: bool) -> Template:
     del last
     recipe, build = made.recipe, Builder()
     entry = _enter(made, build, part.before, 0, part, part.received)
     received = build.size - 1 if part.before else -1
-    gathered, stores, position = _Gathered(made, build, part.blocks, FORWARD), list[tuple[int, int]](), 0
-    first = 0
+    if recipe.sample > 0 and not part.before:    # read as early as the copy lane allows
+        entry = (*entry, build.node(made.pool.memory("samples.load", NodeKind.MEM_LOAD, recipe.sample), ()))
+    gathered = Gathered(recipe, made.pool, build, part.blocks, FORWARD, _outside(recipe))
+    stores: list[tuple[int, int]] = []
+    position = first = 0
     while position < len(part.blocks):
         kind = part.blocks[position]
         strip, count = made.strip(kind, FORWARD), _run(recipe, part.blocks, position)
@@ -179,8 +140,10 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
     order, arriving = part.blocks[::-1], round(recipe.kinds[part.blocks[-1]].output)
     entry = _enter(made, build, part.after, 1, part, arriving)
     received = build.size - 1 if part.after else -1
-    gathered, loaded = _Gathered(made, build, order, BACKWARD), _Loaded(made, build, order)
-    reduced = _Reduced(made, build, last and not recipe.schedule.split, recipe.zero >= 2 and not recipe.schedule.split)
+    gathered = Gathered(recipe, made.pool, build, order, BACKWARD, _outside(recipe))
+    loaded = Loaded(recipe, made.pool, build, order, _outside(recipe))
+    whole = not recipe.schedule.split
+    reduced = Reduced(recipe, made.pool, build, last and whole, recipe.zero >= 2 and whole)
     position = 0
     while position < len(order):
         kind = order[position]
@@ -205,89 +168,11 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
     return build.template(reduced.exit(entry[0]), reduced.done)
 
 
-class _Loaded:
-    """Offloaded activations come back one block ahead."""
-
-    def __init__(self, made: Templates, build: Builder, order: Sequence[int]) -> None:
-        self.made, self.build, self.order = made, build, order
-        self.active = made.recipe.offload == "activations"
-        self.nodes: dict[int, int] = {}
-        self.last: int | None = None
-
-    def before(self, position: int, entry: tuple[int, ...]) -> tuple[int, ...]:
-        """What block number `position` waits for."""
-        if not self.active:
-            return entry
-        if position == 0:
-            self._load(0, _outside(self.made.recipe))
-        if position + 1 < len(self.order):
-            self._load(position + 1, entry)
-        return (*entry, self.nodes[position]) if position in self.nodes else entry
-
-    def _load(self, position: int, after: tuple[int, ...]) -> None:
-        size = self.made.recipe.kinds[self.order[position]].saved
-        if size > 0:
-            row = self.made.pool.memory("saved.load", NodeKind.MEM_LOAD, size)
-            self.last = self.build.node(row, (*after, *(() if self.last is None else (self.last,))))
-            self.nodes[position] = self.last
-
-    def hold(self, position: int, readers: Sequence[int]) -> None:
-        """What was loaded lives to the end of the block."""
-        if position in self.nodes:
-            size = self.made.recipe.kinds[self.order[position]].saved
-            self.build.held.append(Held("activations", size, self.nodes[position], tuple(readers)))
-
-
-class _Reduced:
-    """Gradients of weights as they come: reduced at once, or noted for the end of the iteration.
-
-    `last`: they are complete after this unit; `each`: every unit's are reduced (ZeRO 2 and 3).
-    """
-
-    def __init__(self, made: Templates, build: Builder, last: bool, each: bool) -> None:
-        self.recipe, self.build, self.last, self.each = made.recipe, build, last, each
-        self.active = each or (last and made.recipe.overlap)
-        self.pending = Pending(made.recipe, made.pool, build.node)
-        self.done: list[int] = []
-        self.whole: list[tuple[float, int]] = []
-
-    def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:
-        """`count` blocks whose gradients are there after `nodes` (positions in the strip), or after `entry`."""
-        size = self.build.size - base
-        ready = [base + turn * (size // count) + int(node) for turn in range(count) for node in nodes] or list(entry)
-        if not self.active:
-            self.done += ready if self.last else []
-            return
-        pieces = self.recipe.kinds[kind]
-        self.pending.add(pieces, ready)
-        if self.each:
-            whole = sum(weight.elements for weight in pieces.weights if self.recipe.shards(weight) > 1)
-            self.whole.append((whole * self.recipe.sizes.gradients, base))
-        if self.recipe.overlap:
-            self._flush(False)
-
-    def _flush(self, everything: bool) -> None:
-        now = self.pending.flush(everything=everything)
-        self.done += now
-        if now:
-            self.build.held += [Held("gradients", size, base, tuple(now)) for size, base in self.whole if size > 0]
-            self.whole = []
-
-    def end(self) -> None:
-        """After the unit's last block."""
-        if self.active:
-            self._flush(True)
-
-    def exit(self, node: int) -> int:
-        """What the next unit waits for: `node`, or the last reduction where nothing overlaps."""
-        return node if self.recipe.overlap or not self.active or self.pending.last is None else self.pending.last
-
-
 def _weight(made: Templates, part: Part, last: bool) -> Template:
     """Gradients of weights, which a split schedule makes later, last block first."""
     recipe, build, order = made.recipe, Builder(), part.blocks[::-1]
     entry: tuple[int, ...] = _outside(recipe)
-    reduced, final = _Reduced(made, build, last, recipe.zero >= 2), -1
+    reduced, final = Reduced(recipe, made.pool, build, last, recipe.zero >= 2), -1
     for position, kind in enumerate(order):
         strip = made.strip(kind, WEIGHT)
         if len(strip):

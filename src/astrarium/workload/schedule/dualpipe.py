@@ -1,10 +1,10 @@
 """DualPipe (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.2.1): micro-batches enter at both ends.
 
-A stage holds two parts of the model: part 0 is part `stage` of a copy that runs from the first stage to the last, part 1 is part
-s - 1 - `stage` of a second copy that runs the other way; each copy takes half of the micro-batches. In the middle of a step forward
-of one copy runs at the same time as backward of the other, so that the communication of each hides behind the other's
-operations. Bubble (s / 2 - 1)(T_F&B + T_B - 3 T_W), T_B of the whole backward; 2 copies of the weights; s + 1 micro-batches in flight
-(its table 2).
+A stage holds two parts of the model: part 0 is part `stage` of a copy that runs from the first stage to the last, part
+1 is part s - 1 - `stage` of a second copy that runs the other way; each copy takes half of the micro-batches. In the
+middle of a step forward of one copy runs at the same time as backward of the other, so that the communication of each
+hides behind the other's operations. Bubble (s / 2 - 1)(T_F&B + T_B - 3 T_W), T_B of the whole backward; 2 copies of the
+weights; s + 1 micro-batches in flight (its table 2).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Order:
     owed: list[tuple[int, int]] = field(default_factory=list)
 
     def run(self, kind: int, side: int, joined: bool = False) -> None:
-        """The next micro-batch of a side, forward or backward with (BACKWARD) or without (-1) the gradients of weights."""
+        """The next micro-batch of a side: forward, backward with its gradients of weights, or (LATER) without."""
         chunk = side ^ int(self.second)
         what = FORWARD if kind == FORWARD else BACKWARD
         number = self.done.get((what, chunk), 0)

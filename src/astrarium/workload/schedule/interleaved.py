@@ -1,7 +1,7 @@
 """Interleaved 1F1B (Narayanan et al., arXiv 2104.04473, section 2.2.2).
 
-A stage holds `chunks` parts of the model: part k of stage i is part k * stages + i. Micro-batches go in groups of as many
-as there are stages, each group through one part after the other. The bubble is that of 1F1B divided by `chunks`.
+A stage holds `chunks` parts of the model: part k of stage i is part k * stages + i. Micro-batches go in groups of as
+many as there are stages, each group through one part after the other. The bubble is that of 1F1B divided by `chunks`.
 """
 
 from __future__ import annotations

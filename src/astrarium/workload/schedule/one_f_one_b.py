@@ -14,7 +14,7 @@ __all__ = ["alternating", "one_f_one_b"]
 
 
 def alternating(ahead: int, total: int) -> tuple[np.ndarray, np.ndarray]:
-    """(kinds, numbers) of `total` forward units, `ahead` of them first, then forward and backward in turn, then the rest."""
+    """(kinds, numbers): `ahead` of `total` forward units, then forward and backward in turn, then the rest."""
     first = min(ahead, total)
     steady = total - first
     kinds = np.concatenate([np.full(first, FORWARD), np.tile([FORWARD, BACKWARD], steady), np.full(first, BACKWARD)])

@@ -61,8 +61,8 @@ class Line:
     """One schedule. `units(stages, stage, batches, chunks)`.
 
     `place(stages, chunks)` [stages, chunks]: which part of the model each chunk is. `copies` of the model; with 2 each
-    stage has a chunk of both. `split`: backward leaves the gradients of weights to WEIGHT units. `check(stages, batches,
-    chunks)` yields what is not legal.
+    stage has a chunk of both. `split`: backward leaves the gradients of weights to WEIGHT units. `check(stages,
+    batches, chunks)` yields what is not legal.
     """
 
     units: Callable[[int, int, int, int], Units]

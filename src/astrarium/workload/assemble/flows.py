@@ -1,0 +1,143 @@
+"""What goes on beside the blocks of a unit: weights gathered, activations brought back, gradients reduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.vocab import NodeKind
+from astrarium.workload.assemble.builder import Builder, Held
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.sharding import Pending, gathers
+from astrarium.workload.schedule import BACKWARD
+
+__all__ = ["Gathered", "Loaded", "Reduced"]
+
+I32 = npt.NDArray[np.int32]
+Waits = tuple[int, ...]
+
+
+class Gathered:
+    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other."""
+
+    def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], kind: int,
+                 outside: Waits) -> None:
+        self.recipe, self.pool, self.build, self.order, self.kind = recipe, pool, build, order, kind
+        self.outside = outside
+        self.nodes: dict[int, list[int]] = {}
+        self.last: int | None = None
+
+    def before(self, position: int, entry: Waits) -> Waits:
+        """What block number `position` of the unit waits for, given what it would wait for without sharding."""
+        if self.recipe.zero < 3:
+            return entry
+        ahead = self.recipe.prefetch
+        if ahead == 0:
+            self._gather(position, entry)
+        elif position == 0:
+            for early in range(min(ahead, len(self.order))):
+                self._gather(early, self.outside)
+        if ahead and position + ahead < len(self.order):
+            self._gather(position + ahead, entry)
+        if position not in self.nodes:
+            self._gather(position, entry)
+        return (*entry, *self.nodes[position])
+
+    def _gather(self, position: int, after: Waits) -> None:
+        recipe, pool = self.recipe, self.pool
+        found, block = self.nodes.setdefault(position, []), recipe.kinds[self.order[position]]
+        if self.kind == BACKWARD and all(step.weight for step in block.backward.steps):
+            return      # gradients of weights alone do not need the weights (an embedding's)
+        for row in gathers(recipe, pool, block):
+            waits = (*after, *(() if self.last is None else (self.last,)))
+            self.last = self.build.node(row, waits)
+            found.append(self.last)
+
+    def hold(self, position: int, readers: Sequence[int]) -> None:
+        """The gathered weights live from their first gather to the end of the block."""
+        if self.recipe.zero >= 3 and self.nodes[position]:
+            recipe = self.recipe
+            size = sum(w.elements for w in recipe.kinds[self.order[position]].weights if recipe.shards(w) > 1)
+            first = self.nodes[position][0]
+            self.build.held.append(Held("weights", size * recipe.sizes.weights, first, tuple(readers)))
+
+
+class Loaded:
+    """Offloaded activations come back one block ahead."""
+
+    def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], outside: Waits) -> None:
+        self.recipe, self.pool, self.build, self.order, self.outside = recipe, pool, build, order, outside
+        self.active = recipe.offload == "activations"
+        self.nodes: dict[int, int] = {}
+        self.last: int | None = None
+
+    def before(self, position: int, entry: Waits) -> Waits:
+        """What block number `position` waits for."""
+        if not self.active:
+            return entry
+        if position == 0:
+            self._load(0, self.outside)
+        if position + 1 < len(self.order):
+            self._load(position + 1, entry)
+        return (*entry, self.nodes[position]) if position in self.nodes else entry
+
+    def _load(self, position: int, after: Waits) -> None:
+        size = self.recipe.kinds[self.order[position]].saved
+        if size > 0:
+            row = self.pool.memory("saved.load", NodeKind.MEM_LOAD, size)
+            self.last = self.build.node(row, (*after, *(() if self.last is None else (self.last,))))
+            self.nodes[position] = self.last
+
+    def hold(self, position: int, readers: Sequence[int]) -> None:
+        """What was loaded lives to the end of the block."""
+        if position in self.nodes:
+            size = self.recipe.kinds[self.order[position]].saved
+            self.build.held.append(Held("activations", size, self.nodes[position], tuple(readers)))
+
+
+class Reduced:
+    """Gradients of weights as they come: reduced at once, or noted for the end of the iteration.
+
+    `last`: they are complete after this unit; `each`: every unit's are reduced (ZeRO 2 and 3).
+    """
+
+    def __init__(self, recipe: Recipe, pool: Pool, build: Builder, last: bool, each: bool) -> None:
+        self.recipe, self.build, self.last, self.each = recipe, build, last, each
+        self.active = each or (last and recipe.overlap)
+        self.pending = Pending(recipe, pool, build.node)
+        self.done: list[int] = []
+        self.whole: list[tuple[float, int]] = []
+
+    def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:
+        """`count` blocks whose gradients are there after `nodes` (positions in the strip), or after `entry`."""
+        size = self.build.size - base
+        ready = [base + turn * (size // count) + int(node) for turn in range(count) for node in nodes] or list(entry)
+        if not self.active:
+            self.done += ready if self.last else []
+            return
+        pieces = self.recipe.kinds[kind]
+        self.pending.add(pieces, ready)
+        if self.each:
+            whole = sum(weight.elements for weight in pieces.weights if self.recipe.shards(weight) > 1)
+            self.whole.append((whole * self.recipe.sizes.gradients, base))
+        if self.recipe.overlap:
+            self._flush(False)
+
+    def _flush(self, everything: bool) -> None:
+        now = self.pending.flush(everything=everything)
+        self.done += now
+        if now:
+            self.build.held += [Held("gradients", size, base, tuple(now)) for size, base in self.whole if size > 0]
+            self.whole = []
+
+    def end(self) -> None:
+        """After the unit's last block."""
+        if self.active:
+            self._flush(True)
+
+    def exit(self, node: int) -> int:
+        """What the next unit waits for: `node`, or the last reduction where nothing overlaps."""
+        return node if self.recipe.overlap or not self.active or self.pending.last is None else self.pending.last
