@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,8 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
                         network_counters(result.plan, result.outcome))
     write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
+    if os.path.isfile(options.timeline):
+        note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")
 
 
 def _print(result: Result, options: argparse.Namespace) -> None:
