@@ -10,8 +10,10 @@ from astrarium import catalog
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import NodeKind
 from astrarium.workload.graph import ModelPieces, Options
-from astrarium.workload.graph.options import layout_of
+from astrarium.workload.graph.ir import base
+from astrarium.workload.graph.options import layout_of, usual_axes
 from astrarium.workload.graph.packed import Packed, Sequences
+from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.parameters import parameters
 from astrarium.workload.model.stacks import stack_of
 from astrarium.workload.pieces import BlockPieces
@@ -163,13 +165,15 @@ def test_latent_attention_over_a_cache_is_absorbed() -> None:
         4 * 1024**2 * 128 * 2 * (192 + 128))
 
 
-def test_a_small_step_reads_only_the_experts_that_are_hit() -> None:
+@pytest.mark.parametrize("ep", [1, 8])
+def test_a_small_step_reads_only_the_experts_that_are_hit(ep: int) -> None:
     """16 tokens choose 8 of 256 each: 256 (1 - (1 - 8/256)^16) experts are expected to have a row."""
-    block = _layer(step("deepseek-v3", Sequences(16, 1, 100)), "expert_layer")
+    found = step("deepseek-v3", Sequences(16 // ep, 1, 100), batch=ep, degrees={"ep": ep})
+    block = _layer(found, "expert_layer")
     down = next(each for each in block.forward.steps if each.name.endswith("expert_down"))
     hit = 256 * (1 - (1 - 8 / 256) ** 16)
-    assert down.bytes == pytest.approx(2 * (hit * 2048 * 7168 + 16 * 8 * (2048 + 7168)))
-    assert down.gemm == 2 * 16 * 8 * 2048 * 7168
+    assert down.bytes == pytest.approx(2 * (hit * 2048 * 7168 + 16 * 8 * (2048 + 7168)) / ep)
+    assert down.gemm == 2 * 16 * 8 * 2048 * 7168 / ep
 
 
 @pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "bert-large", "t5-11b", "whisper-large-v3", "dit-xl-2",
@@ -183,3 +187,23 @@ def test_pieces_point_backwards_only(name: str) -> None:
                 for piece in (block.forward, block.backward):
                     assert all(before < number for number, step in enumerate(piece.steps) for before in step.after)
                     assert 0 <= piece.exit < len(piece.steps)
+
+
+WHOLE = {"seq.all", "experts.src", "experts.router", "tables.all", "shards.all", "vectors.other"}
+
+
+@pytest.mark.parametrize("name", catalog.load("models"))
+def test_variants_of_sharded_dims_that_no_axis_shards_are_meant(name: str) -> None:
+    """A variant that the table of axes does not name is whole on every rank: these few, and no slip of the pen."""
+    model = row(name)
+    packed = Packed((Sequences(2, 1, 9), Sequences(1, 4)))
+    every = [Options({}, 1, model.seq, tp_sequence=True, uneven="fractional")]
+    if isinstance(model, Decoder):
+        every.append(Options({}, 1, packed.tokens, packed=packed, backward=False, uneven="fractional"))
+    for options in every:
+        stack = stack_of(model, options)
+        table = {**usual_axes(options), **stack.axes}
+        sharded = {base(dim) for dim, axes in table.items() if axes}
+        dims = {dim for block in stack.blocks for op in block.ops for use in (*op.inputs, *op.outputs)
+                for dim in use.dims}
+        assert {dim for dim in dims if dim not in table and base(dim) in sharded} <= WHOLE

@@ -33,7 +33,7 @@ def rows_per_expert(moe: Experts, tokens: float) -> float:
 def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
     """`rows.ep`: rows at their expert, before tp_sequence gathers them over tp."""
     shared = ("edp", "sp", "cp", "tp") if options.tp_sequence else ("edp", "sp", "cp")
-    return MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",), "rows.ep": shared})
+    return MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",), "rows.ep": shared, "experts.hit": ("ep",)})
 
 
 def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
