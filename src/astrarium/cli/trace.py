@@ -13,6 +13,7 @@ SUB_VERBS = {
     "link": ("trace_link", "Join a host and a device trace of PyTorch's profilers to PREFIX.RANK.et."),
     "write": ("trace_write", "Write what the workload of a design makes as PREFIX.RANK.et and a file of its groups."),
     "convert": ("trace_convert", "A text workload of ASTRA-sim 1.0 (DATA, HYBRID_TRANSFORMER, ...) as PREFIX.RANK.et."),
+    "stage": ("trace_stage", "STAGE's main.py with its own flags: the traces that it writes, to compare."),
     "show": ("trace_show", "Count what is in a trace file: nodes by kind, GPU operations, collectives, streams."),
 }
 """Sub-verb -> (module in this package, one sentence)."""

@@ -1,0 +1,73 @@
+"""`source: stage`: the flags of STAGE's main.py as fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, ClassVar
+
+from astrarium.config import Knob, Problem
+from astrarium.workload.config import Workload
+
+__all__ = ["Stage"]
+
+
+def _whole(work: Stage) -> Iterator[Problem]:
+    if work.micro_batch is not None and work.batch % work.micro_batch:
+        yield Problem("micro_batch", f"{work.micro_batch} does not divide {work.batch} samples", "a divisor of batch")
+    if work.num_stacks < work.pp:
+        yield Problem("pp", f"{work.pp} stages of {work.num_stacks} layers", f"at most {work.num_stacks}")
+
+
+class Stage(Workload, frozen=True, kw_only=True):
+    """A dense transformer as STAGE (symbolic_tensor_graph 3a7f49c) counts it, not as it is: to compare with its traces.
+
+    Sizes are elements, not bytes; a multiply-add is one operation; attention has no term in the square of the sequence;
+    embeddings are dense products; the optimizer is one addition per weight; the last part is on stage
+    (num_stacks - 1) mod pp; sizes that do not divide are cut off. `source: transformer` is the model itself.
+    """
+
+    tag: ClassVar[str] = "stage"
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_whole,)
+    dp: Annotated[int, Knob("Data-parallel ranks (innermost).", ge=1)] = 1
+    tp: Annotated[int, Knob("Tensor-parallel ranks; ep multiplies them.", ge=1)] = 1
+    sp: Annotated[int, Knob("Ranks that divide the sequence.", ge=1)] = 1
+    ep: Annotated[int, Knob("In a dense model: more tensor-parallel ranks.", ge=1)] = 1
+    pp: Annotated[int, Knob("Pipeline stages (outermost).", ge=1)] = 1
+    weight_sharded: Annotated[bool, Knob("Weights are sharded over dp (FSDP).")] = False
+    tpsp: Annotated[bool, Knob("Between layers' matrices the sequence is divided over tp.")] = True
+    dvocal: Annotated[int, Knob("Vocabulary.", ge=1)] = 32000
+    dmodel: Annotated[int, Knob("Length of a token's vector.", ge=1)] = 8192
+    dff: Annotated[int, Knob("Inner size of the FFN.", ge=1)] = 28672
+    batch: Annotated[int, Knob("Samples of an iteration.", ge=1)] = 64
+    micro_batch: Annotated[int | None, Knob("Samples of a micro-batch; left out: batch.", ge=1)] = None
+    seq: Annotated[int, Knob("Tokens of a sample.", ge=1)] = 1024
+    num_stacks: Annotated[int, Knob("Layers.", ge=1)] = 80
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that the parallelisation needs."""
+        return self.dp * self.tensor * self.sp * self.pp
+
+    @property
+    def tensor(self) -> int:
+        """Tensor-parallel ranks."""
+        return self.tp * self.ep
+
+    @property
+    def micro_batches(self) -> int:
+        """Copies of the graph."""
+        return self.batch // (self.micro_batch or self.batch)
+
+    @property
+    def head_stage(self) -> int:
+        """Where STAGE puts the head and the loss."""
+        return (self.num_stacks - 1) % self.pp
+
+    def stage_of(self, layer: int) -> int:
+        """Pipeline stage of a layer: what is left over goes to the first stages."""
+        return next(stage for stage in range(self.pp) if layer < self.first_layer(stage + 1))
+
+    def first_layer(self, stage: int) -> int:
+        """First layer of a stage."""
+        each, more = divmod(self.num_stacks, self.pp)
+        return stage * each + min(stage, more)

@@ -1,0 +1,103 @@
+"""STAGE's own command line: its flags as a Stage, or as the honest model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from astrarium import config
+from astrarium.errors import InputError, nearest
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.stage.config import Stage
+from astrarium.workload.transformer import Transformer
+
+__all__ = ["FLAGS", "StageCommand", "from_stage_flags", "stage_command"]
+
+TRUE = ("true", "t", "1", "yes", "y")        # as main.py reads them; everything else is false
+NUMBERS = ("dp", "tp", "sp", "ep", "pp", "dvocal", "dmodel", "dff", "batch", "micro_batch", "seq", "num_stacks")
+TRUTHS = ("weight_sharded", "tpsp")
+IGNORED = ("activation_recompute", "head", "kvhead", "experts", "kexperts", "chakra_schema_version", "print_gpu_vram")
+OTHERS = ("output_dir", "output_name", "model_type", "mixed_precision")
+FLAGS = (*OTHERS, *NUMBERS, *TRUTHS, *IGNORED)
+DENSE = ("dense", "gpt", "llama")            # the same traces, byte for byte up to tags
+
+
+@dataclass(frozen=True)
+class StageCommand:
+    """A call of main.py. `prefix` is where `<prefix>.<rank>.et` go, `groups` the file of the groups, `ignored` flags
+    that were given and that STAGE does not look at."""
+
+    work: Stage
+    prefix: str
+    groups: str
+    ignored: tuple[str, ...]
+
+
+def stage_command(given: Mapping[str, str]) -> StageCommand:
+    """Flag (without dashes) -> its text. Raises InputError for what is not reproduced: model_type `moe` and `debug`,
+    `mixed_precision`, and an output_name that is not `name` or `name.%d.et`."""
+    for name in ("output_dir", "output_name"):
+        if name not in given:
+            raise InputError(f"--{name}", "is missing", expected="as for STAGE's main.py")
+    stem = given["output_name"].removesuffix(".%d.et")
+    if "%" in stem or not stem:
+        raise InputError("--output_name", repr(given["output_name"]), expected="a name, or a name that ends in .%d.et")
+    prefix = f"{given['output_dir'] or '.'}/{stem}"
+    return StageCommand(_stage(given), prefix, f"{prefix}.json",
+                        tuple(f"--{name}" for name in IGNORED if name in given))
+
+
+def _stage(given: Mapping[str, str]) -> Stage:
+    model = given.get("model_type", "dense")
+    if model not in DENSE:
+        raise InputError("--model_type", f"{model!r} is not reproduced", expected="one of " + ", ".join(DENSE))
+    if given.get("mixed_precision", "false").lower() in TRUE:
+        raise InputError("--mixed_precision", "true is not reproduced", expected="false")
+    numbers = {name: _number(name, given[name]) for name in NUMBERS if name in given}
+    if numbers.get("micro_batch") == -1:
+        del numbers["micro_batch"]
+    for name, number in numbers.items():
+        if number < 1:
+            raise InputError(f"--{name}", str(number), expected="a whole number above 0")
+    truths = {name: given[name].lower() in TRUE for name in TRUTHS if name in given}
+    return config.replace_all(Stage(), {**numbers, **truths})
+
+
+def _pairs(arguments: Sequence[str]) -> Mapping[str, str]:
+    """`--name value` or `--name=value`."""
+    found: dict[str, str] = {}
+    rest = iter(arguments)
+    for word in rest:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in FLAGS:
+            raise InputError(word[:60], "is not a flag of STAGE's main.py", did_you_mean=nearest(name, FLAGS))
+        found[name] = value if equals else next(rest, "")
+        if not found[name]:
+            raise InputError(f"--{name}", "has no value")
+    return found
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"--{name}", repr(text[:40]), expected="a whole number") from None
+
+
+def from_stage_flags(arguments: Sequence[str]) -> Transformer:
+    """The model that these flags mean, in bytes and with all its operations: what `source: transformer` runs.
+
+    Heads and recomputation, which STAGE ignores, count here. `sp` is the axis of its own that gathers keys and values;
+    weights are sharded over dp (zero: 3) where `weight_sharded` is set. Raises InputError as `stage_command`, for flags
+    that main.py does not have, and for sizes that do not divide.
+    """
+    given = _pairs(arguments)
+    work = _stage(given)
+    model = Decoder(layers=work.num_stacks, d_model=work.dmodel, heads=_number("head", given.get("head", "64")),
+                    ffn=work.dff, gated=False, activation="gelu", norm="layer", positions="none", vocab=work.dvocal,
+                    seq=work.seq)
+    return Transformer(model, work.batch, dp=work.dp, tp=work.tensor, sp=work.sp, pp=work.pp,
+                       micro_batch=None if work.micro_batch is None else max(1, work.micro_batch // work.dp),
+                       tp_sequence=work.tpsp, zero=3 if work.weight_sharded else 0, order="stage",
+                       recompute="full" if given.get("activation_recompute", "false").lower() in TRUE else "none")
+

@@ -1,0 +1,90 @@
+"""The nodes of one pipeline stage by name, in the order of their ids; what they wait for may come later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from astrarium.vocab import CommOp
+from astrarium.workload.stage.config import Stage
+
+__all__ = ["Row", "Sheet", "Sizes"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node: compute (`ops` operations, `size` elements), a collective over `axis`, or a message (`tag` >= 0) with
+    stage `peer`, sent or received."""
+
+    key: str
+    name: str
+    after: tuple[str, ...]
+    ops: int = 0
+    size: int = 0
+    op: CommOp | None = None
+    axis: str = ""
+    peer: int = -1
+    tag: int = -1
+    sent: bool = False
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Elements on one rank: `full` of the stream without tensor parallelism, `local` with, `stream` between matrices,
+    `wide` of keys of the whole sequence, `inner` of the FFN, `weights` of a layer, `table` of an embedding, `logits`.
+    """
+
+    full: Fraction
+    local: Fraction
+    stream: Fraction
+    inner: Fraction
+    wide: Fraction
+    weights: Fraction
+    table: Fraction
+    logits: Fraction
+
+    @classmethod
+    def of(cls, work: Stage) -> Sizes:
+        """Of one micro-batch."""
+        d, t = work.dmodel, work.tensor
+        tokens = Fraction(work.micro_batch or work.batch, work.dp) * work.seq / work.sp
+        local = tokens * d / t
+        return cls(full=tokens * d, local=local, stream=local if work.tpsp else tokens * d,
+                   inner=tokens * work.dff / t, wide=local * work.sp,
+                   weights=Fraction(4 * d * d + 2 * d * work.dff, t),
+                   table=Fraction(work.dvocal * d, 1 if work.tpsp else t),
+                   logits=tokens * work.dvocal / (t if work.tpsp else 1))
+
+
+@dataclass
+class Sheet:
+    """Collects rows. A collective over one rank is no node: who waits for it waits for what it waits for."""
+
+    work: Stage
+    rows: list[Row] = field(default_factory=list)
+    instead: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def comp(self, key: str, ops: Fraction, size: Fraction, after: Sequence[str]) -> None:
+        """A compute node."""
+        self.rows.append(Row(key, f"{key}@0_COMP", tuple(after), int(ops), int(size)))
+
+    def comm(self, key: str, op: CommOp, axis: str, size: Fraction, after: Sequence[str], name: str = "") -> None:
+        """A collective over dp, tp or cp."""
+        degree = {"dp": self.work.dp, "tp": self.work.tensor, "cp": self.work.sp}[axis]
+        if degree == 1:
+            self.instead[key] = tuple(after)
+        else:
+            self.rows.append(Row(key, name or f"{key}@0_X1COMM", tuple(after), size=int(size), op=op, axis=axis))
+
+    def alias(self, key: str, after: Sequence[str]) -> None:
+        """Who waits for `key` waits for these."""
+        self.instead[key] = tuple(after)
+
+    def resolved(self, keys: Sequence[str]) -> Iterator[str]:
+        """The nodes behind keys."""
+        for key in keys:
+            if key in self.instead:
+                yield from self.resolved(self.instead[key])
+            else:
+                yield key
