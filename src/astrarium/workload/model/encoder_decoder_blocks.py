@@ -53,7 +53,7 @@ def encoder_decoder_stack(model: EncoderDecoder, options: Options) -> Stack:
         "frames": 2 * options.seq, "bands": 3 * model.audio.mels if model.audio else 1, "three": 3 * model.d_model}
     axes = {**mirrored(usual_axes(options), "target"), "frames": ("sp", "cp")}
     return Stack(blocks, (0,), tuple(1 + distinct.index(kind) for kind in kinds), (len(blocks) - 1,), sizes, axes,
-                 tied=frozenset({"embedding"} if model.tied_embeddings else ()))
+                 tied=frozenset({"embedding"} if model.tied_embeddings and model.audio is None else ()))
 
 
 def _tokens(model: EncoderDecoder, options: Options) -> Block:
@@ -112,8 +112,10 @@ def _encoder_layer(model: EncoderDecoder, options: Options, *, first: bool, last
 
 def _targets(model: EncoderDecoder, options: Options, weights: dict[str, str],
              states: dict[str, str]) -> tuple[list[Op], str]:
-    """(operators, result) of the decoder's embedding. Text encoders have the table in front: here it is read only."""
-    (weights if model.audio is not None else states)["embedding"] = "vocab d"
+    """(operators, result) of the decoder's embedding. Where the table stands in front or is the head's too, it is only
+    read here."""
+    own = model.audio is not None and not model.tied_embeddings
+    (weights if own else states)["embedding"] = "vocab d"
     ops = [gather("target_tokens", f"target_index[batch,target] * embedding[vocab,d] -> te{TARGET_INSIDE}")]
     last = "te"
     if model.positions == "learned":
