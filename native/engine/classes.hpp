@@ -13,6 +13,7 @@ namespace astrarium {
 struct Unfoldable {
     std::string why;
 };
+inline constexpr const char* overlapping = "overlapping communication of one NPU";
 
 // Two ranks share a class when they run the same program, take part in the same kind of groups (classes by position,
 // places of the members relative to the first), and their messages go to, and come from, ranks of the same class over

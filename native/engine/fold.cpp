@@ -340,7 +340,7 @@ void Fold::leave(std::uint32_t c, const std::vector<Load>& loads) {
 }
 
 void Fold::occupy(Tick& until_now, Tick from, Tick until) {
-    if (from < until_now) throw Unfoldable{"overlapping communication of one NPU"};
+    if (from < until_now) throw Unfoldable{overlapping};
     until_now = std::max(until_now, until);
 }
 
@@ -372,7 +372,7 @@ Outcome Fold::outcome() {
     out.row = classes_.of;
     out.finish = finish_, out.busy = busy_;
     out.events = events_;
-    for (const auto& [key, measured] : measured_) out.events += measured.events;
+    out.events += measured_events();
     out.folded = true;
     if (!record_) return out;
     out.node_ptr.push_back(0);
@@ -389,9 +389,26 @@ Outcome Fold::outcome() {
     return out;
 }
 
+std::uint64_t Fold::measured_events() const {
+    std::uint64_t sum = 0;
+    for (const auto& [key, measured] : measured_) sum += measured.events;
+    return sum;
+}
+
+// First with every collective as a delay; where communication of an NPU overlaps, with those that may as messages.
+static Outcome try_folded(const Plan& plan, bool record) {
+    Fold fold(plan, record);
+    try {
+        return fold.run();
+    } catch (const Unfoldable& reason) {
+        if (reason.why != overlapping || plan.policy.order == Order::astra_sim) throw;
+    }
+    return run_image(plan, fold, record);
+}
+
 Outcome run_folded(const Plan& plan, bool record) {
     try {
-        return Fold(plan, record).run();
+        return try_folded(plan, record);
     } catch (const Unfoldable& reason) {
         Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
         out.unfolded_because = reason.why;

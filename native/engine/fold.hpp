@@ -15,8 +15,24 @@ namespace astrarium {
 
 class Fold {
 public:
+    struct Measured {
+        std::vector<Tick> done;           // per participant class
+        std::vector<std::uint8_t> late;   // natively, per participant class: it ends after arrivals of that instant
+        Tick quiet = 0;          // when the last port is free again
+        std::uint64_t events = 0;
+        std::vector<std::vector<Load>> loads;  // per participant class, or one for all
+        std::vector<Step> steps;               // of all members of one group
+    };
+
     Fold(const Plan& plan, bool record);
     Outcome run();
+
+    // For runs in which some collectives are delays that are measured once (Image).
+    const RankClasses& classes() const { return classes_; }
+    const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
+    const std::vector<std::size_t>& dims_of(std::size_t kind);
+    std::int64_t groups_like(std::size_t kind) const;
+    std::uint64_t measured_events() const;
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
@@ -38,14 +54,6 @@ private:
         std::vector<Tick> at;            // per participant class, in order of `participants`
         std::vector<std::uint32_t> node;
         std::uint32_t collective = none;
-    };
-    struct Measured {
-        std::vector<Tick> done;           // per participant class
-        std::vector<std::uint8_t> late;   // natively, per participant class: it ends after arrivals of that instant
-        Tick quiet = 0;          // when the last port is free again
-        std::uint64_t events = 0;
-        std::vector<std::vector<Load>> loads;  // per participant class, or one for all
-        std::vector<Step> steps;               // of all members of one group
     };
     struct Event {
         Tick time;
@@ -73,11 +81,8 @@ private:
     std::vector<std::uint32_t> dry_run(std::uint32_t c, const std::vector<std::uint32_t>& order) const;
     void leave(std::uint32_t c, const std::vector<Load>& loads);
     void carry(std::uint32_t c, const std::vector<Load>& loads);
-    std::int64_t groups_like(std::size_t kind) const;
-    const std::vector<std::size_t>& dims_of(std::size_t kind);
     static void occupy(Tick& until_now, Tick from, Tick until);
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
-    const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;

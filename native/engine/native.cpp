@@ -9,6 +9,11 @@ namespace astrarium {
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
     : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan) {
+    prepare();
+}
+
+void Native::prepare() {
+    const Plan& plan = plan_;
     const std::size_t ranks = plan.ranks();
     ranks_.resize(ranks);
     std::size_t nodes = 0;
@@ -22,9 +27,9 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
     parents_.reserve(nodes);
     for (std::size_t r = 0; r < ranks; ++r)
         parents_.insert(parents_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
-    if (record) start_.assign(nodes, -1), end_.assign(nodes, -1);
+    if (record_) start_.assign(nodes, -1), end_.assign(nodes, -1);
     finish_.assign(ranks, 0);
-    late_.assign(ranks + alone, 0);
+    late_.assign(ranks + alone_, 0);
     busy_.assign(ranks, 0);
     next_serial_.resize(plan.groups.size() + 1);
     open_.resize(plan.groups.size() + 1);
@@ -81,6 +86,8 @@ void Native::handle(const Keyed& event) {
         case leave_source: return depart(event.a);
         case reach_next: last_arrival_ = clock_.now; return arrive(event.a);
         case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
+        case measured_over:
+            return clock_.at(clock_.now, BatchClock::done, {event.high, 0, node_over, event.a, event.b});
         case timer_over: return plugins_.network->fire(event.a);
     }
 }
@@ -95,6 +102,7 @@ std::uint32_t Native::new_message() {
     const std::uint32_t id = message_free_.back();
     message_free_.pop_back();
     messages_[id] = Message{};
+    if (image_ && landings_.size() < messages_.size()) landings_.resize(messages_.size());
     return id;
 }
 
@@ -105,14 +113,17 @@ void Native::post(std::uint32_t id) {
 
 void Native::depart(std::uint32_t id) {
     if (plugins_.network) return hand_over(id);
+    if (image_) keep_apart(messages_[id].flight.source, messages_[id].flight, out_until_);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
     const Message& m = messages_[id];
-    clock_.at(when, BatchClock::arrive, {m.high, m.low, reach_next, id, 0});
+    const std::uint64_t high = image_ ? static_cast<std::uint64_t>(landings_[id].source) << 32 | (m.high & 0xffffffffu) : m.high;
+    clock_.at(when, BatchClock::arrive, {high, m.low, reach_next, id, 0});
 }
 
 void Native::arrive(std::uint32_t id) {
     Message& m = messages_[id];
     if (plan_.network.backend == Backend::ports) {
+        if (image_) return land(id);
         const Tick when = wires_.deliver(alone_ ? wires_.image(m.flight) : m.flight, clock_.now);
         return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
     }
@@ -136,6 +147,7 @@ std::string Native::describe(std::uint32_t rank, std::uint32_t node) const {
 }
 
 void Native::explain_stall() const {
+    if (image_ && unfinished_) throw Unfoldable{"the run does not end"};
     std::vector<std::string> why(ranks_.size());
     for (std::uint32_t group = 0; group < open_.size(); ++group)
         for (const auto& [serial, at] : open_[group]) {
@@ -167,7 +179,8 @@ Outcome Native::outcome() {
     out.events = clock_.handled;
     out.finish = std::move(finish_);
     out.busy = std::move(busy_);
-    for (std::size_t r = 0; r < ranks_.size(); ++r) out.row.push_back(static_cast<std::int32_t>(r));
+    for (std::size_t r = 0; r < ranks_.size() && !image_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
+    if (image_) out.row = image_->classes().of, out.folded = true, out.events += fold_->measured_events();
     if (!record_) return out;
     out.node_ptr.push_back(0);
     for (std::size_t r = 0; r < ranks_.size(); ++r)

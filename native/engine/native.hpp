@@ -5,7 +5,9 @@
 
 #include "batches.hpp"
 #include "foreign.hpp"
+#include "fold.hpp"
 #include "groups.hpp"
+#include "image.hpp"
 #include "message_key.hpp"
 #include "ready.hpp"
 #include "run.hpp"
@@ -16,6 +18,7 @@ namespace astrarium {
 class Native final : private ForeignHost {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
+    Native(Image& image, Fold& fold, bool record);  // one rank per class; throws Unfoldable where that is not exact
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -31,6 +34,7 @@ private:
         leave_source,   // a = message: asks for its first port or link
         reach_next,     // a = message: asks for the in port, or for its next link
         custom_over,    // a = rank's custom run, b = node
+        measured_over,  // a = rank, b = node: a measured collective ends by an arrival
         timer_over      // a = timer of a foreign network
     };
 
@@ -81,6 +85,8 @@ private:
         std::vector<std::int32_t> parents;
     };
 
+    void prepare();
+
     // nodes
     void make_ready(std::uint32_t rank, std::uint32_t node);
     void want_look(std::uint32_t rank);
@@ -109,6 +115,22 @@ private:
     static int peer_of(const Schedule& s, int index, int peer);
     Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number);
     const std::vector<std::int32_t>& received_blocks(const Schedule& s);
+
+    // one rank per class (native_image.cpp)
+    struct Gathering {  // a collective that will be measured: who has come, and when
+        std::uint32_t arrived = 0, collective = none;
+        std::vector<Tick> at;
+        std::vector<std::uint32_t> node;
+    };
+    std::uint32_t kind_of(std::uint32_t group) const { return group == membership_.all() ? Image::all : group + 1; }
+    std::uint32_t place_of(std::uint32_t group, std::uint32_t position) const {
+        return image_ ? image_->place(kind_of(group), membership_.rank(group, position)) : position;
+    }
+    void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message);
+    void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective);
+    void land(std::uint32_t message);
+    void begin_measured(std::uint32_t group, const Gathering& all);
+    void keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Tick>>& until) const;
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);
@@ -151,6 +173,8 @@ private:
 
     const Plan& plan_;
     bool record_, alone_;
+    Image* image_ = nullptr;
+    Fold* fold_ = nullptr;
     Plugins plugins_;
     Tick alone_done_ = 0, last_arrival_ = -1;
     std::vector<std::uint8_t> late_;  // per rank: messages had arrived at the instant of its last end, before that end
@@ -176,6 +200,15 @@ private:
     bool foreign_touched_ = true;  // its next event may be another
     std::uint64_t open_messages_ = 0, idle_ = 0;
     std::size_t unfinished_ = 0;
+    struct Landing {
+        Flight flight;
+        std::uint32_t source = 0;  // rank
+        std::uint64_t family = 0;  // messages whose order at a port equals agree upon; 0 none
+    };
+    std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
+    std::vector<std::vector<std::uint32_t>> gathered_;   // per group, class
+    std::vector<std::vector<Tick>> out_until_, in_until_;  // per class, dim: measured collectives use the ports until then
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
 };

@@ -39,6 +39,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
         instance_free_.push_back(static_cast<std::uint32_t>(instances_.size()));
         instances_.emplace_back();
     }
+    if (image_) image_->check(collective, kind_of(group));
     const std::uint32_t id = instance_free_.back();
     instance_free_.pop_back();
     Instance& i = instances_[id];
@@ -64,7 +65,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
             s.instance = id, s.position = p, s.chunk = k;
             for (const Phase& phase : phases_of(c, k)) {
                 i.bit_base.push_back(bits);
-                bits += count(phase.schedule->recv_ptr, phase.schedule->program[static_cast<std::size_t>(index_in(phase, p))]);
+                bits += count(phase.schedule->recv_ptr, phase.schedule->program[static_cast<std::size_t>(index_in(phase, place_of(group, p)))]);
             }
             for (std::size_t rest = phases_of(c, k).size(); rest < static_cast<std::size_t>(c.max_phases); ++rest) i.bit_base.push_back(bits);
         }
@@ -80,6 +81,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     if (position == none)
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": the rank is not a member of the collective's group");
+    if (image_ && !image_->meets_messages(kind_of(group)) && image_->size(kind_of(group)) > 1) return gather(rank, node, group, id);
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
@@ -136,8 +138,9 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     const Schedule& schedule = *phase.schedule;
     s.phase = static_cast<std::int32_t>(phase_number);
     s.inside = true;
-    s.index = index_in(phase, position);
-    s.base = static_cast<int>(position) - s.index * phase.stride;
+    const std::uint32_t place = place_of(i.group, position);
+    s.index = index_in(phase, place);
+    s.base = static_cast<int>(place) - s.index * phase.stride;
     const std::int32_t program = schedule.program[static_cast<std::size_t>(s.index)];
     s.sends = count(schedule.send_ptr, program), s.receives = count(schedule.recv_ptr, program);
     s.next_send = s.prefix = s.complete = 0;
@@ -206,13 +209,18 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         const std::uint32_t id = new_message();
         Message& m = messages_[id];
         m.purpose = Message::chunk;
-        m.instance = instance, m.source_state = state, m.state = (alone_ ? 0 : to * chunks) + s.chunk;
+        m.instance = instance, m.source_state = state, m.state = (alone_ || image_ ? 0 : to * chunks) + s.chunk;
         m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(schedule.send_match[send]);
         m.high = static_cast<std::uint64_t>(rank) << 32 | node;
         m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
-        m.flight.source = m.flight.at = plan_.npu_of[rank];
-        m.flight.destination = plan_.npu_of[membership_.rank(group, to)];
+        if (image_) {
+            aim(instances_[instance], s, phase, to, m.receive, id);
+        } else {
+            m.flight.source = m.flight.at = plan_.npu_of[rank];
+            m.flight.destination = plan_.npu_of[membership_.rank(group, to)];
+        }
         m.flight.size = (schedule.send_block_ptr[send + 1] - schedule.send_block_ptr[send]) * phase.block_size;
+        if (image_) landings_[id].flight.size = m.flight.size;
         post(id);
         ++s.next_send;
     }

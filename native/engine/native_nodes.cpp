@@ -113,7 +113,7 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
 }
 
 void Native::check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const {
-    if (peer == rank) throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
+    if (peer == rank && !image_) throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
     if (peer >= plan_.ranks())
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer rank does not exist");
 }
@@ -126,9 +126,14 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
     m.purpose = Message::node;
     m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-    m.flight.source = m.flight.at = plan_.npu_of[rank];
-    m.flight.destination = plan_.npu_of[peer];
+    if (image_) {
+        m.flight = image_->leaving(rank, slot), landings_[id] = {image_->arriving(slot), image_->source(slot), 0};
+    } else {
+        m.flight.source = m.flight.at = plan_.npu_of[rank];
+        m.flight.destination = plan_.npu_of[peer];
+    }
     m.flight.size = plan_.program(rank).size[node];
+    if (image_) landings_[id].flight.size = m.flight.size;
     post(id);
 }
 

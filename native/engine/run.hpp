@@ -8,6 +8,10 @@ Outcome run_astra(const Plan& plan, bool record);    // every rank, every messag
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
 Outcome run_folded(const Plan& plan, bool record);   // one rank per class where that is exact, else one of the above
 
+// One rank per class, with the collectives that may overlap as messages and the rest measured; throws Unfoldable.
+class Fold;
+Outcome run_image(const Plan& plan, Fold& fold, bool record);
+
 // What one NPU sent or received through one of its ports (or links) of a dim.
 struct Load {
     std::int32_t dim = 0, port = 0;

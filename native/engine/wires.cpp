@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "image.hpp"
+
 namespace astrarium {
 
 // Ports of an NPU in a dim: ring and mesh forward 0 and backward 1; switch 0; fully_connected one per peer coordinate;
@@ -17,21 +19,23 @@ std::size_t Wires::ports_per_npu(const Dim& dim) const {
     }
 }
 
-Wires::Wires(const Plan& plan, bool record, bool alone)
-    : plan_(plan), record_(record), alone_(alone), geometry_(plan.network), usage_(plan.network.dims.size()) {
+Wires::Wires(const Plan& plan, bool record, bool alone, const Image* image)
+    : plan_(plan), image_(image), record_(record), alone_(alone), geometry_(plan.network), usage_(plan.network.dims.size()) {
     std::size_t total = 0;
     for (const Dim& dim : plan.network.dims) {
         base_.push_back(total);
-        total += ports_per_npu(dim) * static_cast<std::size_t>(plan.npus);
+        total += ports_per_npu(dim) * (image ? plan.ranks() : static_cast<std::size_t>(plan.npus));
     }
     if (alone || plan.network.backend == Backend::foreign) return;  // ports appear as they are used
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
     in_free_.assign(total, 0);
+    if (image) asks_.resize(total);
     if (record) bytes_.assign(2 * total, 0), busy_.assign(2 * total, 0);
 }
 
 std::size_t Wires::port(std::size_t dim, int npu, int which) const {
+    if (image_) npu = image_->slot_of(npu);
     return base_[dim] + static_cast<std::size_t>(npu) * ports_per_npu(plan_.network.dims[dim]) + static_cast<std::size_t>(which);
 }
 
@@ -84,7 +88,8 @@ void Wires::ways(const Flight& f) {
                 break;
             case Shape::switch_: break;
         }
-        ways_.push_back({d, port(d, f.source, out), port(d, f.destination, in), hops, charged});
+        const bool here = !image_ || image_->slot_of(f.source) >= 0, there = !image_ || image_->slot_of(f.destination) >= 0;
+        ways_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged});
     }
 }
 
@@ -102,12 +107,12 @@ Tick Wires::depart(Flight& flight, Tick now) {
         quiet_ = std::max(quiet_, out_free_[way.out]);
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
         charge(way.out, false, flight.size * way.charged, held);
-        if (record_) usage_.add(way.dim, start, held);
+        if (record_) usage_.add(way.dim, start, held, image_ ? image_->members(static_cast<std::size_t>(image_->slot_of(flight.source))) : 1);
     }
     return head;
 }
 
-Tick Wires::deliver(const Flight& flight, Tick now) {
+Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
     ways(flight);
     Tick begin = now, serial = 0;
     if (alone_) grow();
@@ -119,6 +124,7 @@ Tick Wires::deliver(const Flight& flight, Tick now) {
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false));
     }
+    if (image_) refuse_tie(now, serial, family);
     const Tick end = add(begin, serial);
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
@@ -126,6 +132,35 @@ Tick Wires::deliver(const Flight& flight, Tick now) {
         charge(way.in, true, flight.size, serial);
     }
     return end;
+}
+
+// Which of two messages goes first at a port goes by the senders' ranks, which equals need not share. It does not matter where
+// neither takes time; and within one family equals agree (Image::ordered).
+void Wires::refuse_tie(Tick now, Tick serial, std::uint64_t family) {
+    for (const Way& way : ways_) {
+        Ask& last = asks_[way.in];
+        const bool again = last.time == now, held = serial > 0 || (again && last.held);
+        const bool related = !again || (family != 0 && last.family == family);
+        if (!related && held) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+        last = {now, related ? family : 0, held};
+    }
+}
+
+Tick Wires::out_until(std::size_t cls, std::size_t dim) const {
+    const std::size_t ports = ports_per_npu(plan_.network.dims[dim]);
+    const auto first = out_free_.begin() + static_cast<std::ptrdiff_t>(base_[dim] + cls * ports);
+    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(ports));
+}
+
+Tick Wires::in_until(std::size_t cls, std::size_t dim) const {
+    const std::size_t ports = ports_per_npu(plan_.network.dims[dim]);
+    const auto first = in_free_.begin() + static_cast<std::ptrdiff_t>(base_[dim] + cls * ports);
+    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(ports));
+}
+
+void Wires::carry(std::size_t cls, const Load& load) {
+    const auto dim = static_cast<std::size_t>(load.dim);
+    charge(base_[dim] + cls * ports_per_npu(plan_.network.dims[dim]) + static_cast<std::size_t>(load.port), load.inward, load.bytes, load.busy);
 }
 
 // Alone there is one NPU of many: its few ports are renumbered as they appear.
@@ -221,7 +256,9 @@ void Wires::report(Outcome& out) {
         while (base_[d] > p) --d;
         const Dim& dim = plan_.network.dims[d];
         const auto per = static_cast<int>(ports_per_npu(dim));
-        const int npu = static_cast<int>(p - base_[d]) / per, which = static_cast<int>(p - base_[d]) % per;
+        int npu = static_cast<int>(p - base_[d]) / per;
+        const int which = static_cast<int>(p - base_[d]) % per;
+        if (image_) npu = image_->npu(static_cast<std::size_t>(npu));
         const int at = geometry_.coordinate(npu, d), stride = geometry_.stride(d);
         int peer = -1;
         if (links && dim.shape != Shape::switch_) {

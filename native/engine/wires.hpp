@@ -13,6 +13,8 @@
 
 namespace astrarium {
 
+class Image;
+
 // A message on its way; `link` is where it is in its route (contention) and `head` when it may ask (closed_form).
 struct Flight {
     std::int32_t source = 0, destination = 0;  // NPUs
@@ -24,15 +26,20 @@ struct Flight {
 
 class Wires {
 public:
-    Wires(const Plan& plan, bool record, bool alone = false);
+    Wires(const Plan& plan, bool record, bool alone = false, const Image* image = nullptr);
 
     // When the message's head asks for its in port (ports), or the message reaches the next device (links).
     Tick depart(Flight& flight, Tick now);
     // Ports: when it is delivered. Links: when it reaches the next device; `there` says whether that is its destination.
     bool arrived(const Flight& flight) const { return plan_.network.backend == Backend::ports || flight.at == flight.destination; }
-    Tick deliver(const Flight& flight, Tick now);  // ports only
+    Tick deliver(const Flight& flight, Tick now, std::uint64_t family = 0);  // ports only
     void report(Outcome& out);
     Usage& usage() { return usage_; }
+
+    // One rank per class: when the last port of a class in a dim is free, and what a measured collective loads.
+    Tick out_until(std::size_t cls, std::size_t dim) const;
+    Tick in_until(std::size_t cls, std::size_t dim) const;
+    void carry(std::size_t cls, const Load& load);
 
     // The message that an equal of the source sends to the source, where all NPUs stand alike.
     Flight image(const Flight& flight) const;
@@ -56,11 +63,20 @@ private:
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
+    void refuse_tie(Tick now, Tick serial, std::uint64_t family);
+    void refuse_tie(Tick now, Tick serial);
     void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
     const Plan& plan_;
+    const Image* image_;
     bool record_, alone_, tie_ = false;
     Tick quiet_ = 0;
+    struct Ask {
+        Tick time = -1;
+        std::uint64_t family = 0;
+        bool held = false;
+    };
+    std::vector<Ask> asks_;       // one rank per class, per in port: of its last instant
     std::vector<Tick> last_ask_;  // per in port
     Geometry geometry_;
     std::vector<std::size_t> base_;  // per dim: its first port

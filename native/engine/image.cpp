@@ -1,0 +1,232 @@
+#include "image.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "slots.hpp"
+
+namespace astrarium {
+namespace {
+
+constexpr std::int64_t checks = 4'000'000;  // sends of members that are compared for one collective
+
+int index_in(const Phase& phase, std::uint32_t place) { return static_cast<int>(place) / phase.stride % phase.n; }
+
+// The way of a message as far as it matters to the NPUs at its ends: per dim that differs, hops, ports.
+std::vector<int> way(const Network& network, const Geometry& geometry, int from, int to) {
+    std::vector<int> out;
+    for (std::size_t d = 0; d < network.dims.size(); ++d) {
+        const Dim& dim = network.dims[d];
+        const int a = geometry.coordinate(from, d), b = geometry.coordinate(to, d);
+        if (a == b) continue;
+        if (dim.shape == Shape::mesh) throw Unfoldable{"a mesh, on which nobody stands like another"};
+        out.push_back(static_cast<int>(d));
+        out.push_back(geometry.hops(d, a, b));
+        if (dim.shape == Shape::hypercube) out.push_back(a ^ b);
+        if (dim.shape == Shape::ring || dim.shape == Shape::fully_connected) out.push_back((b - a + dim.npus) % dim.npus);
+    }
+    return out;
+}
+
+}  // namespace
+
+Image::Image(const Plan& whole, const RankClasses& classes) : whole_(whole), classes_(classes) {
+    if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
+    if (whole.remote.kind != RemoteKind::none && whole.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
+    members_.assign(classes.first.size(), 0);
+    for (const std::int32_t c : classes.of) ++members_[static_cast<std::size_t>(c)];
+    find_seats();
+    make_plan();
+    find_dims();
+}
+
+void Image::find_seats() {
+    const std::size_t count = classes_.first.size();
+    seats_.assign(classes_.first_group.size(), std::vector<Seat>(count));
+    Membership membership(whole_);
+    for (std::size_t c = 0; c < count; ++c) {
+        const auto rank = static_cast<std::size_t>(classes_.first[c]);
+        seats_[all][c] = {-1, static_cast<std::uint32_t>(rank)};
+        const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
+        for (std::size_t s = 0; s < uses.size(); ++s) {
+            const std::int32_t group = whole_.slot_b[static_cast<std::size_t>(whole_.slot_ptr[rank]) + s];
+            if (uses[s].kind != Kind::collective || group < 0) continue;
+            Seat& seat = seats_[static_cast<std::size_t>(classes_.group_kind[static_cast<std::size_t>(group)])][c];
+            if (seat.group >= 0 && seat.group != group) throw Unfoldable{"a rank in two groups of one kind"};
+            seat = {group, membership.position(static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(rank))};
+            if (seat.place == Membership::none) throw Unfoldable{"a collective of a group that the rank is not in"};
+        }
+    }
+}
+
+void Image::make_plan() {
+    slot_of_npu_.assign(static_cast<std::size_t>(whole_.npus), -1);
+    slot_ptr_.push_back(0);
+    for (std::size_t c = 0; c < classes_.first.size(); ++c) {
+        const auto rank = static_cast<std::size_t>(classes_.first[c]);
+        program_of_.push_back(whole_.program_of[rank]);
+        npu_of_.push_back(whole_.npu_of[rank]);
+        slot_of_npu_[static_cast<std::size_t>(whole_.npu_of[rank])] = static_cast<std::int32_t>(c);
+        const auto base = static_cast<std::size_t>(whole_.slot_ptr[rank]);
+        const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
+        for (std::size_t s = 0; s < uses.size(); ++s) {
+            const std::int32_t a = whole_.slot_a[base + s], b = whole_.slot_b[base + s];
+            if (uses[s].kind == Kind::collective) {
+                slot_a_.push_back(a);
+                slot_b_.push_back(b < 0 ? -1 : classes_.group_kind[static_cast<std::size_t>(b)] - 1);
+            } else {
+                slot_a_.push_back(classes_.of[static_cast<std::size_t>(a)]);
+                slot_b_.push_back(uses[s].kind == Kind::recv ? static_cast<std::int32_t>(s) : classes_.partner_slot[base + s]);
+            }
+            slot_c_.push_back(whole_.slot_c[base + s]);
+        }
+        slot_ptr_.push_back(static_cast<std::int64_t>(slot_a_.size()));
+    }
+    for (std::size_t kind = 1; kind < classes_.first_group.size(); ++kind) {
+        std::vector<std::int32_t> found;
+        for (const std::int32_t member : whole_.groups[static_cast<std::size_t>(classes_.first_group[kind])])
+            found.push_back(classes_.of[static_cast<std::size_t>(member)]);
+        std::sort(found.begin(), found.end());
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        groups_.push_back(std::move(found));
+    }
+    small_.npus = whole_.npus, small_.programs = whole_.programs;
+    small_.program_of = {program_of_.data(), program_of_.size()}, small_.npu_of = {npu_of_.data(), npu_of_.size()};
+    small_.slot_ptr = {slot_ptr_.data(), slot_ptr_.size()};
+    small_.slot_a = {slot_a_.data(), slot_a_.size()}, small_.slot_b = {slot_b_.data(), slot_b_.size()};
+    small_.slot_c = {slot_c_.data(), slot_c_.size()};
+    for (const auto& group : groups_) small_.groups.push_back({group.data(), group.size()});
+    small_.collectives = whole_.collectives;  // phases point to the whole plan's schedules
+    small_.network = whole_.network, small_.policy = whole_.policy, small_.remote = whole_.remote;
+    std::copy(std::begin(whole_.lanes), std::end(whole_.lanes), std::begin(small_.lanes));
+    small_.reduce_bandwidth = whole_.reduce_bandwidth;
+}
+
+// Kinds whose members differ in a dim that messages between ranks cross, or all where collectives of a rank may overlap.
+void Image::find_dims() {
+    const Geometry geometry(whole_.network);
+    std::vector<bool> crossed(whole_.network.dims.size(), whole_.lanes[lane_comm] > 1);
+    for (std::size_t c = 0; c < classes_.first.size(); ++c) {
+        const auto rank = static_cast<std::size_t>(classes_.first[c]);
+        const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
+        for (std::size_t s = 0; s < uses.size(); ++s) {
+            if (uses[s].kind != Kind::send) continue;
+            const auto peer = static_cast<std::size_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + s]);
+            for (std::size_t d = 0; d < crossed.size(); ++d)
+                if (geometry.coordinate(whole_.npu_of[rank], d) != geometry.coordinate(whole_.npu_of[peer], d)) crossed[d] = true;
+        }
+    }
+    for (const std::int32_t group : classes_.first_group) {
+        bool met = false;
+        const std::size_t members = group < 0 ? whole_.ranks() : whole_.groups[static_cast<std::size_t>(group)].size;
+        const auto npu = [&](std::size_t p) {
+            return whole_.npu_of[group < 0 ? p : static_cast<std::size_t>(whole_.groups[static_cast<std::size_t>(group)][p])];
+        };
+        for (std::size_t d = 0; d < crossed.size() && !met; ++d)
+            for (std::size_t p = 1; crossed[d] && p < members && !met; ++p) met = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
+        met_.push_back(met);
+    }
+}
+
+Flight Image::flight(std::uint32_t from, std::uint32_t to) const {
+    Flight out;
+    out.source = out.at = whole_.npu_of[from];
+    out.destination = whole_.npu_of[to];
+    return out;
+}
+
+std::uint32_t Image::class_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const {
+    return static_cast<std::uint32_t>(classes_.of[rank_at(seats_[kind][cls], place)]);
+}
+
+Flight Image::leaving(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const {
+    return flight(static_cast<std::uint32_t>(classes_.first[cls]), rank_at(seats_[kind][cls], place));
+}
+
+Flight Image::arriving(std::uint32_t kind, std::uint32_t cls, std::uint32_t from) const {
+    return flight(rank_at(seats_[kind][cls], from), static_cast<std::uint32_t>(classes_.first[cls]));
+}
+
+Flight Image::leaving(std::uint32_t cls, std::size_t slot) const {
+    const auto rank = static_cast<std::size_t>(classes_.first[cls]);
+    return flight(static_cast<std::uint32_t>(rank),
+                  static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot - static_cast<std::size_t>(slot_ptr_[cls])]));
+}
+
+std::uint32_t Image::source(std::size_t slot) const {
+    const auto rank = static_cast<std::size_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]);
+    return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + static_cast<std::size_t>(slot_b_[slot])]);
+}
+
+Flight Image::arriving(std::size_t slot) const {
+    return flight(source(slot), static_cast<std::uint32_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]));
+}
+
+std::uint64_t Image::ordered(std::uint32_t collective, std::uint32_t kind, const Phase& phase) const {
+    return checked_.at({collective, kind}).at({phase.schedule, phase.stride, phase.n});
+}
+
+void Image::check(std::uint32_t collective, std::uint32_t kind) {
+    const auto [it, fresh] = checked_.try_emplace({collective, kind});
+    if (!fresh) return;
+    const Collective& c = whole_.collectives[collective];
+    if (c.custom) throw Unfoldable{"a custom collective"};
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases) {
+            if (phase.algorithm != Algorithm::schedule || !phase.schedule) throw Unfoldable{overlapping};
+            if (phase.n > 1) check(phase, kind, it->second);
+        }
+}
+
+// Every member of a class must send the same to the same classes on the same ways, and receive likewise.
+void Image::check(const Phase& phase, std::uint32_t kind, std::map<Steps, std::uint64_t>& ordered) {
+    const auto [entry, unknown] = ordered.try_emplace({phase.schedule, phase.stride, phase.n}, 0);
+    if (!unknown) return;
+    const Schedule& s = *phase.schedule;
+    const Seat seat{classes_.first_group[kind], 0};
+    const Geometry geometry(whole_.network);
+    if (static_cast<std::int64_t>(size(kind)) * s.n > checks) throw Unfoldable{"a large collective that meets messages"};
+    using Move = std::tuple<std::int32_t, std::int32_t, std::vector<int>>;  // class of the peer, its receive, the way
+    std::map<std::int32_t, std::pair<std::int32_t, std::vector<Move>>> known;                       // per class: program, its sends
+    std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::int32_t, std::size_t>> sources;  // (class, receive) -> sender's class, its send
+    std::vector<std::vector<std::pair<std::uint32_t, int>>> heard(size(kind));                      // per member: (rank, receive)
+    for (std::uint32_t p = 0; p < size(kind); ++p) {
+        const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
+        const std::int32_t program = s.program[static_cast<std::size_t>(index)];
+        const std::uint32_t rank = rank_at(seat, p);
+        const std::int32_t cls = classes_.of[rank];
+        std::vector<Move> moves;
+        for (auto k = static_cast<std::size_t>(s.send_ptr[static_cast<std::size_t>(program)]);
+             k < static_cast<std::size_t>(s.send_ptr[static_cast<std::size_t>(program) + 1]); ++k) {
+            const int other = s.send_peer[k];
+            const int peer = s.mode == PeerMode::relative ? (index + other) % s.n : s.mode == PeerMode::xor_ ? index ^ other : other;
+            const auto place = static_cast<std::uint32_t>(first + peer * phase.stride);
+            const std::uint32_t to = rank_at(seat, place);
+            moves.emplace_back(classes_.of[to], s.send_match[k], way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[to]));
+            heard[place].emplace_back(rank, s.send_match[k]);
+            const auto [it, fresh] = sources.try_emplace({classes_.of[to], s.send_match[k]}, cls, k);
+            if (!fresh && it->second != std::pair(cls, k)) throw Unfoldable{"members of one class take different steps in a collective"};
+        }
+        const auto [it, fresh] = known.try_emplace(cls, program, moves);
+        if (!fresh && it->second != std::pair(program, moves)) throw Unfoldable{"members of one class take different steps in a collective"};
+    }
+    if (alike(heard, kind)) entry->second = ordered.size();
+}
+
+// Whether, by class, the ranks heard from stand in one order: (what is heard, whether from the same rank as before).
+bool Image::alike(std::vector<std::vector<std::pair<std::uint32_t, int>>>& heard, std::uint32_t kind) const {
+    std::map<std::int32_t, std::vector<std::pair<int, bool>>> known;
+    for (std::uint32_t p = 0; p < heard.size(); ++p) {
+        auto& mine = heard[p];
+        std::sort(mine.begin(), mine.end());
+        std::vector<std::pair<int, bool>> order;
+        for (std::size_t i = 0; i < mine.size(); ++i) order.emplace_back(mine[i].second, i > 0 && mine[i].first == mine[i - 1].first);
+        const std::int32_t cls = classes_.of[rank_at({classes_.first_group[kind], 0}, p)];
+        const auto [it, fresh] = known.try_emplace(cls, order);
+        if (!fresh && it->second != order) return false;
+    }
+    return true;
+}
+
+}  // namespace astrarium

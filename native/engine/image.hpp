@@ -1,0 +1,86 @@
+// A run with one rank per class whose messages are events: who stands for whom. A message of a representative arrives at the
+// representative of its receiver's class, as the message that that one receives from an equal of the sender.
+#pragma once
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "classes.hpp"
+#include "groups.hpp"
+#include "wires.hpp"
+
+namespace astrarium {
+
+class Image {
+public:
+    static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
+
+    // Throws Unfoldable for what it cannot stand for.
+    Image(const Plan& whole, const RankClasses& classes);
+    Image(const Image&) = delete;
+    Image& operator=(const Image&) = delete;
+
+    // The plan with classes for ranks. Its group k - 1 has the classes of kind k; a receive's tag is its slot, a send's that of
+    // the receive at its peer.
+    const Plan& plan() const { return small_; }
+    const Plan& whole() const { return whole_; }
+    const RankClasses& classes() const { return classes_; }
+    std::int64_t members(std::size_t cls) const { return members_[cls]; }
+    std::int32_t slot_of(std::int32_t npu) const { return slot_of_npu_[static_cast<std::size_t>(npu)]; }
+    std::int32_t npu(std::size_t cls) const { return npu_of_[cls]; }
+
+    // Where the representative of a class stands in its own group of a kind.
+    std::uint32_t place(std::uint32_t kind, std::uint32_t cls) const { return seats_[kind][cls].place; }
+    // The class at a place of that group, and the flights: as the message leaves, and as one of its equals arrives. `from`: the
+    // place from which the receiver's representative has it in its own group.
+    std::uint32_t class_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const;
+    Flight leaving(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const;
+    Flight arriving(std::uint32_t kind, std::uint32_t cls, std::uint32_t from) const;
+    std::uint32_t rank_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const { return rank_at(seats_[kind][cls], place); }
+    // The same for a send of class `cls` (slot as in the small plan).
+    Flight leaving(std::uint32_t cls, std::size_t slot) const;
+    Flight arriving(std::size_t slot) const;
+    std::uint32_t source(std::size_t slot) const;  // the rank from which it arrives
+
+    std::size_t size(std::uint32_t kind) const {
+        const std::int32_t group = classes_.first_group[kind];
+        return group < 0 ? whole_.ranks() : whole_.groups[static_cast<std::size_t>(group)].size;
+    }
+
+    // Throws unless equals do the same in every step of a collective of a kind of group.
+    void check(std::uint32_t collective, std::uint32_t kind);
+    // A number for steps like those of `phase` if the ranks that a member hears from in them stand in the same order for all
+    // members of its class; else 0.
+    std::uint64_t ordered(std::uint32_t collective, std::uint32_t kind, const Phase& phase) const;
+    // Whether messages between ranks use a dim in which a kind's members differ: its collectives then run as messages.
+    bool meets_messages(std::uint32_t kind) const { return met_[kind]; }
+
+private:
+    using Steps = std::tuple<const Schedule*, int, int>;  // schedule, stride, n: phases that take the same steps
+    struct Seat {
+        std::int32_t group = -1;
+        std::uint32_t place = 0xffffffffu;
+    };
+    void find_seats();
+    void make_plan();
+    void find_dims();
+    void check(const Phase& phase, std::uint32_t kind, std::map<Steps, std::uint64_t>& ordered);
+    bool alike(std::vector<std::vector<std::pair<std::uint32_t, int>>>& heard, std::uint32_t kind) const;
+    std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
+        return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
+    }
+    Flight flight(std::uint32_t from, std::uint32_t to) const;
+
+    const Plan& whole_;
+    const RankClasses& classes_;
+    Plan small_;
+    std::vector<std::int32_t> program_of_, npu_of_, slot_a_, slot_b_, slot_c_, slot_of_npu_;
+    std::vector<std::int64_t> slot_ptr_, members_;
+    std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
+    std::vector<std::vector<Seat>> seats_;               // [kind][class]
+    std::vector<bool> met_;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::map<Steps, std::uint64_t>> checked_;  // by collective and kind: `ordered`
+};
+
+}  // namespace astrarium

@@ -1,0 +1,105 @@
+// Native rule book, one rank per class: messages arrive as those of equals, collectives that meet no messages are measured.
+#include <algorithm>
+
+#include "native.hpp"
+
+namespace astrarium {
+
+Native::Native(Image& image, Fold& fold, bool record)
+    : plan_(image.plan()), record_(record), alone_(false), image_(&image), fold_(&fold), wires_(plan_, record, false, &image), membership_(plan_) {
+    prepare();
+    const std::vector<Tick> free(plan_.network.dims.size(), 0);
+    out_until_.assign(ranks_.size(), free), in_until_ = out_until_;
+    gathered_.assign(plan_.groups.size() + 1, std::vector<std::uint32_t>(ranks_.size(), 0));
+}
+
+// Where a send of a collective goes: the class that stands at place `to`, and its flights.
+void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message) {
+    const std::uint32_t kind = kind_of(i.group), mine = membership_.rank(i.group, s.position);
+    const std::uint32_t other = image_->class_at(kind, mine, to);
+    const std::uint32_t position = membership_.position(i.group, other);
+    Message& m = messages_[message];
+    m.state += position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
+    m.flight = image_->leaving(kind, mine, to);
+    const Schedule& schedule = *phase.schedule;
+    const std::uint32_t place = image_->place(kind, other);
+    const int index = static_cast<int>(place) / phase.stride % phase.n;
+    const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
+    const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
+    const int from = static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride;
+    const std::uint64_t family = image_->ordered(i.collective, kind, phase);
+    landings_[message] = {image_->arriving(kind, other, static_cast<std::uint32_t>(from)),
+                          image_->rank_at(kind, other, static_cast<std::uint32_t>(from)),
+                          family ? family << 32 | i.serial : 0};
+}
+
+void Native::land(std::uint32_t id) {
+    const Landing& landing = landings_[id];
+    keep_apart(landing.flight.destination, landing.flight, in_until_);
+    const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
+    clock_.at(when, BatchClock::done, {messages_[id].high, messages_[id].low, send_over, id, 0});
+}
+
+// A collective whose dims no message crosses: measured once for each pattern of arrivals.
+void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective) {
+    const std::uint32_t position = membership_.position(group, rank), size = membership_.size(group);
+    const std::uint32_t serial = gathered_[group][position]++;
+    Gathering& g = gatherings_[{group, serial}];
+    if (g.collective == none)
+        g.collective = collective, g.at.assign(size, 0), g.node.assign(size, none);
+    else if (g.collective != collective)
+        throw Unfoldable{"ranks issue a group's collectives in different orders"};
+    g.at[position] = clock_.now, g.node[position] = node;
+    if (++g.arrived < size) return;
+    const Gathering all = std::move(g);
+    gatherings_.erase({group, serial});
+    begin_measured(group, all);
+}
+
+void Native::begin_measured(std::uint32_t group, const Gathering& all) {
+    const auto kind = static_cast<std::size_t>(kind_of(group));
+    const Tick begin = *std::min_element(all.at.begin(), all.at.end());
+    const Fold::Measured& measured = fold_->measure(all.collective, static_cast<std::int32_t>(kind), all.at, begin);
+    if (record_) wires_.usage().repeat(measured.steps, begin, fold_->groups_like(kind));
+    for (std::uint32_t p = 0; p < all.at.size(); ++p) {
+        const std::uint32_t rank = membership_.rank(group, p);
+        const Tick done = add(begin, measured.done[p]), quiet = std::max(done, add(begin, measured.quiet));
+        if (done <= clock_.now) throw Unfoldable{"a member of a collective ends before another begins"};
+        for (const std::size_t dim : fold_->dims_of(kind)) {
+            if (std::max(out_until_[rank][dim], wires_.out_until(rank, dim)) > all.at[p] || std::max(in_until_[rank][dim], wires_.in_until(rank, dim)) > begin)
+                throw Unfoldable{overlapping};
+            out_until_[rank][dim] = in_until_[rank][dim] = quiet;
+        }
+        const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
+        const bool late = measured.late[p] != 0;
+        clock_.at(done, late ? BatchClock::arrive : BatchClock::done, {key, 0, late ? measured_over : node_over, rank, all.node[p]});
+        if (record_ && !measured.loads.empty())
+            for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) wires_.carry(rank, load);
+    }
+}
+
+// Messages and measured collectives must not be on one NPU's ports at once.
+void Native::keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Tick>>& until) const {
+    const auto& mine = until[static_cast<std::size_t>(image_->slot_of(npu))];
+    int from = flight.source, to = flight.destination;
+    for (std::size_t d = 0; d < mine.size(); ++d) {
+        const int n = plan_.network.dims[d].npus;
+        if (from % n != to % n && mine[d] > clock_.now) throw Unfoldable{overlapping};
+        from /= n, to /= n;
+    }
+}
+
+Outcome run_image(const Plan& plan, Fold& fold, bool record) {
+    Image image(plan, fold.classes());
+    try {
+        return Native(image, fold, record).run();
+    } catch (const BadTrace&) {
+        throw Unfoldable{"the run does not end"};  // the full run says what is wrong, of which rank
+    } catch (const Stall&) {
+        throw Unfoldable{"the run does not end"};
+    } catch (const Unsupported&) {
+        throw Unfoldable{"the run does not end"};
+    }
+}
+
+}  // namespace astrarium
