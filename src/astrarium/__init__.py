@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from astrarium.simulate import simulate, simulate_many
     from astrarium.system.config import System
     from astrarium.workload.config import Trace
+    from astrarium.workload.inference.config import Inference
+    from astrarium.workload.inference.disaggregated import Disaggregated
     from astrarium.workload.single import SingleCollective
     from astrarium.workload.transformer import Transformer
 
@@ -47,12 +49,15 @@ _WHERE = {
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
     "astrarium.workload.single": ("SingleCollective",),
+    "astrarium.workload.inference.config": ("Inference",),
+    "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "AstraSim", "AstrariumError", "Case", "Choice", "Collective", "Design", "FullyConnected", "Hypercube", "InputError",
+    "AstraSim", "AstrariumError", "Case", "Choice", "Collective", "Design", "Disaggregated", "FullyConnected",
+    "Hypercube", "Inference", "InputError",
     "InternalError", "Memory", "Mesh", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
     "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError",
     "Transformer", "UnsupportedError",
