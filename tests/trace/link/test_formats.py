@@ -87,6 +87,13 @@ def test_join_by_name_where_there_are_no_record_ids(tmp_path: Path) -> None:
     assert found == [5, 6]
 
 
+def test_a_host_trace_of_one_step_fits_several(tmp_path: Path) -> None:
+    nodes = [node(2, "aten::mm", 1, 5), node(3, "aten::mm", 1, 6)]
+    report = of_events(tmp_path, [event("cpu_op", "aten::mm", 10.0 * turn, 5) for turn in range(6)], nodes).report
+    assert (report.joined, report.joined_by) == (2, "name and order")
+    assert [each.attr("rf_id").value for each in nodes_of(tmp_path) if each.name == "aten::mm"] == [5, 6] * 3
+
+
 def test_host_nodes_without_a_time_hang_on_their_caller(tmp_path: Path) -> None:
     nodes = [node(2, "aten::mm", 1, 5), node(3, "aten::inner", 2, 6), node(4, "aten::innermost", 3, 7)]
     of_events(tmp_path, [event("cpu_op", "aten::mm", 0, 5, Record_function_id=5)], nodes)

@@ -92,7 +92,7 @@ def test_a_launch_into_a_full_queue_waits_for_the_gpu(tmp_path: Path) -> None:
     found = nodes_of(tmp_path)
     ids = {each.name: each.id for each in found}
     rest = [each for each in found if each.attr("rest_of") and each.start >= 4000]
-    assert [each.duration for each in rest] == [2 + 5]      # 2 us after the kernel, and what launching took
+    assert [each.duration for each in rest] == [2]      # us after the kernel
     assert ids["k39"] in rest[0].data_deps
 
 
@@ -121,6 +121,19 @@ def test_a_thread_wakes_another_and_waits_for_it(tmp_path: Path) -> None:
     assert set(rest.data_deps) == {by_name["backward"].id, by_name["MulBackward"].id}
     assert (by_name["backward"].duration, rest.duration) == (30, 20)
     assert (report.thread_waits, replayed_us(tmp_path)) == (1, 160)
+
+
+def test_a_thread_that_waits_in_an_annotation_may_wake_before_the_other_rests(tmp_path: Path) -> None:
+    """backward returns at 600, after MulBackward; the other thread goes on with something else until 900."""
+    report = of_events(tmp_path, [
+        event("user_annotation", "backward", 0, 600), event("cpu_op", "MulBackward", 40, 500, tid=2),
+        event("cpu_op", "prefetch", 550, 350, tid=2), event("cpu_op", "step", 600, 400)]).report
+    found = named(tmp_path)
+    rest = next(each for each in nodes_of(tmp_path) if each.attr("rest_of"))
+    assert found["prefetch"].id not in rest.data_deps
+    assert rest.duration == 60
+    assert rest.id in found["step"].data_deps
+    assert (report.thread_waits, replayed_us(tmp_path)) == (1, 1000)
 
 
 def test_a_thread_that_goes_on_beside_is_woken_and_not_awaited(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from astrarium.trace.link.calls import Calls
 from astrarium.trace.link.kineto import DeviceTrace
 from astrarium.trace.link.nodes import Draft
-from astrarium.trace.link.threads import CALL, IDLE, OPERATOR, Thread
+from astrarium.trace.link.threads import CALL, IDLE, OPERATOR, Stretches, Thread
 
 __all__ = ["HostNodes", "host_nodes"]
 
@@ -43,8 +44,9 @@ def host_nodes(trace: DeviceTrace, calls: Calls, threads: list[Thread], draft: D
     """Nodes of all host threads. Each is a chain; the main thread is one stretch of time, the others are bursts.
 
     A burst is woken by the main thread at the moment it begins. Where it lies inside one stretch of the main thread,
-    the main thread waits for it: autograd's threads work while `backward` waits. What no burst explains stays host
-    time of the thread on which it passed.
+    the main thread waits for it: autograd's threads work while `backward` waits. So it does in a stretch in which
+    nothing but an annotation, or nothing at all, is open, for what of a burst ends meanwhile, if that takes `BURST`.
+    What no burst explains stays host time of the thread on which it passed.
     """
     found = HostNodes(len(trace.operators.name))
     if not threads:
@@ -52,7 +54,7 @@ def host_nodes(trace: DeviceTrace, calls: Calls, threads: list[Thread], draft: D
     main = max(threads, key=lambda thread: _rank(trace, thread))
     bursts = [burst for thread in threads if thread is not main for burst in _bursts(thread, calls, draft, found)]
     bursts.sort(key=lambda burst: (burst.start, burst.end, burst.first))
-    _main(main, bursts, calls, draft, found)
+    _main(main, bursts, _Chain(main.number, trace, calls, draft, found))
     return found
 
 
@@ -63,6 +65,17 @@ def _rank(trace: DeviceTrace, thread: Thread) -> tuple[bool, bool, int, int]:
                 for part, number in zip(s.part, s.of, strict=True) if part == OPERATOR)
     ids = next(key for key, number in trace.threads.items() if number == thread.number)
     return steps, ids[0] == ids[1], -s.start[0], -thread.number
+
+
+def _cluster(bursts: Sequence[_Burst], place: int, end: int) -> tuple[list[_Burst], int]:
+    """Bursts from `place` on that overlap each other, as far as they begin before `end`; the place after them."""
+    members, last = [bursts[place]], bursts[place].end
+    place += 1
+    while place < len(bursts) and bursts[place].start < min(last, end):
+        members.append(bursts[place])
+        last = max(last, bursts[place].end)
+        place += 1
+    return members, place
 
 
 def _note(found: HostNodes, part: int, of: int, node: int) -> None:
@@ -95,62 +108,78 @@ def _bursts(thread: Thread, calls: Calls, draft: Draft, found: HostNodes) -> lis
 def _wait(draft: Draft, calls: Calls, call: int, node: int) -> None:
     """`node` waits for GPU operations; they are the first nodes of the draft."""
     for operation in calls.waits[call]:
-        draft.edge(operation, node, 1)
+        draft.edge(operation, node, int(call in calls.drained))
 
 
-def _main(main: Thread, bursts: list[_Burst], calls: Calls, draft: Draft, found: HostNodes) -> None:
+def _main(main: Thread, bursts: list[_Burst], chain: _Chain) -> None:
     """Nodes of the main thread, cut where bursts begin and end."""
     s = main.stretches
-    chain = _Chain(main.number, calls, draft, found)
-    inside: list[list[_Burst]] = [[] for _ in range(len(s))]
+    inside: dict[int, list[_Burst]] = {}
     starts = list(s.start)
+    long = [place for place in range(len(s)) if s.end[place] - s.start[place] >= BURST and chain.waiting(s, place)]
     for burst in bursts:
         place = bisect_right(starts, burst.start) - 1
         while place > 0 and s.end[place] <= burst.start and s.start[place] == s.end[place]:
             place -= 1
-        if place >= 0 and burst.start < s.end[-1]:
-            inside[place].append(burst)
-        else:
+        if place < 0 or burst.start >= s.end[-1]:
             chain.outside.append(burst)
+            place = -1
+        else:
+            inside.setdefault(place, []).append(burst)
+        for later in long[bisect_right(long, place):]:
+            if s.start[later] >= burst.end:
+                break
+            inside.setdefault(later, []).append(burst)
     for place in range(len(s)):
-        chain.stretch((s.start[place], s.end[place], s.part[place], s.of[place], s.wait[place]), inside[place])
+        chain.stretch(s, place, inside.get(place, ()))
     chain.ends()
 
 
 class _Chain:
     """The main thread's chain of nodes."""
 
-    def __init__(self, lane: int, calls: Calls, draft: Draft, found: HostNodes) -> None:
-        self.lane, self.calls, self.draft, self.found = lane, calls, draft, found
+    def __init__(self, lane: int, trace: DeviceTrace, calls: Calls, draft: Draft, found: HostNodes) -> None:
+        self.lane, self.trace, self.calls, self.draft, self.found = lane, trace, calls, draft, found
         self.last = -1
         self.owed: list[int] = []          # nodes that the next node waits for
         self.outside: list[_Burst] = []
 
-    def stretch(self, what: tuple[int, int, int, int, int], bursts: list[_Burst]) -> None:
+    def waiting(self, s: Stretches, place: int) -> bool:
+        """Whether nothing, or nothing but an annotation, is open in a stretch."""
+        return s.of[place] < 0 or s.of[place] in self.trace.operators.annotations
+
+    def stretch(self, s: Stretches, place: int, bursts: Sequence[_Burst]) -> None:
         """One stretch, in pieces where bursts are inside."""
-        start, end, part, of, wait = what
-        self.found.idle += (end - start) if part == IDLE else 0
-        at, first, place = start, True, 0
-        while place < len(bursts):
-            burst = bursts[place]
-            cluster_end = burst.end
-            members = [burst]
-            place += 1
-            while place < len(bursts) and bursts[place].start < min(cluster_end, end):
-                members.append(bursts[place])
-                cluster_end = max(cluster_end, bursts[place].end)
-                place += 1
-            begin = min(max(burst.start, at), max(end, at))
-            anchor = self._piece(at, begin, part, of, wait, first)
-            first, at = False, begin
-            self._hand(anchor, begin, members)
-            nested = [member for member in members if member.end <= end]
-            if nested:
-                self.owed += [member.last for member in nested]
-                self.found.awaited += len(nested)
-                at = max(at, *(member.end for member in nested))
-        if first or at < end or part == CALL:
-            self._piece(at, end, part, of, wait, first)
+        what = s.part[place], s.of[place], s.wait[place]
+        start, end, waiting = s.start[place], s.end[place], self.waiting(s, place)
+        self.found.idle += (end - start) if what[0] == IDLE else 0
+        at, first, burst = start, True, 0
+        while burst < len(bursts):
+            members, burst = _cluster(bursts, burst, end)
+            begin = min(max(members[0].start, at), max(end, at))
+            fresh = [member for member in members if member.start >= start]
+            if fresh or begin > at:
+                anchor = self._piece(at, begin, *what, first)
+                first, at = False, begin
+                self._hand(anchor, begin, fresh)
+            done = [until for member in members if (until := self._until(member, start, end, at, waiting))[0] >= 0]
+            self.owed += [node for node, _ in done]
+            self.found.awaited += len(done)
+            at = max((at, *(time for _, time in done)))
+        if first or at < end or what[0] == CALL:
+            self._piece(at, end, *what, first)
+
+    def _until(self, burst: _Burst, start: int, end: int, at: int, waiting: bool) -> tuple[int, int]:
+        """The node of a burst that the main thread awaits in a stretch, and its end; -1 where it awaits none."""
+        if start <= burst.start and burst.end <= end:
+            return burst.last, burst.end
+        if not waiting:
+            return -1, at
+        ends = self.draft.end[burst.first:burst.last + 1]
+        place = bisect_right(ends, end) - 1
+        if place < 0 or ends[place] - max(burst.start, at) < BURST:
+            return -1, at
+        return burst.first + place, ends[place]
 
     def _piece(self, start: int, end: int, part: int, of: int, wait: int, first: bool) -> int:
         draft = self.draft

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from astrarium.trace.link.kineto import MEMCPY, DeviceTrace
+from astrarium.trace.link.queues import Queues
 
 __all__ = ["Calls", "classified"]
 
@@ -23,7 +24,8 @@ class Calls:
     """What is known of runtime calls, by call number.
 
     `launched[c]`: GPU operations of call c, by start. `cut[c]`: when the host is done with a launch (ns), before it
-    waits or goes on. `waits[c]`: GPU operations that the rest of the call waits for. `stream_waits`: calls that make
+    waits or goes on. `waits[c]`: GPU operations that the rest of the call waits for; `drained` are calls after which
+    nothing was left to run. `stream_waits`: calls that make
     one stream wait for another, by start.
     """
 
@@ -31,8 +33,10 @@ class Calls:
     launcher: dict[int, int] = field(default_factory=dict)
     cut: dict[int, int] = field(default_factory=dict)
     waits: dict[int, list[int]] = field(default_factory=dict)
+    drained: set[int] = field(default_factory=set)
     stream_waits: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
+    queues: Queues | None = None
     gpu_end: Sequence[int] = ()         # ns, of every GPU operation as it was measured
     skew: int = 0                      # ns that GPU times were moved
     orphans: int = 0                   # GPU operations without a launching call
@@ -50,7 +54,8 @@ def classified(trace: DeviceTrace) -> Calls:
     _launches(trace, calls)
     _unskew(trace, calls)
     calls.gpu_end = list(trace.gpu.end)
-    order = _Order(trace, calls)
+    order = _Waits(trace, calls)
+    calls.queues = order.queues
     by_correlation = {sync.correlation: sync for sync in trace.syncs if sync.correlation >= 0}
     record_start = dict(zip(trace.calls.key, trace.calls.start, strict=True))
     for call, name in enumerate(trace.calls.name):
@@ -64,6 +69,7 @@ def classified(trace: DeviceTrace) -> Calls:
             calls.blocked += any(trace.gpu.end[g] > trace.calls.start[call] for g in calls.waits[call])
         elif _WAIT.fullmatch(name):
             calls.stream_waits.append(call)
+    calls.drained = {call for call in calls.waits if order.queues.idle(trace.calls.start[call], trace.calls.end[call])}
     calls.stream_waits.sort(key=lambda call: (trace.calls.start[call], call))
     calls.kept = sorted(calls.launched.keys() | calls.waits.keys())
     return calls
@@ -97,7 +103,7 @@ def _unskew(trace: DeviceTrace, calls: Calls) -> None:
                 times[place] += calls.skew
 
 
-def _launch(trace: DeviceTrace, calls: Calls, order: _Order, call: int) -> None:
+def _launch(trace: DeviceTrace, calls: Calls, order: _Waits, call: int) -> None:
     """Where a launching call is cut, and what its rest waits for."""
     start, end = trace.calls.start[call], trace.calls.end[call]
     operations = calls.launched[call]
@@ -117,38 +123,16 @@ def _launch(trace: DeviceTrace, calls: Calls, order: _Order, call: int) -> None:
     calls.cut[call] = cut
 
 
-class _Order:
-    """GPU operations of each stream by launch and by end."""
+class _Waits:
+    """What synchronising calls and slow launches wait for."""
 
     def __init__(self, trace: DeviceTrace, calls: Calls) -> None:
-        self.trace, self.calls = trace, calls
-        count = len(trace.stream_names)
-        gpu = trace.gpu
-        self.launch = [calls_start if (calls_start := self._launch_of(g)) is not None else gpu.start[g]
-                       for g in range(len(gpu.name))]
-        by_launch = sorted(range(len(gpu.name)), key=lambda g: (self.launch[g], gpu.start[g], g))
-        self.streams: list[list[int]] = [[] for _ in range(count)]
-        for g in by_launch:
-            self.streams[gpu.stream[g]].append(g)
-        self.launch_of_stream = [[self.launch[g] for g in stream] for stream in self.streams]
+        self.trace, self.queues = trace, Queues(trace, calls.launcher)
         self.by_thread: dict[int, tuple[list[int], list[int]]] = {}
         for call in sorted(calls.launched, key=lambda c: (trace.calls.start[c], c)):
             starts, streams = self.by_thread.setdefault(trace.calls.thread[call], ([], []))
             starts.append(trace.calls.start[call])
-            streams.append(gpu.stream[calls.launched[call][0]])
-
-    def _launch_of(self, operation: int) -> int | None:
-        call = self.calls.launcher.get(operation)
-        return None if call is None else self.trace.calls.start[call]
-
-    def last(self, stream: int, launched_before: int, ended_by: int) -> int | None:
-        """The operation launched last on `stream` before a time, of those that had ended by another."""
-        operations, end = self.streams[stream], self.trace.gpu.end
-        place = bisect_left(self.launch_of_stream[stream], launched_before) - 1
-        for look in range(place, max(place - 64, -1), -1):
-            if end[operations[look]] <= ended_by:
-                return operations[look]
-        return None
+            streams.append(trace.gpu.stream[calls.launched[call][0]])
 
     def waited(self, call: int, name: str, stream: int | None, recorded: int | None) -> list[int]:
         """What a synchronising call waited for: what Kineto says; else what had ended when it returned.
@@ -158,9 +142,10 @@ class _Order:
         """
         start, end = self.trace.calls.start[call], self.trace.calls.end[call]
         if stream is not None:
-            found = self.last(stream, start if recorded is None else recorded, end)
+            found = self.queues.last(stream, start if recorded is None else recorded, end)
             return [] if found is None else [found]
-        every = [g for s in range(len(self.streams)) if (g := self.last(s, start, end)) is not None]
+        streams = range(len(self.queues.queued))
+        every = [g for s in streams if (g := self.queues.last(s, start, end)) is not None]
         if "event" in name.lower() or "stream" in name.lower():
             ended = [g for g in every if self.trace.gpu.end[g] > start]
             if ended:
@@ -177,15 +162,10 @@ class _Order:
     def full_queue(self, call: int, stream: int) -> int | None:
         """The operation whose end let a slow launch go on: the last to end during the call while many are in flight."""
         start, end = self.trace.calls.start[call], self.trace.calls.end[call]
-        operations, gpu = self.streams[stream], self.trace.gpu
-        place = bisect_left(self.launch_of_stream[stream], start) - 1
-        low, high = 0, place + 1
-        while low < high:       # operations of a stream end in the order of their launch
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if gpu.end[operations[middle]] <= end else (low, middle)
-        if place + 1 - low < FULL_QUEUE or low == 0 or gpu.end[operations[low - 1]] <= start:
+        count, last = self.queues.in_flight(stream, start, end)
+        if count < FULL_QUEUE or last is None or self.trace.gpu.end[last] <= start:
             return None
-        return operations[low - 1]
+        return last
 
 
 def next_launches(trace: DeviceTrace, calls: Calls, waits: Sequence[int]) -> dict[int, int]:

@@ -14,7 +14,7 @@ __all__ = ["Join", "joined"]
 
 @dataclass(frozen=True)
 class Join:
-    """[operators] the host node of each, -1 where there is none; how many have one, and how they were found."""
+    """[operators] the host node of each, -1 where there is none; how many host nodes were found, and how."""
 
     host: array[int]
     count: int
@@ -23,7 +23,8 @@ class Join:
 
 def joined(host: HostTrace | None, trace: DeviceTrace) -> Join:
     """Joins by `rf_id` == `Record function id`; where the device trace has no such ids, the k-th node of a name is the
-    k-th operator of that name, if there are as many."""
+    k-th operator of that name, if there are as many; if there are several times as many, the host trace is one step of
+    several."""
     operators = trace.operators
     found = array("q", [-1]) * len(operators.name)
     if host is None:
@@ -50,8 +51,9 @@ def _by_name(host: HostTrace, trace: DeviceTrace, found: array[int]) -> Join:
         timed[trace.operators.name[operator]].append(operator)
     count = 0
     for name, operators in timed.items():
-        if len(operators) == len(nodes.get(name, ())):
-            count += len(operators)
-            for operator, node in zip(operators, nodes[name], strict=True):
-                found[operator] = node
+        of_name = nodes.get(name, ())
+        if of_name and len(operators) % len(of_name) == 0:
+            count += len(of_name)
+            for turn, operator in enumerate(operators):
+                found[operator] = of_name[turn % len(of_name)]
     return Join(found, count, "name and order" if count else "nothing")

@@ -111,6 +111,7 @@ class Host:
     key: array[int] = field(default_factory=lambda: array("q"))       # operators: rf_id or -1; calls: correlation
     external: array[int] = field(default_factory=lambda: array("q"))
     name: list[str] = field(default_factory=list)
+    annotations: set[int] = field(default_factory=set)                # operators that are a user's annotations
 
 
 @dataclass
@@ -231,6 +232,8 @@ def _take(trace: DeviceTrace, kind: int, event: _Event, args: _Args) -> None:
         into = trace.operators if kind == OPERATOR else trace.calls
         if args.collective is not None and kind == OPERATOR:
             trace.op_comms[len(into.name)] = _comm(args)
+        if event.cat == "user_annotation":
+            into.annotations.add(len(into.name))
         into.thread.append(thread)
         into.start.append(start)
         into.end.append(start + length)

@@ -239,7 +239,7 @@ def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[
         out.append("no device trace: no durations, no GPU operations; nodes take no time")
     else:
         for number, what in ((host.nodes - source.join.count, "host nodes without a time (written with duration 0)"),
-                             (len(trace.operators.name) - source.join.count, "timed operators without a host node")):
+                             (sum(node < 0 for node in source.join.host), "timed operators without a host node")):
             if number:
                 out.append(f"{number:,} {what}")
     for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),

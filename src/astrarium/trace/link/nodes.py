@@ -22,7 +22,7 @@ class Draft:
 
     `part` and `of` as in `Stretches`; GPU: a GPU operation; LABEL: a host node without a time, `of` its number in the
     host trace; MESSAGE: a further message of the GPU operation `of`, `lane` its number. `lane`: else the number of the
-    thread or stream. `waits`: [edges] 1 where a host node waits for the GPU.
+    thread or stream. `waits`: [edges] 1 where a host node waits until the GPU has nothing to do.
     """
 
     start: array[int] = field(default_factory=lambda: array("q"))

@@ -24,10 +24,11 @@ class Replayed:
 
 
 def replayed(draft: Draft, order: Order) -> Replayed:
-    """Forward through the graph. A host node that waits for the GPU ends when it was measured to end, or later.
+    """Forward through the graph. A host node that waits until the GPU is idle ends when it did, or later.
 
-    What is missing between the last thing that it waits for and its own time is host time of its thread: the latency
-    of a launch, the gap between two kernels, an interrupt. Nothing is ever added to GPU operations.
+    What is missing between the last thing that it waits for and its own time is host time of its thread: latencies of
+    launches, gaps between kernels, interrupts. Nothing is ever added to GPU operations. While the GPU has work left,
+    nothing is added at all: the host would wait less by as much.
     """
     start, end = np.frombuffer(draft.start, np.int64), np.frombuffer(draft.end, np.int64)
     measured = end[order.node] - start.min(initial=1 << 62) if end.size else end

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 
 from astrarium.trace.link.calls import Calls, next_launches
 from astrarium.trace.link.kineto import DeviceTrace
+from astrarium.trace.link.queues import Queues
 
 __all__ = ["GpuEdges", "gpu_edges"]
 
@@ -41,7 +41,7 @@ def gpu_edges(trace: DeviceTrace, calls: Calls) -> GpuEdges:
     for operations in by_stream:
         _in_order(trace, operations, edges)
     edges.stream_order = len(edges.before)
-    _waits(trace, calls, by_stream, edges)
+    _waits(trace, calls, edges)
     return edges
 
 
@@ -73,12 +73,10 @@ def _in_order(trace: DeviceTrace, operations: list[int], edges: GpuEdges) -> Non
         running.append(g)
 
 
-def _waits(trace: DeviceTrace, calls: Calls, by_stream: list[list[int]], edges: GpuEdges) -> None:
+def _waits(trace: DeviceTrace, calls: Calls, edges: GpuEdges) -> None:
     gpu = trace.gpu
-    launch = [trace.calls.start[calls.launcher[g]] if g in calls.launcher else gpu.start[g]
-              for g in range(len(gpu.name))]
-    queued = [sorted(operations, key=lambda g: (launch[g], gpu.start[g], g)) for operations in by_stream]
-    look = _Look(queued, [[launch[g] for g in operations] for operations in queued], trace)
+    look = calls.queues
+    assert look is not None
     told = _told(trace, look, edges)
     rest = [call for call in calls.stream_waits if trace.calls.key[call] not in told]
     waited: dict[tuple[int, int], int] = {}
@@ -86,7 +84,7 @@ def _waits(trace: DeviceTrace, calls: Calls, by_stream: list[list[int]], edges: 
         mine = gpu.stream[launched]
         first = look.first(mine, trace.calls.start[call])
         assert first is not None
-        for stream in range(len(queued)):
+        for stream in range(len(look.queued)):
             if stream == mine:
                 continue
             before = look.last(stream, trace.calls.start[call], gpu.start[first])
@@ -98,26 +96,7 @@ def _waits(trace: DeviceTrace, calls: Calls, by_stream: list[list[int]], edges: 
                 edges.inferred += 1
 
 
-@dataclass
-class _Look:
-    queued: list[list[int]]
-    launch: list[list[int]]
-    trace: DeviceTrace
-
-    def last(self, stream: int, launched_before: int, ended_by: int) -> int | None:
-        """The last operation launched on a stream before a time, of those that had ended by another."""
-        place = bisect_left(self.launch[stream], launched_before) - 1
-        for look in range(place, max(place - 64, -1), -1):
-            if self.trace.gpu.end[self.queued[stream][look]] <= ended_by:
-                return self.queued[stream][look]
-        return None
-
-    def first(self, stream: int, launched_from: int) -> int | None:
-        place = bisect_left(self.launch[stream], launched_from)
-        return self.queued[stream][place] if place < len(self.queued[stream]) else None
-
-
-def _told(trace: DeviceTrace, look: _Look, edges: GpuEdges) -> set[int]:
+def _told(trace: DeviceTrace, look: Queues, edges: GpuEdges) -> set[int]:
     """Waits that Kineto recorded (`cuda_sync`); returns the calls (correlation ids) that they explain."""
     start = {key: at for key, at in zip(trace.calls.key, trace.calls.start, strict=True) if key >= 0}
     told: set[int] = set()
