@@ -58,6 +58,13 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, message: str)
         requests_of(RequestTrace(path=str(tmp_path / "none.csv")))
 
 
+def test_streams_that_would_never_end_are_refused() -> None:
+    with pytest.raises(InputError, match="tokens to generate"):
+        requests_of(Poisson(rate=1, count=1_000_000, seed=0, prompt=1, output=1000))
+    with pytest.raises(InputError, match="too slow"):
+        requests_of(Poisson(rate=1e-9, count=10, seed=0, prompt=1, output=1))
+
+
 def test_lengths_are_given_once() -> None:
     with pytest.raises(ConfigError, match="no prompt"):
         Poisson(rate=1, count=1, seed=0, use_case="chat", prompt=5)

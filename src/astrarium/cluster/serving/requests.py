@@ -24,6 +24,7 @@ I64 = npt.NDArray[np.int64]
 PS = 10**12
 MOST = 1_000_000            # requests
 LONGEST = 10_000_000        # tokens of one request
+MOST_TOKENS = 100_000_000
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 
 
@@ -96,7 +97,15 @@ class RequestTrace(Arrivals, frozen=True, kw_only=True):
 
 
 def requests_of(arrivals: Arrivals) -> Requests:
-    """The stream. Raises InputError for a file that cannot be read."""
+    """The stream. Raises InputError for a file that cannot be read, and for more than MOST_TOKENS to generate."""
+    found = _requests(arrivals)
+    total = int(found.output.sum())
+    if total > MOST_TOKENS:
+        raise InputError("requests", f"{total:,} tokens to generate, one by one", expected=f"at most {MOST_TOKENS:,}")
+    return found
+
+
+def _requests(arrivals: Arrivals) -> Requests:
     if isinstance(arrivals, Poisson):
         generator = np.random.Generator(np.random.PCG64(arrivals.seed))
         gaps = generator.exponential(PS / arrivals.rate, arrivals.count)

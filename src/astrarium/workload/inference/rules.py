@@ -9,6 +9,7 @@ from astrarium.config import Problem
 from astrarium.errors import InputError
 from astrarium.workload.mesh import parse_order
 from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.transformer_rules import closest_divisors
 
 if TYPE_CHECKING:
     from astrarium.workload.inference.config import Inference
@@ -21,9 +22,7 @@ MOST = 2_000_000        # blocks that one program runs
 def divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]:
     """A problem where `value` does not divide `number`, with the divisors next to it."""
     if number % value:
-        legal = [d for d in range(1, number + 1) if number % d == 0]
-        near = [str(d) for d in (*[d for d in legal if d < value][-1:], *[d for d in legal if d > value][:1])]
-        yield Problem(field, f"{value} does not divide {number} {what}", " or ".join(near))
+        yield Problem(field, f"{value} does not divide {number} {what}", closest_divisors(number, value))
 
 
 def model_rules(model: object, tp: int, pp: int, ep: int, dp: int) -> Iterator[Problem]:
