@@ -9,8 +9,8 @@ from astrarium.config import decode
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.parameters import Parameters, parameters
 
-# Elements of all tensors of the published checkpoint (the parameter count of its page, https://huggingface.co/<name>),
-# a tied head counted once.
+# Elements of all tensors of the published checkpoint (https://huggingface.co/<name>), a tied head counted once. All but
+# flan-t5-xxl and DiT's are counted again, from the published config.json by transformers, in test_hugging_face.py.
 CHECKPOINTS = {
     "gpt2-small": 124_439_808,           # openai-community/gpt2
     "gpt2-medium": 354_823_168,          # openai-community/gpt2-medium

@@ -31,8 +31,8 @@ def _common(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
 
 
 def _grouped(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
-    return {**_common(keys, tied=tied), "kv_heads": keys.maybe("num_key_value_heads"),
-            "head_size": keys.maybe("head_dim")}
+    found, groups = _common(keys, tied=tied), keys.maybe("num_key_value_heads")
+    return {**found, "kv_heads": None if groups == found["heads"] else groups, "head_size": keys.maybe("head_dim")}
 
 
 def _llama(keys: Keys) -> Model:
