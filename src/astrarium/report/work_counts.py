@@ -30,6 +30,7 @@ __all__ = ["Operator", "Traffic", "operators", "stage_memory", "traffic"]
 
 I64 = npt.NDArray[np.int64]
 NUMBERED = re.compile(r"(?:batch|block|round|pass)?[0-9]+")
+WHOLE = ("dp", "edp")
 P2P = {int(NodeKind.COMM_SEND): "send", int(NodeKind.COMM_RECV): "receive"}
 
 
@@ -189,12 +190,14 @@ def _peer(trace: TraceClass, slot: int, mesh: Mesh | None) -> tuple[str, int]:
 
 
 def _varying(mesh: Mesh | None, members: npt.NDArray[np.int32]) -> str:
-    """The axes along which ranks differ; `dp` for both its parts."""
+    """The axes along which ranks differ; `dp` and `edp` where all their parts do."""
     if mesh is None:
         return ""
     axes = [axis for axis in mesh.axes if np.unique(mesh.coordinate(axis)[members]).size > 1]
-    if {"ep", "edp"} <= set(axes) or ("edp" in axes and mesh.size(("ep",)) == 1):
-        axes = [{"edp": "dp"}.get(axis, axis) for axis in axes if axis != "ep"]
+    for whole in WHOLE:
+        parts = mesh.real((whole,))
+        if parts and set(parts) <= set(axes):
+            axes = [whole if axis == parts[0] else axis for axis in axes if axis == parts[0] or axis not in parts]
     return " ".join(axes)
 
 
