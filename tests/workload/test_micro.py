@@ -141,7 +141,7 @@ def test_what_means_nothing_is_refused(fields: dict[str, Any], words: str) -> No
 
 
 @pytest.mark.parametrize(("pattern", "ranks", "words"), [("pairs", 7, "an even number"), ("ring", 1, "at least 2"),
-                                                        ("all_to_all", 5000, "at most 4096")])
+                                                        ("all_to_all", 5000, "at most 2048")])
 def test_ranks_that_do_not_fit_are_refused(pattern: Any, ranks: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
         generate(Micro(pattern), ranks)

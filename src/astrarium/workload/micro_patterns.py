@@ -19,7 +19,7 @@ from astrarium.workload.single import SingleCollective
 __all__ = ["micro", "single"]
 
 I32 = npt.NDArray[np.int32]
-MOST = 1 << 24      # messages of one rank times ranks: 8 bytes each
+MOST = 1 << 22      # ranks squared: 16 bytes each
 
 
 def micro(workload: Micro, ranks: int) -> Generated:
