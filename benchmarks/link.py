@@ -1,8 +1,9 @@
 """Linking and converting a large pair of profiler traces: CPU seconds and peak memory of one process.
 
-usage: link.py HOST DEVICE [--times 12]
+usage: link.py [HOST DEVICE] [--times 12]
 
-HOST and DEVICE are a real pair (json or gz). It is repeated: ids, correlation ids and times are shifted, so that the
+HOST and DEVICE are a real pair (json or gz); left out: the ResNet-50 pair of the reference folder (ASTRARIUM_SHARED, or
+`shared` next to the checkout), if it is there. The pair is repeated: ids, correlation ids and times are shifted, so that the
 large pair is a run of so many times the steps. Prints the size of the large pair, what `astrarium trace link` takes for
 it, its counts, and its replayed time beside so many times the measured one.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -76,10 +78,14 @@ def repeated_device(device: Json, host: Json, times: int) -> Json:
 def main() -> None:
     """Make the large pair, link it in a new process, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("host")
-    parser.add_argument("device")
+    traces = Path(os.environ.get("ASTRARIUM_SHARED") or Path(__file__).parents[2] / "shared") / "traces"
+    parser.add_argument("host", nargs="?", default=str(traces / "resnet_host.json.gz"))
+    parser.add_argument("device", nargs="?", default=str(traces / "resnet_device.json.gz"))
     parser.add_argument("--times", type=int, default=12)
     options = parser.parse_args()
+    if not Path(options.host).is_file():
+        print(f"no pair to link: {options.host} does not exist")
+        return
     host, device = load(options.host), load(options.device)
     with tempfile.TemporaryDirectory() as folder:
         paths = Path(folder) / "host.json", Path(folder) / "device.json"
