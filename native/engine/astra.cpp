@@ -20,7 +20,7 @@ Astra::Astra(const Plan& plan, bool record, bool alone)
     std::size_t nodes = 0;
     for (std::size_t r = 0; r < plan.ranks(); ++r) {
         ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
-        ranks_[r].node_base = static_cast<std::uint32_t>(nodes);
+        ranks_[r].node_base = node_number(nodes);
         nodes += plan.program(r).nodes();
     }
     left_.reserve(nodes);
@@ -145,15 +145,23 @@ inline void Astra::handle(const Event& event) {
 void Astra::explain_stall() const {
     std::vector<std::string> waits;
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-        if (ranks_[r].finished) continue;
+        const Program& program = plan_.program(r);
+        std::size_t blocked = 0;
+        for (std::size_t n = 0; n < program.nodes(); ++n) blocked += left_[ranks_[r].node_base + n] > 0;
+        if (ranks_[r].finished && blocked == 0) continue;
         std::string text = "rank " + std::to_string(r) + ":";
+        if (ranks_[r].finished) {
+            (text += ' ') += std::to_string(blocked);
+            waits.push_back(text += " nodes never start: they wait for each other");
+            continue;
+        }
         for (const Group& group : groups_)
             for (const auto& [serial, at] : group.open) {
                 const Instance& i = instances_[at];
                 for (std::uint32_t p = 0; p < i.members; ++p) {
                     if (i.node[p] == none || i.left[p] == 0) continue;
                     if (membership_.rank(i.group, p) != r) continue;
-                    text += " " + describe(r, i.node[p]);
+                    (text += ' ') += describe(r, i.node[p]);
                     for (std::uint32_t q = 0; q < i.members; ++q)
                         if (i.node[q] == none) {
                             text += " waits for rank " + std::to_string(membership_.rank(i.group, q));
@@ -165,14 +173,11 @@ void Astra::explain_stall() const {
             for (const std::uint32_t id : lane.entries) {
                 const Entry& e = entries_[id];
                 if (e.wanted && e.received.what == Callback::node && e.received.a == r)
-                    text += " " + describe(r, e.received.b) + " waits for a send that never comes";
+                    (text += ' ') += describe(r, e.received.b) + " waits for a send that never comes";
             }
-        const Program& program = plan_.program(r);
         for (int lane = -1; lane < lane_count; ++lane)
-            if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";
-        std::size_t blocked = 0;
-        for (std::size_t n = 0; n < program.nodes(); ++n) blocked += left_[ranks_[r].node_base + n] > 0;
-        if (blocked) text += " " + std::to_string(blocked) + " nodes wait for these";
+            if (!ranks_[r].ready.empty(lane)) (text += ' ') += describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";
+        if (blocked) (text += ' ') += std::to_string(blocked) + " nodes wait for these";
         waits.push_back(std::move(text));
     }
     if (!waits.empty()) throw Stall(std::move(waits));

@@ -84,6 +84,8 @@ inline void Astra::issue(std::uint32_t rank, std::uint32_t node) {
                  {Callback::node, rank, node}, true);
             break;
         case Kind::recv:
+            if (static_cast<std::size_t>(plan_.slot_a[at]) >= plan_.ranks())
+                throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer rank does not exist");
             receive({plan_.slot_b[at], program.size[node], static_cast<std::uint32_t>(plan_.slot_a[at]), rank},
                     {Callback::node, rank, node}, true);
             break;

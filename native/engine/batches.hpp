@@ -22,7 +22,10 @@ public:
     Tick now = 0;
     std::uint64_t handled = 0;
 
-    void at(Tick time, Class c, const Keyed& event) { slot(time).lists[c].push_back(event); }
+    void at(Tick time, Class c, const Keyed& event) {
+        if ((++scheduled_ & 0xffff) == 0) stop_if_interrupted();  // one event may schedule many
+        slot(time).lists[c].push_back(event);
+    }
 
     // Class `done` only marks state, in any order; the others are sorted.
     template <class Handle>
@@ -46,9 +49,7 @@ public:
             }
             batch_.clear();
             std::swap(batch_, slots_[id].lists[c]);
-            if (c != done) std::sort(batch_.begin(), batch_.end(), [](const Keyed& x, const Keyed& y) {
-                return x.high != y.high ? x.high < y.high : x.low < y.low;
-            });
+            if (c != done) sort();
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();
@@ -64,6 +65,17 @@ public:
     }
 
 private:
+    void sort() {
+        const auto before = [](const Keyed& x, const Keyed& y) { return x.high != y.high ? x.high < y.high : x.low < y.low; };
+        if (batch_.size() < large) return std::sort(batch_.begin(), batch_.end(), before);
+        std::uint32_t compared = 0;
+        std::sort(batch_.begin(), batch_.end(), [&](const Keyed& x, const Keyed& y) {
+            if ((++compared & 0xfffff) == 0) stop_if_interrupted();
+            return before(x, y);
+        });
+    }
+
+    static constexpr std::size_t large = 1 << 18;
     struct Pending {
         Tick time;
         std::uint32_t slot;
@@ -75,6 +87,7 @@ private:
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
     std::vector<Keyed> batch_;
+    std::uint32_t scheduled_ = 0;
 
     Slot& slot(Tick time) {
         const auto it = std::lower_bound(pending_.begin(), pending_.end(), time,

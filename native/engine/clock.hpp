@@ -21,7 +21,10 @@ public:
 
     void after(Tick delta, Event event) { at(add(now, delta), event); }
 
-    void at(Tick time, Event event) { bucket(time).push_back(event); }
+    void at(Tick time, Event event) {
+        if ((++scheduled_ & 0xffff) == 0) stop_if_interrupted();  // one event may schedule many
+        bucket(time).push_back(event);
+    }
 
     // Runs until nothing is pending; events scheduled for the running instant join its end.
     template <class Handle>
@@ -51,6 +54,7 @@ private:
     std::vector<Slot> pending_;  // latest first
     std::vector<std::vector<Event>> buckets_;
     std::vector<std::uint32_t> free_;
+    std::uint32_t scheduled_ = 0;
 
     std::vector<Event>& bucket(Tick time) {
         std::size_t low = 0, high = pending_.size();

@@ -15,7 +15,7 @@ Fold::Fold(const Plan& plan, bool record)
         Class k;
         k.program = &plan.program(static_cast<std::size_t>(rank));
         k.slots = static_cast<std::size_t>(plan.slot_ptr[static_cast<std::size_t>(rank)]);
-        k.node_base = static_cast<std::uint32_t>(nodes);
+        k.node_base = node_number(nodes);
         k.rank = static_cast<std::uint32_t>(rank);
         k.left = static_cast<std::uint32_t>(k.program->nodes());
         k.out_until.assign(plan.network.dims.size(), 0), k.in_until = k.out_until;

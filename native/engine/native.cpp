@@ -15,11 +15,12 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
 void Native::prepare() {
     const Plan& plan = plan_;
     const std::size_t ranks = plan.ranks();
+    if (!alone_) refuse_too_large();
     ranks_.resize(ranks);
     std::size_t nodes = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
         ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
-        ranks_[r].node_base = static_cast<std::uint32_t>(nodes);
+        ranks_[r].node_base = node_number(nodes);
         ranks_[r].left = static_cast<std::uint32_t>(plan.program(r).nodes());
         unfinished_ += ranks_[r].left > 0;
         nodes += plan.program(r).nodes();
@@ -97,6 +98,7 @@ void Native::handle(const Keyed& event) {
 std::uint32_t Native::new_message() {
     if (message_free_.empty()) {
         message_free_.push_back(static_cast<std::uint32_t>(messages_.size()));
+        if ((messages_.size() & 0xffff) == 0) refuse_too_many();
         messages_.emplace_back();
     }
     const std::uint32_t id = message_free_.back();

@@ -9,6 +9,7 @@
 #include "groups.hpp"
 #include "image.hpp"
 #include "message_key.hpp"
+#include "pool.hpp"
 #include "ready.hpp"
 #include "run.hpp"
 #include "wires.hpp"
@@ -167,6 +168,8 @@ private:
     void schedule(Tick delta, std::uint32_t timer) override;
     std::uint32_t pick(std::uint32_t rank, int lane, std::vector<std::uint32_t>& nodes);
 
+    void refuse_too_large() const;
+    void refuse_too_many() const;
     void explain_stall() const;
     std::string describe(std::uint32_t rank, std::uint32_t node) const;
     Outcome outcome();
@@ -189,7 +192,7 @@ private:
     std::vector<std::uint32_t> instance_free_;
     std::vector<std::vector<std::uint32_t>> next_serial_;                            // per group, member
     std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;         // per group: serial, instance
-    std::vector<Message> messages_;
+    Pool<Message> messages_;
     std::vector<std::uint32_t> message_free_;
     std::unordered_map<MessageKey, Meeting, MessageKeyHash> meetings_;
     std::vector<CustomRun> custom_;

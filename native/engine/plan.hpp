@@ -166,6 +166,12 @@ struct Outcome {
     std::string unfolded_because;
 };
 
+// The number of a rank's first node among those of all ranks.
+inline std::uint32_t node_number(std::size_t nodes) {
+    if (nodes > 0xffffffffu) throw Unsupported("more than 2^32 nodes of all ranks together; with fold: auto equal ranks count once");
+    return static_cast<std::uint32_t>(nodes);
+}
+
 inline Tick add(Tick a, Tick b) {
     Tick sum;
     if (__builtin_add_overflow(a, b, &sum)) throw Unsupported("time exceeds 2^63 ps (106 days)");

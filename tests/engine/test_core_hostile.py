@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astrarium import engine
@@ -139,6 +139,18 @@ def test_corrupted_plans(seed: int, times: int, make: Callable[[int], Plan], fol
         answers(plan, fold=fold, record=record)
 
 
+@given(SEEDS, st.integers(1, 3), st.sampled_from([random_native_plan, random_astra_plan]))
+@settings(max_examples=60, deadline=None)
+def test_corrupted_plans_on_the_pure_engine(seed: int, times: int, make: Callable[[int], Plan]) -> None:
+    rng, plan = random.Random(seed), make(seed)
+    for _ in range(times):
+        plan = corrupt(rng, plan)
+        if not isinstance(plan, Plan):
+            return
+    if reachable(plan):
+        answers(plan, pure=True)
+
+
 @given(SEEDS, st.sampled_from(["double_binary_tree", "ring", "direct", "halving_doubling"]), st.integers(2, 6),
        st.booleans())
 def test_corrupted_schedules(seed: int, algorithm: str, n: int, fold: bool) -> None:
@@ -225,7 +237,8 @@ SCHEDULES = {
 @pytest.mark.parametrize("what", SCHEDULES)
 def test_broken_schedules_are_refused(what: str) -> None:
     schedule = SCHEDULES[what]()
-    assert answers(run_of(schedule, schedule.n)) is InternalError
+    for pure in (False, True):
+        assert answers(run_of(schedule, schedule.n), pure=pure) is InternalError
 
 
 @pytest.mark.parametrize("n", [5, 6])
@@ -323,9 +336,9 @@ PLANS = {
 
 
 @pytest.mark.parametrize("what", PLANS)
-@pytest.mark.parametrize("fold", [True, False])
-def test_broken_plans_are_refused(what: str, fold: bool) -> None:
-    assert answers(PLANS[what](), fold=fold) is InternalError
+@pytest.mark.parametrize("how", [{"fold": True}, {"fold": False}, {"pure": True}], ids=str)
+def test_broken_plans_are_refused(what: str, how: dict[str, bool]) -> None:
+    assert answers(PLANS[what](), **how) is InternalError
 
 
 def test_figures_that_no_clock_holds_are_unsupported() -> None:

@@ -34,12 +34,19 @@ def run(plan: Plan, *, record: bool, fold: bool) -> Outcome:
         answer = _core.execute(plan, record, fold)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
+    except MemoryError as error:
+        raise _too_large() from error
     if isinstance(answer, dict):
         return Outcome(**answer)
     kind, what = answer
     if kind == "stall":
         raise StallError(what)
     raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
+
+
+def _too_large() -> UnsupportedError:
+    return UnsupportedError("workload", "the run does not fit into this machine's memory", expected="fold auto with "
+                            "network.backend closed_form, record off, fewer ranks, or fewer chunks at once")
 
 
 def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
@@ -58,6 +65,8 @@ def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
         answer = _core.execute_with(plan, record, chosen, memory, pick, team.patience, log)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
+    except MemoryError as error:
+        raise _too_large() from error
     for level, text in log:
         logging.getLogger(f"astrarium.plugins.{team.network_name}").log(level, "%s", text)
     if isinstance(answer, dict):

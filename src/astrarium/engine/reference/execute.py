@@ -8,6 +8,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order, Plan
 from astrarium.engine.plugins.given import Team
 from astrarium.engine.reference.astra_engine import AstraEngine
+from astrarium.engine.reference.check import check_plan
 from astrarium.engine.reference.native_engine import NativeEngine
 from astrarium.engine.reference.record import Record, no_record
 from astrarium.engine.reference.stall import stall_sentences
@@ -22,8 +23,9 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     are kept; without it those columns are empty.
 
     Raises StallError when ranks wait for what never comes, UnsupportedError for what the rule book does not have,
-    TraceError when members of a group issue different collectives.
+    TraceError when members of a group issue different collectives, InternalError for a Plan that does not fit itself.
     """
+    check_plan(plan)
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None
     foreign: list[str] = []

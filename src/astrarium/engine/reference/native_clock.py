@@ -6,6 +6,7 @@ import heapq
 from operator import itemgetter
 
 from astrarium.engine.reference.clock import Event
+from astrarium.errors import UnsupportedError
 
 __all__ = ["ARRIVE", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "ticks"]
 
@@ -16,10 +17,13 @@ Key = tuple[int, int, int, int]  # rank, node index, chunk, number
 _key = itemgetter(0)
 
 NOTHING = 2**63 - 1
+LONGEST_NS = 9.2e15     # about 2^63 ps
 
 
 def ticks(ns: float) -> int:
-    """A duration in ps: the double in ns times 1000, rounded half to even once."""
+    """A duration in ps: the double in ns times 1000, rounded half to even once. UnsupportedError beyond 2^63 ps."""
+    if not 0 <= ns < LONGEST_NS:
+        raise UnsupportedError("workload", "a delay of more than 2^63 ps (106 days)")
     return round(ns * 1000.0)
 
 
@@ -36,6 +40,8 @@ class BatchClock:
         """Run `event` of class `kind` at `time` (not before now)."""
         bucket = self._buckets.get(time)
         if bucket is None:
+            if time > NOTHING:
+                raise UnsupportedError("workload", "time exceeds 2^63 ps (106 days)")
             bucket = self._buckets[time] = ([], [], [], [])
             heapq.heappush(self._instants, time)
         bucket[kind].append((key, event))

@@ -1,0 +1,87 @@
+// What a run of every rank keeps in memory, as far as the plan tells beforehand: a run that cannot fit is refused with the
+// ways out, instead of filling the machine.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "native.hpp"
+#include "slots.hpp"
+
+namespace astrarium {
+namespace {
+
+constexpr double most_bytes = 8.0 * (1ull << 30);
+constexpr const char* ways_out =
+    "Less: network.backend closed_form with fold auto, a lower collective.active_chunks, or an algorithm with fewer messages at once "
+    "(ring, direct:<window>)";
+constexpr double vector_growth = 1.5;  // a vector that grows by doubling has this much room for each element, on average
+
+std::string gib(double bytes) { return std::to_string(static_cast<std::int64_t>(std::ceil(bytes / (1ull << 30)))) + " GiB"; }
+
+std::string grouped(double count) {
+    const std::string digits = std::to_string(static_cast<std::int64_t>(count));
+    std::string out;
+    for (std::size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+        out += digits[i];
+    }
+    return out;
+}
+
+// Sends that leave at once as a participant enters a phase: the most of its programs.
+double at_once(const Schedule& s) {
+    std::int64_t most = 0;
+    for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q)
+        most = std::max<std::int64_t>(most, std::count(s.send_needs.data + s.send_ptr[q], s.send_needs.data + s.send_ptr[q + 1], 0));
+    return static_cast<double>(most);
+}
+
+}  // namespace
+
+void Native::refuse_too_large() const {
+    double nodes = 0;
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) nodes += static_cast<double>(plan_.program(r).nodes());
+    const double fixed = static_cast<double>(plan_.ranks()) * (sizeof(Rank) + 64) + nodes * (record_ ? 20 : 4);
+    if (fixed > most_bytes)
+        throw Unsupported(grouped(static_cast<double>(plan_.ranks())) + " ranks with " + grouped(nodes) + " nodes, run one by one, take about " +
+                          gib(fixed) + " of memory; at most " + gib(most_bytes) + ". Less: equal ranks with fold auto, or record off");
+    std::vector<double> members(plan_.collectives.size(), 0);  // the largest group that runs each collective
+    std::vector<std::vector<SlotUse>> uses;
+    for (const Program& program : plan_.programs) uses.push_back(slots_of(program));
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
+        auto s = static_cast<std::size_t>(plan_.slot_ptr[r]);
+        for (const SlotUse& use : uses[static_cast<std::size_t>(plan_.program_of[r])]) {
+            const std::int32_t group = plan_.slot_b[s];
+            if (use.kind == Kind::collective) {
+                double& most = members[static_cast<std::size_t>(plan_.slot_a[s])];
+                most = std::max(most, static_cast<double>(group < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(group)].size));
+            }
+            ++s;
+        }
+    }
+    for (std::size_t k = 0; k < members.size(); ++k) {
+        const Collective& c = plan_.collectives[k];
+        if (members[k] == 0 || c.custom) continue;
+        double sends = 0;
+        for (const Chunk& chunk : c.chunks)
+            if (!chunk.phases.empty()) {
+                const double under_way = c.active_chunks > 0 ? std::min(c.active_chunks, chunk.repeat) : chunk.repeat;
+                sends = std::max(sends, under_way * at_once(*chunk.phases.front().schedule));
+            }
+        const double each = sizeof(Member) + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases);
+        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
+        if (bytes > most_bytes)
+            throw Unsupported("a collective of " + grouped(members[k]) + " ranks, run message by message, takes about " + gib(bytes) +
+                              " of memory (" + grouped(messages) + " messages under way at once); at most " + gib(most_bytes) + ". " + ways_out);
+    }
+}
+
+// Messages that wait or are under way must not fill the machine either.
+void Native::refuse_too_many() const {
+    const double bytes = static_cast<double>(messages_.size()) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
+    if (bytes > most_bytes)
+        throw Unsupported(grouped(static_cast<double>(messages_.size())) + " messages under way at once take more than " + gib(most_bytes) +
+                          " of memory. " + ways_out);
+}
+
+}  // namespace astrarium

@@ -1,0 +1,111 @@
+"""What a run may take: memory is weighed before, an interrupt ends it soon, and exhaustion is an error like others."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import astrarium as ar
+from astrarium import engine
+from astrarium.engine import _native
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Shape
+from astrarium.errors import StallError, TraceError, UnsupportedError
+from astrarium.lower import lower
+
+from .plans import delay, plan_of, recv, send
+
+pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
+
+
+def direct(npus: int, chunks: int, backend: str = "closed_form") -> Plan:
+    """An all_reduce in which every NPU sends to all others at once, all chunks under way."""
+    network = ar.Network([ar.Switch(npus, bandwidth="100 GB/s", latency="1 us")], backend=backend)
+    collective = ar.Collective(all_reduce=["direct"], chunks=chunks, active_chunks=0)
+    return lower(ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network, collective=collective))
+
+
+def test_messages_that_cannot_fit_are_refused_before_the_run() -> None:
+    began = time.process_time()
+    words = r"1,024 ranks.*takes about \d+ GiB .*67,043,328 messages.*at most 8 GiB.*active_chunks"
+    with pytest.raises(UnsupportedError, match=words):
+        engine.execute(direct(1024, 64), fold=False)
+    assert time.process_time() - began < 2
+    assert engine.execute(direct(1024, 64), fold=True).folded
+
+
+def test_a_million_npus_that_do_not_fold_are_refused() -> None:
+    network = ar.Network([ar.Switch(1024, bandwidth="100 GB/s", latency="1 us")] * 2, backend="contention")
+    with pytest.raises(UnsupportedError, match=r"1,048,576 ranks.*GiB.*closed_form"):
+        ar.simulate(ar.Design(workload=ar.SingleCollective("barrier", "0 B"), network=network))
+
+
+@pytest.mark.parametrize("order", [Order.CANONICAL, Order.ASTRA_SIM])
+def test_more_nodes_than_can_be_numbered_are_refused(order: Order) -> None:
+    astra = order == Order.ASTRA_SIM
+    network = NetworkPlan(Backend.UNSHARED if astra else Backend.PORTS, (Dim(Shape.SWITCH, 2**20, 1.0, 1.0),), astra)
+    one = plan_of([[delay(1)] * 5000], network, policy=Policy(order=order))
+    ranks = np.arange(2**20, dtype=np.int32)
+    many = Plan(npus=2**20, programs=one.programs, program_of=np.zeros_like(ranks), npu_of=ranks,
+                slot_ptr=np.zeros(2**20 + 1, np.int64), slot_a=one.slot_a, slot_b=one.slot_b, slot_c=one.slot_c,
+                groups=(), collectives=(), network=network, policy=one.policy)
+    with pytest.raises(UnsupportedError, match=r"nodes.*fold"):
+        engine.execute(many, fold=False)
+    assert engine.execute(many, fold=True).makespan == 5000
+
+
+class StopError(Exception):
+    """What the alarm raises."""
+
+
+def test_an_interrupt_ends_a_run_within_one_huge_instant() -> None:
+    """512 x 511 x 64 messages leave at once. All times are CPU seconds."""
+    def stop(number: int, frame: object) -> None:
+        raise StopError
+
+    plan, before = direct(512, 64), signal.signal(signal.SIGPROF, stop)
+    try:
+        for after in (0.2, 0.8, 1.6):
+            signal.setitimer(signal.ITIMER_PROF, after)
+            began = time.process_time()
+            with pytest.raises(StopError):
+                engine.execute(plan, fold=False)
+            assert time.process_time() - began - after < 1
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def test_memory_that_runs_out_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        @staticmethod
+        def execute(*arguments: object) -> object:
+            raise MemoryError
+
+    monkeypatch.setattr(_native, "_core", Full)
+    with pytest.raises(UnsupportedError, match="does not fit into this machine's memory; expected fold auto"):
+        engine.execute(direct(2, 1))
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("order", [Order.CANONICAL, Order.ASTRA_SIM])
+def test_peers_that_do_not_exist_are_refused(order: Order, pure: bool) -> None:
+    astra = order == Order.ASTRA_SIM
+    network = NetworkPlan(Backend.UNSHARED if astra else Backend.PORTS, (Dim(Shape.RING, 4, 1.0, 1.0),), astra)
+    for node in (send(9, 8), recv(9, 8), send(2**31 - 1, 8), recv(2**31 - 1, 8)):
+        plan = plan_of([[node], [], [], []], network, policy=Policy(order=order))
+        with pytest.raises(TraceError, match=r"rank 0.*(peer|does not exist)"):
+            engine.execute(plan, fold=False, pure=pure)
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_a_cycle_stalls_under_astra_sim_s_rules_too(pure: bool) -> None:
+    network = NetworkPlan(Backend.UNSHARED, (Dim(Shape.RING, 4, 1.0, 1.0),), True)
+    plan = plan_of([[delay(5), delay(5, 0), delay(3)], [], [], []], network, policy=Policy(order=Order.ASTRA_SIM))
+    cycle = replace(plan.programs[0], parents=np.array([1, 1, 0], np.int32), child=np.array([1, 0], np.int32),
+                    child_ptr=np.array([0, 1, 2, 2], np.int32))
+    with pytest.raises(StallError, match=r"rank 0: .*never start"):
+        engine.execute(replace(plan, programs=(cycle, *plan.programs[1:])), fold=False, pure=pure)
