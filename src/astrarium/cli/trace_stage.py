@@ -13,7 +13,7 @@ __all__ = ["arguments", "run"]
 
 def arguments(parser: Parser) -> None:
     """STAGE's flags as they are; ours say how to write."""
-    from astrarium.workload.stage.flags import FLAGS, IGNORED
+    from astrarium.workload.stage.names import FLAGS, IGNORED
 
     for name in FLAGS:
         words = "ignored, as by STAGE" if name in IGNORED else None
@@ -27,8 +27,9 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Generate and write."""
     from astrarium.trace.export import write_generated
-    from astrarium.workload.stage.flags import FLAGS, stage_command
+    from astrarium.workload.stage.flags import stage_command
     from astrarium.workload.stage.generate import stage_trace
+    from astrarium.workload.stage.names import FLAGS
 
     given = {name: getattr(options, name) for name in FLAGS}
     command = stage_command({name: text for name, text in given.items() if text is not None})

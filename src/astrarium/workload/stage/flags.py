@@ -9,18 +9,10 @@ from astrarium import config
 from astrarium.errors import InputError, nearest
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.stage.config import Stage
+from astrarium.workload.stage.names import DENSE, FLAGS, IGNORED, NUMBERS, TRUE, TRUTHS
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["FLAGS", "StageCommand", "from_stage_flags", "stage_command"]
-
-TRUE = ("true", "t", "1", "yes", "y")        # as main.py reads them; everything else is false
-NUMBERS = ("dp", "tp", "sp", "ep", "pp", "dvocal", "dmodel", "dff", "batch", "micro_batch", "seq", "num_stacks")
-TRUTHS = ("weight_sharded", "tpsp")
-IGNORED = ("activation_recompute", "head", "kvhead", "experts", "kexperts", "chakra_schema_version", "print_gpu_vram")
-OTHERS = ("output_dir", "output_name", "model_type", "mixed_precision")
-FLAGS = (*OTHERS, *NUMBERS, *TRUTHS, *IGNORED)
-DENSE = ("dense", "gpt", "llama")            # the same traces, byte for byte up to tags
-
+__all__ = ["StageCommand", "from_stage_flags", "stage_command"]
 
 @dataclass(frozen=True)
 class StageCommand:

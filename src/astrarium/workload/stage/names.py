@@ -1,0 +1,11 @@
+"""The flags of STAGE's main.py by what they are."""
+
+__all__ = ["DENSE", "FLAGS", "IGNORED", "NUMBERS", "TRUE", "TRUTHS"]
+
+TRUE = ("true", "t", "1", "yes", "y")        # as main.py reads them; everything else is false
+NUMBERS = ("dp", "tp", "sp", "ep", "pp", "dvocal", "dmodel", "dff", "batch", "micro_batch", "seq", "num_stacks")
+TRUTHS = ("weight_sharded", "tpsp")
+IGNORED = ("activation_recompute", "head", "kvhead", "experts", "kexperts", "chakra_schema_version", "print_gpu_vram")
+OTHERS = ("output_dir", "output_name", "model_type", "mixed_precision")
+FLAGS = (*OTHERS, *NUMBERS, *TRUTHS, *IGNORED)
+DENSE = ("dense", "gpt", "llama")            # the same traces, byte for byte up to tags
