@@ -12,13 +12,14 @@ import numpy.typing as npt
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import ENTRY, Strip
 
-__all__ = ["BEFORE", "BESIDE", "Builder", "Held", "Span", "Template", "What"]
+__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Builder", "Held", "Span", "Template", "What"]
 
 I32 = npt.NDArray[np.int32]
 
 What = Literal["activations", "weights", "gradients", "states", "working", "messages"]
 
 BEFORE, BESIDE = -1, -2     # parents outside: the exit of the unit before, and of the one that ran at the same time
+REDUCED, GATHERED = -3, -4  # and the last reduction of gradients, the last gather of weights of any unit before
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class Template:
 
     `exit` is what the next unit waits for; `grads` are nodes after which the gradients of weights are there; `spans`
     say which block a node belongs to; `held` are tensors that live inside; `stores` (block, node): the node that puts
-    what a block saves into remote memory.
+    what a block saves into remote memory; `reduced` and `gathered` the last such collective (-1: none).
     """
 
     rows: I32
@@ -63,6 +64,8 @@ class Template:
     spans: tuple[Span, ...]
     held: tuple[Held, ...]
     stores: tuple[tuple[int, int], ...] = ()
+    reduced: int = -1
+    gathered: int = -1
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -129,11 +132,12 @@ class Builder:
                 known.append(np.array(fresh, np.int32))
             self._single = ([], [], [])
 
-    def template(self, exit_node: int, grads: Sequence[int] = (), stores: Sequence[tuple[int, int]] = ()) -> Template:
+    def template(self, exit_node: int, grads: Sequence[int] = (), stores: Sequence[tuple[int, int]] = (), *,
+                 reduced: int | None = None, gathered: int | None = None) -> Template:
         """What was collected."""
         if exit_node < 0:
             raise InternalError("a unit of work without a node that gives its result")
         self._flush()
         rows, degree, parent = (np.concatenate(each) for each in (self._rows, self._degree, self._parent))
         return Template(rows, degree, parent, exit_node, tuple(grads), tuple(self._spans), tuple(self.held),
-                        tuple(stores))
+                        tuple(stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered)

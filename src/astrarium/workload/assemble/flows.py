@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.vocab import NodeKind
-from astrarium.workload.assemble.builder import Builder, Held
+from astrarium.workload.assemble.builder import GATHERED, REDUCED, Builder, Held
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.sharding import Pending, gathers
@@ -28,7 +28,7 @@ class Gathered:
         self.recipe, self.pool, self.build, self.order, self.kind = recipe, pool, build, order, kind
         self.outside = outside
         self.nodes: dict[int, list[int]] = {}
-        self.last: int | None = None
+        self.last = GATHERED
 
     def before(self, position: int, entry: Waits) -> Waits:
         """What block number `position` of the unit waits for, given what it would wait for without sharding."""
@@ -52,8 +52,7 @@ class Gathered:
         if self.kind == BACKWARD and all(step.weight for step in block.backward.steps):
             return      # gradients of weights alone do not need the weights (an embedding's)
         for row in gathers(recipe, pool, block):
-            waits = (*after, *(() if self.last is None else (self.last,)))
-            self.last = self.build.node(row, waits)
+            self.last = self.build.node(row, (*after, self.last))
             found.append(self.last)
 
     def hold(self, position: int, readers: Sequence[int]) -> None:
@@ -107,7 +106,7 @@ class Reduced:
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, last: bool, each: bool) -> None:
         self.recipe, self.build, self.last, self.each = recipe, build, last, each
         self.active = each or (last and recipe.overlap)
-        self.pending = Pending(recipe, pool, build.node)
+        self.pending = Pending(recipe, pool, build.node, REDUCED)
         self.done: list[int] = []
         self.whole: list[tuple[float, int]] = []
 
@@ -138,6 +137,11 @@ class Reduced:
         if self.active:
             self._flush(True)
 
+    @property
+    def last_one(self) -> int | None:
+        """The unit's last reduction, where it has one."""
+        return None if self.pending.last in (None, REDUCED) else self.pending.last
+
     def exit(self, node: int) -> int:
         """What the next unit waits for: `node`, or the last reduction where nothing overlaps."""
-        return node if self.recipe.overlap or not self.active or self.pending.last is None else self.pending.last
+        return node if self.recipe.overlap or not self.active or self.last_one is None else self.last_one

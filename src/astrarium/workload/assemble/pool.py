@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ F64 = npt.NDArray[np.float64]
 
 ENTRY = -9          # parent: what the piece waits for
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+Stream = Literal["", "weights", "gradients"]
+MESSAGES = (NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 
 
@@ -27,9 +30,10 @@ MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 class Arguments:
     """What a comm node is told per rank: nodes equal in all of it share a slot.
 
-    Collectives: `axes` of the group, which `ends` or `mirror` in `among` narrows to those stages. Messages along an
-    axis: `axes` and `shift`, with `flow` the displacement of the data; between stages: `way` (0 activations, 1
-    gradients) and the `chunk` that sends or receives.
+    Collectives: `axes` of the group, which `ends` or `mirror` in `among` narrows to those stages, and whose they are:
+    collectives of one `stream` run in order, those of different streams have communicators (groups) of their own.
+    Messages along an axis: `axes` and `shift`, with `flow` the displacement of the data and `turn` which of a piece's;
+    between stages: `way` (0 activations, 1 gradients) and the `chunk` that sends or receives.
     """
 
     kind: NodeKind
@@ -38,8 +42,10 @@ class Arguments:
     priority: int
     axes: tuple[str, ...] = ()
     among: str = ""
+    stream: Stream = ""
     shift: int = 0
     flow: int = 0
+    turn: int = 0
     way: int = -1
     chunk: int = -1
 
@@ -75,15 +81,16 @@ class Pool:
         return self._row(_Row(name, arguments.kind, bytes=arguments.bytes, arguments=number))
 
     def collective(self, name: str, op: CommOp, size: float, axes: Sequence[str], *, priority: int = 0,
-                   among: str = "") -> int:
+                   among: str = "", stream: Stream = "") -> int:
         """Row number of a collective over the group of `axes`."""
-        return self.comm(name, Arguments(NodeKind.COMM_COLL, op, _whole(size), priority, self.mesh.real(axes), among))
+        return self.comm(name, Arguments(NodeKind.COMM_COLL, op, _whole(size), priority, self.mesh.real(axes), among,
+                                         stream))
 
     def _row(self, row: _Row) -> int:
         return self.rows.setdefault(row, len(self.rows))
 
-    def step(self, step: Step) -> int:
-        """Row number of a step of a piece."""
+    def step(self, step: Step, turn: int = 0) -> int:
+        """Row number of a step of a piece; messages of equal `turn` belong together."""
         if step.kind == NodeKind.COMP:
             return self.compute(step.name, step.flops, step.bytes)
         if step.kind in MEMORY:
@@ -94,10 +101,13 @@ class Pool:
             return self.collective(step.name, step.op, step.bytes, step.axes, priority=2)
         if step.kind not in COMM or len(step.axes) != 1:
             raise InternalError(f"step {step.name}: {step.kind.name} over {step.axes}")
-        ranks = self.mesh.size(step.axes)
-        flow = (step.shift if step.kind == NodeKind.COMM_SEND else -step.shift) % ranks
+        ranks, flow = self.mesh.size(step.axes), self.flow(step)
         return self.comm(step.name, Arguments(step.kind, None, _whole(step.bytes), 2, step.axes,
-                                              shift=step.shift % ranks, flow=flow))
+                                              shift=step.shift % ranks, flow=flow, turn=turn))
+
+    def flow(self, step: Step) -> int:
+        """How far along its axis a message moves data."""
+        return (step.shift if step.kind == NodeKind.COMM_SEND else -step.shift) % self.mesh.size(step.axes)
 
     def names(self) -> tuple[str, ...]:
         """Name by row number."""
@@ -142,8 +152,22 @@ class Strip:
         return len(self.rows)
 
 
-def strip_of(pool: Pool, piece: Piece, chosen: Collection[int] | None = None) -> Strip:
-    """The steps of a piece (only those in `chosen`, where given; what they wait for elsewhere is done by then).
+def _turns(pool: Pool, piece: Piece, kind: int) -> list[int]:
+    """Per step: the k-th send and the k-th receive of a piece that move data as far along an axis share a number.
+
+    Pieces for different kinds of units may run at once, and so have numbers of their own.
+    """
+    counts: dict[tuple[object, ...], int] = {}
+    found = []
+    for step in piece.steps:
+        key = (step.kind, step.axes, pool.flow(step)) if step.kind in MESSAGES else (step.kind,)
+        counts[key] = counts.get(key, -1) + 1
+        found.append(counts[key] * 3 + kind)
+    return found
+
+
+def strip_of(pool: Pool, piece: Piece, kind: int, chosen: Collection[int] | None = None) -> Strip:
+    """The steps of a piece for a kind of unit (those in `chosen`, where given: what else they wait for is done).
 
     Collectives of one group run in the order in which they stand, as a communicator runs them.
     """
@@ -165,7 +189,8 @@ def strip_of(pool: Pool, piece: Piece, chosen: Collection[int] | None = None) ->
     inner = {parent for waits in parents for parent in waits}
     sinks = [position for position in range(len(kept)) if position not in inner]
     weight = [position for position in sinks if piece.steps[kept[position]].weight]
-    return Strip(np.array([pool.step(piece.steps[number]) for number in kept], np.int32),
+    turns = _turns(pool, piece, kind)
+    return Strip(np.array([pool.step(piece.steps[number], turns[number]) for number in kept], np.int32),
                  np.array([len(waits) for waits in parents], np.int32),
                  np.array([parent for waits in parents for parent in waits], np.int32),
                  place.get(piece.exit, -1), np.array(sinks, np.int32), np.array(weight, np.int32))

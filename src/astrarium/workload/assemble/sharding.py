@@ -49,10 +49,11 @@ def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: floa
     pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
     rows, part = list[int](), size / pieces
     if shard:
-        rows.append(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard))
+        rows.append(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard, stream="gradients"))
         part /= recipe.mesh.size(shard)
     if rest or among or not shard:
-        rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among))
+        rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among,
+                                    stream="gradients"))
     first = tuple(after)
     for row in rows * pieces:
         last = emit(row, (*first, *(() if last is None else (last,))))
@@ -67,7 +68,8 @@ def gathers(recipe: Recipe, pool: Pool, block: BlockPieces) -> list[int]:
         shard, _ = _split(recipe, axes)
         if shard:
             size = elements * recipe.sizes.weights / recipe.mesh.size(shard)
-            found.append(pool.collective("weights.all_gather", CommOp.ALL_GATHER, size, shard, priority=1))
+            found.append(pool.collective("weights.all_gather", CommOp.ALL_GATHER, size, shard, priority=1,
+                                         stream="weights"))
     return found
 
 
@@ -96,8 +98,7 @@ class Pending:
             del self.waiting[axes]
             if axes:
                 self.last = reduction(self.recipe, self.pool, self.emit, axes, elements, nodes, self.last)
-                if self.last is not None:
-                    done.append(self.last)
+                done += [self.last] if self.last is not None and self.last >= 0 else nodes
             else:
                 done += nodes
         return done

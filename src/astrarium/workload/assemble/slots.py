@@ -16,9 +16,9 @@ from astrarium.workload.mesh import INNER, Mesh
 __all__ = ["Groups", "groups_of", "slots_of"]
 
 I32 = npt.NDArray[np.int32]
-Key = tuple[tuple[str, ...], str]
+Key = tuple[tuple[str, ...], str, str]
 TAGGED = (*INNER, "edp", "dp")
-RING_TAGS = 1 << 24         # tags of messages along an axis; those between stages are small
+TURNS = 1 << 15             # tags of messages along an axis: axis, turn, displacement; those between stages are small
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,23 +29,24 @@ class Groups:
     of: Mapping[Key, I32]
 
 
-def _order(key: Key) -> tuple[str, tuple[int, ...]]:
-    return key[1], tuple(INNER.index(axis) for axis in key[0])
+def _order(key: Key) -> tuple[str, str, tuple[int, ...]]:
+    return key[2], key[1], tuple(INNER.index(axis) for axis in key[0])
 
 
 def groups_of(mesh: Mesh, arguments: Iterable[Arguments], where: Places) -> Groups:
-    """Numbered by axes (sets of axes in the order of mesh.INNER), then by the first rank."""
-    keys = sorted({(each.axes, each.among) for each in arguments if each.kind == NodeKind.COMM_COLL}, key=_order)
+    """Numbered by stream and axes (sets of axes in the order of mesh.INNER), then by the first rank."""
+    collectives = [each for each in arguments if each.kind == NodeKind.COMM_COLL]
+    keys = sorted({(each.axes, each.among, each.stream) for each in collectives}, key=_order)
     members: list[I32] = []
     found: dict[Key, I32] = {}
-    for axes, among in keys:
+    for axes, among, stream in keys:
         table = _narrowed(mesh, axes, among, where) if among else mesh.groups(axes)
-        if table.shape == (1, mesh.ranks):
-            found[axes, among] = np.full(mesh.ranks, -1, np.int32)
+        if table.shape == (1, mesh.ranks) and not stream:
+            found[axes, among, stream] = np.full(mesh.ranks, -1, np.int32)
             continue
         of = np.full(mesh.ranks, -2, np.int32)
         of[table] = np.arange(len(members), len(members) + len(table), dtype=np.int32)[:, None]
-        found[axes, among] = of
+        found[axes, among, stream] = of
         members += list(table)
     return Groups(tuple(members), found)
 
@@ -70,7 +71,7 @@ def slots_of(mesh: Mesh, groups: Groups, where: Places, stage: int, ranks: I32,
     second = np.empty_like(peer)
     for slot, each in enumerate(arguments):
         if each.kind == NodeKind.COMM_COLL:
-            second[:, slot] = groups.of[each.axes, each.among][ranks]
+            second[:, slot] = groups.of[each.axes, each.among, each.stream][ranks]
         elif each.way >= 0:
             other, tag = _between(where, stage, each)
             peer[:, slot] = mesh.moved("pp", other)[ranks]
@@ -78,7 +79,7 @@ def slots_of(mesh: Mesh, groups: Groups, where: Places, stage: int, ranks: I32,
         else:
             axis = each.axes[0]
             peer[:, slot] = mesh.shifted(axis, each.shift)[ranks]
-            second[:, slot] = RING_TAGS * (1 + TAGGED.index(axis)) + each.flow
+            second[:, slot] = (1 + TAGGED.index(axis)) << 27 | (each.turn % TURNS) << 12 | each.flow % 4096
     return peer, second
 
 

@@ -105,7 +105,8 @@ def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
                 total[shard] = total.get(shard, 0.0) + elements * recipe.sizes.weights
     for shard, size in total.items():
         pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
-        row = pool.collective("weights.all_gather", CommOp.ALL_GATHER, size / pieces / recipe.mesh.size(shard), shard)
+        row = pool.collective("weights.all_gather", CommOp.ALL_GATHER, size / pieces / recipe.mesh.size(shard), shard,
+                              stream="weights")
         for _ in range(pieces):
             ready = [build.node(row, ready)]
     return ready

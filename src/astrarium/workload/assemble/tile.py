@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.workload.assemble.builder import BEFORE, BESIDE, Template
+from astrarium.workload.assemble.builder import BEFORE, BESIDE, GATHERED, REDUCED, Template
 
 __all__ = ["Tiled", "joined_to", "tile"]
 
@@ -42,7 +42,9 @@ def tile(templates: Sequence[Template], which: I32, joined: Bool) -> Tiled:
     unit = np.repeat(np.arange(len(which), dtype=np.int32), edges)
     found = parent + offset.astype(np.int32)[unit]
     before, beside = _outside(joined, leave)
-    for mark, exits in ((BEFORE, before), (BESIDE, beside)):
+    reduced = _latest(np.array([each.reduced for each in templates], np.int64)[which], offset)
+    gathered = _latest(np.array([each.gathered for each in templates], np.int64)[which], offset)
+    for mark, exits in ((BEFORE, before), (BESIDE, beside), (REDUCED, reduced), (GATHERED, gathered)):
         at = np.flatnonzero(parent == mark)
         found[at] = exits[unit[at]]
     keep = found >= 0
@@ -66,6 +68,13 @@ def _outside(joined: Bool, leave: I64) -> tuple[I64, I64]:
     pair = np.flatnonzero(joined)
     before[pair], beside[pair] = before[pair - 1], beside[pair - 1]
     return before, beside
+
+
+def _latest(node: I64, offset: I64) -> I64:
+    """[units] the node that the last unit before has at `node` (-1: it has none), as a number of the whole; or -1."""
+    last = np.maximum.accumulate(np.where(node >= 0, np.arange(len(node)), -1))
+    last[1:], last[0] = last[:-1].copy(), -1
+    return np.where(last >= 0, (offset + node)[last], -1)
 
 
 def joined_to(tiled: Tiled, tail: Template) -> Tiled:

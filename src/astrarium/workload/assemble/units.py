@@ -57,12 +57,12 @@ class Templates:
     def _strip(self, block: int, kind: int) -> Strip:
         pieces = self.recipe.kinds[block]
         if kind == FORWARD:
-            return strip_of(self.pool, pieces.forward)
+            return strip_of(self.pool, pieces.forward, FORWARD)
         if not self.recipe.schedule.split:
-            return strip_of(self.pool, pieces.backward)
+            return strip_of(self.pool, pieces.backward, BACKWARD)
         needed = _needed(pieces.backward)
         later = set(range(len(pieces.backward.steps))) - needed
-        return strip_of(self.pool, pieces.backward, needed if kind == BACKWARD else later)
+        return strip_of(self.pool, pieces.backward, kind, needed if kind == BACKWARD else later)
 
 
 def _needed(piece: Piece) -> set[int]:
@@ -74,7 +74,8 @@ def _needed(piece: Piece) -> set[int]:
         if number not in found and not piece.steps[number].weight:
             found.add(number)
             todo += piece.steps[number].after
-    return found
+    return found | {number for number, step in enumerate(piece.steps)    # nobody here waits for them, but another rank
+                    if step.kind == NodeKind.COMM_SEND and found.issuperset(step.after)}
 
 
 def _outside(recipe: Recipe) -> tuple[int, ...]:
@@ -121,7 +122,7 @@ def _forward(made: Templates, part: Part, last: bool) -> Template:
         size = round(recipe.kinds[part.blocks[-1]].output)
         send = build.node(_message(made, NodeKind.COMM_SEND, 0, part.chunk, size), entry)
         build.held.append(Held("messages", size, entry[0], (send,)))
-    return build.template(entry[0], stores=stores)
+    return build.template(entry[0], stores=stores, gathered=gathered.last)
 
 
 def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
@@ -165,7 +166,7 @@ def _backward(made: Templates, part: Part, last: bool) -> Template:
     if part.before:
         send = build.node(_message(made, NodeKind.COMM_SEND, 1, part.chunk, part.received), entry)
         build.held.append(Held("messages", part.received, entry[0], (send,)))
-    return build.template(reduced.exit(entry[0]), reduced.done)
+    return build.template(reduced.exit(entry[0]), reduced.done, reduced=reduced.last_one, gathered=gathered.last)
 
 
 def _weight(made: Templates, part: Part, last: bool) -> Template:
@@ -180,7 +181,7 @@ def _weight(made: Templates, part: Part, last: bool) -> Template:
             final = build.size - 1
             reduced.block(kind, base, 1, strip.sinks, entry)
     reduced.end()
-    return build.template(reduced.exit(final), reduced.done)
+    return build.template(reduced.exit(final), reduced.done, reduced=reduced.last_one)
 
 
 _MAKE = {FORWARD: _forward, BACKWARD: _backward, WEIGHT: _weight}
