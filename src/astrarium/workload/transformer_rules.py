@@ -72,6 +72,12 @@ def _sequence(work: Transformer) -> Iterator[Problem]:
                       f"{seq // parts * parts or parts} or {-(-seq // parts) * parts}")
 
 
+def _ring(work: Transformer) -> Iterator[Problem]:
+    if work.cp > 1 and work.cp_attention == "ring" and work.attention != "flash":
+        yield Problem("cp_attention", "ring, but only flash attention works on pieces of the keys",
+                      "gather, or attention: flash")
+
+
 def _batch(work: Transformer) -> Iterator[Problem]:
     if work.uneven != "refuse":
         return
@@ -131,4 +137,4 @@ def _split(work: Transformer) -> Iterator[Problem]:
 
 
 RULES: tuple[Callable[[Any], Iterable[Problem]], ...] = (
-    _order, _experts, _heads, _sequence, _batch, _layers, _schedule, _zero, _split)
+    _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split)

@@ -143,7 +143,7 @@ def test_pieces_point_backwards_only():
     for recompute in ("none", "selective", "full"):
         for attention in ("flash", "unfused"):
             found = pieces(degrees={"tp": 2, "cp": 2, "edp": 2}, attention=attention, recompute=recompute,
-                           tp_sequence=True)
+                           tp_sequence=True, cp_attention="ring" if attention == "flash" else "gather")
             for block in found.blocks:
                 for piece in (block.forward, block.backward):
                     assert all(before < number for number, step in enumerate(piece.steps) for before in step.after)

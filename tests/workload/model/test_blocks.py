@@ -124,6 +124,14 @@ def test_states_of_mamba_cross_shards() -> None:
     assert collectives(layer, "forward", "sp") == [("ALL_GATHER", 2 * 80 * 64 * 128 * 2)]
 
 
+@pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3", "t5-11b", "dit-xl-2"])
+def test_a_ring_needs_flash_attention(name: str) -> None:
+    """Unfused scores would be those of local keys alone."""
+    with pytest.raises(UnsupportedError, match="workload.cp_attention: ring needs"):
+        pieces(row(name), 4, degrees={"cp": 2}, attention="unfused")
+    pieces(row(name), 4, degrees={"cp": 2}, attention="unfused", cp_attention="gather")
+
+
 @pytest.mark.parametrize(("name", "expected"), [("vit-b-16", 197), ("dit-xl-2", 256), ("whisper-large-v3", 1500)])
 def test_lengths_that_a_model_does_not_have(name: str, expected: int) -> None:
     with pytest.raises(InputError, match=f"workload.seq: 100 is not .*; expected {expected}"):

@@ -135,20 +135,23 @@ _ROWS = ("llama3-8b", "mixtral-8x7b", "deepseek-v2", "bert-base", "t5-11b", "dit
 
 _REPEATED = {
     "mixtral-8x7b": {"tp": "router"}, "deepseek-v2": {"tp": "router and latents"},
-    "bert-base": {"tp": "pooler and transform", "sp": "pooler"}, "dit-xl-2": {"tp": "modulation", "sp": "modulation"},
+    "bert-base": {"tp": "pooler and transform", "sp": "pooler", "cp": "pooler"},
+    "dit-xl-2": {"tp": "modulation", "sp": "modulation", "cp": "modulation"},
     "mamba2-1.3b": {"tp": "B and C"},
 }
 
 
 @pytest.mark.parametrize("name", _ROWS)
-@pytest.mark.parametrize("degrees", [{"edp": 4}, {"ep": 4}, {"tp": 4}, {"sp": 4}, {"ep": 2, "tp": 2, "sequence": 1}])
+@pytest.mark.parametrize("degrees", [{"edp": 4}, {"ep": 4}, {"tp": 4}, {"sp": 4}, {"cp": 4}, {"cp": 2, "sp": 2},
+                                     {"ep": 2, "tp": 2, "sequence": 1}])
 def test_work_is_divided(name: str, degrees: dict[str, int]) -> None:
     """Products over all ranks are those of one rank; the few that every rank of an axis does for itself are named."""
     axes = {axis: degree for axis, degree in degrees.items() if axis != "sequence"}
-    if name == "dlrm-dcnv2" and axes.keys() & {"tp", "sp"}:     # refused
+    if name == "dlrm-dcnv2" and axes.keys() & {"tp", "sp", "cp"}:     # refused
         return
-    one = flops(pieces(row(name), 8), "forward", "backward")
-    many = flops(pieces(row(name), 8, degrees=axes, tp_sequence="sequence" in degrees), "forward", "backward")
+    one = flops(pieces(row(name), 8, attention="flash"), "forward", "backward")
+    many = flops(pieces(row(name), 8, attention="flash", degrees=axes, tp_sequence="sequence" in degrees), "forward",
+                 "backward")
     repeated = axes.keys() & _REPEATED.get(name, {}).keys()
     assert many * 4 >= one * (1 - 1e-9)
     assert many * 4 <= one * (1.08 if repeated else 1 + 1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
+from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, Use, attention, base, gemm, point
 
@@ -69,8 +70,12 @@ def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: 
     """Scores, softmax, mix: one kernel (`flash`) or each on its own (`unfused`).
 
     Queries stand along the dim `rows`, keys and values along `keys`; `sizes` are the dims of a key and of a value;
-    `work` is the share of all scores that is computed, `offsets` a table that scores look up.
+    `work` is the share of all scores that is computed, `offsets` a table that scores look up. Raises UnsupportedError
+    for a ring of unfused attention.
     """
+    if options.ring and options.attention != "flash":
+        raise UnsupportedError("workload.cp_attention", "ring needs attention that works on pieces of the keys",
+                               expected="gather, or attention: flash")
     size, value = sizes
     left, right = f"{q}[batch,{rows}.q,heads.q,{size}]", f"{k}[batch,{keys}.kv,{kv}.q,{size}]"
     mixed, result = f"{v}[batch,{keys}.kv,{kv}.q,{value}]", f"{out}[batch,{rows}.q,heads.q,{value}]"
