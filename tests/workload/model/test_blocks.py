@@ -127,7 +127,7 @@ def test_states_of_mamba_cross_shards() -> None:
 @pytest.mark.parametrize("name", ["llama3-8b", "deepseek-v3", "t5-11b", "dit-xl-2"])
 def test_a_ring_needs_flash_attention(name: str) -> None:
     """Unfused scores would be those of local keys alone."""
-    with pytest.raises(UnsupportedError, match="workload.cp_attention: ring needs"):
+    with pytest.raises(UnsupportedError, match=r"workload\.cp_attention: ring needs"):
         pieces(row(name), 4, degrees={"cp": 2}, attention="unfused")
     pieces(row(name), 4, degrees={"cp": 2}, attention="unfused", cp_attention="gather")
 
