@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
+from astrarium.workload import schedule
 from astrarium.workload.assemble.builder import BEFORE, Builder, Template
 from astrarium.workload.assemble.pool import Arguments, Pool, strip_of
 from astrarium.workload.assemble.slots import Groups, groups_of, slots_of
@@ -145,7 +146,7 @@ def _template(program: Program, pool: Pool, stage: int, each: Pass, told: bool, 
         count = 1
         while place + count < len(blocks) and blocks[place + count] == blocks[place]:
             count += 1
-        strip = strip_of(pool, pieces.blocks[blocks[place]].forward)
+        strip = strip_of(pool, pieces.blocks[blocks[place]].forward, schedule.FORWARD)
         base = build.strips(strip, entry, block=place, count=count)
         entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
         place += count
