@@ -3,9 +3,9 @@
 usage: link.py [HOST DEVICE] [--times 12]
 
 HOST and DEVICE are a real pair (json or gz); left out: the ResNet-50 pair of the reference folder (ASTRARIUM_SHARED, or
-`shared` next to the checkout), if it is there. The pair is repeated: ids, correlation ids and times are shifted, so that the
-large pair is a run of so many times the steps. Prints the size of the large pair, what `astrarium trace link` takes for
-it, its counts, and its replayed time beside so many times the measured one.
+`shared` next to the checkout), if it is there. The pair is repeated: ids, correlation ids and times are shifted, so
+that the large pair is a run of so many times the steps. Prints the size of the large pair, what `astrarium trace link`
+takes for it, and its replayed time beside the measured one.
 """
 
 from __future__ import annotations

@@ -209,3 +209,20 @@ def test_two_ranks_of_gloo_from_json_without_devices(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::add", 0, 10)]}))
     report = link(None, tmp_path / "d.json").report
     assert (report.nodes, report.gpu_operations, report.measured_us) == (1, 0, 10.0)
+
+
+def test_a_host_trace_alone_takes_the_rank_from_the_caller(tmp_path: Path) -> None:
+    """`gloo:send` has the tensor, `c10d::send` the other rank."""
+    nodes = [node(1, "root", 1, 0), node(2, "c10d::send", 1, 2, ([[[1, 2, 0, 50, 8, "cpu"]]], "<Object>", 1, 0)),
+             node(3, "gloo:send", 2, 3, ([1, 2, 0, 50, 8, "cpu"],))]
+    (tmp_path / "h.json").write_text(json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes}))
+    write_linked(tmp_path / "w", link(tmp_path / "h.json", None))
+    found = next(each for each in nodes_of(tmp_path) if each.name == "gloo:send")
+    assert (found.type, value(found, "comm_dst"), value(found, "comm_size")) == (NodeKind.COMM_SEND, 1, 400)
+
+
+def test_a_group_that_nobody_recorded_is_said(tmp_path: Path) -> None:
+    info = {"rank": 0, "world_size": 4, "pg_config": [{"pg_name": "0", "ranks": [0, 1, 2, 3]},
+                                                      {"pg_name": "1", "ranks": [0, 2]}]}
+    report = of_events(tmp_path, [event("cpu_op", "gloo:all_reduce", 0, 10)], distributedInfo=info).report
+    assert any("1 collectives whose group is not recorded" in what for what in report.missing)

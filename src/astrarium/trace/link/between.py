@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from astrarium.trace.link.calls import Calls
-from astrarium.trace.link.kineto import DeviceTrace
 from astrarium.trace.link.nodes import Draft
+from astrarium.trace.link.records import DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR, Stretches, Thread
 
 __all__ = ["HostNodes", "host_nodes"]

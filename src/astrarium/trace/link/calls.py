@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from astrarium.trace.link.kineto import MEMCPY, DeviceTrace
 from astrarium.trace.link.queues import Queues
+from astrarium.trace.link.records import MEMCPY, DeviceTrace
 
 __all__ = ["Calls", "classified"]
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from astrarium.trace.link.comm import P2P, Comm
-from astrarium.trace.link.kineto import DeviceTrace
+from astrarium.trace.link.records import DeviceTrace
 
 __all__ = ["Recorded"]
 

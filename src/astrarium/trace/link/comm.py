@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from astrarium.trace.link.host import HostTrace
-from astrarium.trace.link.kineto import CommArgs
+from astrarium.trace.link.records import CommArgs
 from astrarium.trace.link.text import UNREADABLE
 
 __all__ = ["P2P", "Comm", "HostComms", "annotated", "by_kernel", "is_comm_kernel", "of_args", "operation"]

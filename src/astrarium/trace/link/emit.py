@@ -17,8 +17,8 @@ from astrarium.trace.link.gather import Communications
 from astrarium.trace.link.groups import GROUPS_NODE, groups_text
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.join import Join
-from astrarium.trace.link.kineto import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order
+from astrarium.trace.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
 from astrarium.trace.node import IOInfo, Node, encode_node

@@ -12,7 +12,7 @@ from astrarium.trace.link.coalesced import Recorded
 from astrarium.trace.link.comm import CPU_BACKENDS, P2P, Comm, HostComms, annotated, by_kernel, is_comm_kernel, of_args
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.join import Join
-from astrarium.trace.link.kineto import KERNEL, CommArgs, DeviceTrace
+from astrarium.trace.link.records import KERNEL, CommArgs, DeviceTrace
 
 __all__ = ["Communications", "communications", "host_only"]
 
@@ -57,6 +57,7 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
                              said.comm(join.host[operator]) if join.host[operator] >= 0 else None)
             above = _above(trace, join, said, parent, parent[operator]) if parent[operator] >= 0 else None
             _keep(found, found.operator, operator, _filled(comm, above))
+    _note_groups(found, groups)
     return found
 
 
@@ -157,6 +158,7 @@ def _keep(found: Communications, into: dict[int, Comm], number: int, comm: Comm)
 def host_only(host: HostTrace, groups: Mapping[str, tuple[int, ...]]) -> Communications:
     """Communications of a host trace without times: of the kinds of node that record them, the most telling one."""
     found, said = Communications(), HostComms(host, groups)
+    number = {identity: node for node, identity in enumerate(host.id)}
     kinds: tuple[Callable[[str], bool], ...] = (
         lambda name: name == "record_param_comms", lambda name: annotated(name) is not None,
         lambda name: name.startswith("c10d::"))
@@ -164,7 +166,27 @@ def host_only(host: HostTrace, groups: Mapping[str, tuple[int, ...]]) -> Communi
         for node in [node for node, name in enumerate(host.name) if kind(name)]:
             comm = said.comm(node)
             if comm is not None:
-                _keep(found, found.host, node, comm)
+                _keep(found, found.host, node, _called(host, said, number, node, comm))
         if found.host:
             break
+    _note_groups(found, groups)
     return found
+
+
+def _called(host: HostTrace, said: HostComms, number: Mapping[int, int], node: int, comm: Comm) -> Comm:
+    """What the callers of a host node add: `c10d::send` knows the rank that `gloo:send` does not."""
+    above = number.get(host.parent[node], -1)
+    for _ in range(DEPTH):
+        if above < 0:
+            break
+        comm = _filled(comm, said.comm(above))
+        above = number.get(host.parent[above], -1)
+    return comm
+
+
+def _note_groups(found: Communications, groups: Mapping[str, tuple[int, ...]]) -> None:
+    """Says so where a collective's group is not known and there are several."""
+    if len(set(groups.values())) > 1:
+        for comm in (*found.gpu.values(), *found.operator.values(), *found.host.values()):
+            if comm.group is None and comm.op not in P2P:
+                found.note("collectives whose group is not recorded (taken as all ranks)")

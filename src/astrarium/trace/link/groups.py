@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from astrarium.trace.link.host import HostTrace
-from astrarium.trace.link.kineto import MAX_MEMBERS, CommArgs, DeviceTrace
+from astrarium.trace.link.records import MAX_MEMBERS, CommArgs, DeviceTrace
 from astrarium.trace.link.text import UNREADABLE
 
 __all__ = ["GROUPS_NODE", "all_groups", "groups_text"]

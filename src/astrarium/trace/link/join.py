@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from astrarium.trace.link.host import HostTrace
-from astrarium.trace.link.kineto import DeviceTrace
+from astrarium.trace.link.records import DeviceTrace
 
 __all__ = ["Join", "joined"]
 

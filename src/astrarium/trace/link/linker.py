@@ -17,8 +17,9 @@ from astrarium.trace.link.gather import Communications, communications, host_onl
 from astrarium.trace.link.groups import all_groups
 from astrarium.trace.link.host import HostTrace, read_host
 from astrarium.trace.link.join import Join, joined
-from astrarium.trace.link.kineto import MEMSET, DeviceTrace, read_device
+from astrarium.trace.link.kineto import read_device
 from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordered
+from astrarium.trace.link.records import MEMSET, DeviceTrace
 from astrarium.trace.link.replay import Replayed, microseconds, replayed
 from astrarium.trace.link.report import LinkReport
 from astrarium.trace.link.streams import GpuEdges, gpu_edges

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 
-from astrarium.trace.link.kineto import DeviceTrace
+from astrarium.trace.link.records import DeviceTrace
 
 __all__ = ["Queues"]
 

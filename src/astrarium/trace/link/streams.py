@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from astrarium.trace.link.calls import Calls, next_launches
-from astrarium.trace.link.kineto import DeviceTrace
 from astrarium.trace.link.queues import Queues
+from astrarium.trace.link.records import DeviceTrace
 
 __all__ = ["GpuEdges", "gpu_edges"]
 

@@ -6,7 +6,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from astrarium.trace.link.calls import Calls
-from astrarium.trace.link.kineto import DeviceTrace
+from astrarium.trace.link.records import DeviceTrace
 
 __all__ = ["CALL", "FOLD", "IDLE", "OPERATOR", "REST", "Stretches", "Thread", "host_threads"]
 
