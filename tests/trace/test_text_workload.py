@@ -212,7 +212,8 @@ def test_what_cannot_be_read_is_refused_with_its_line(text: str, words: str) -> 
         parse_text(text, "w.txt")
 
 
-@pytest.mark.parametrize(("ranks", "inner", "words"), [(8, None, "inner: is missing"), (8, 3, "does not divide 8")])
+@pytest.mark.parametrize(("ranks", "inner", "words"), [(8, None, "inner: is missing"), (8, 3, "does not divide 8"),
+                                                    (2**31, 2, "1 to 4194304")])
 def test_groups_that_do_not_fit_are_refused(ranks: int, inner: int | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
         generate_text(parse_text(f"HYBRID_DATA_MODEL\n1\n{LINE}"), ranks, inner=inner)

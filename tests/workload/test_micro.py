@@ -134,6 +134,7 @@ def test_a_million_equal_ranks_cost_little() -> None:
     ({"pattern": "compute", "time": "5 ns"}, "no whole number of microseconds"),
     ({"pattern": "collectives", "ops": []}, "is empty"),
     ({"pattern": "ring", "payload": "0.5 B"}, "no whole number of bytes"),
+    ({"pattern": "ring", "payload": "1e30 B"}, "payload"), ({"pattern": "compute", "time": "1e30 s"}, "time"),
     ({"pattern": "rings"}, "ring"), ({"pattern": "ring", "count": 0}, "count")])
 def test_what_means_nothing_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):

@@ -17,7 +17,7 @@ from astrarium.vocab import CommOp
 __all__ = ["generate_text"]
 
 I32 = npt.NDArray[np.int32]
-MOST_NODES = 10_000_000
+MOST_NODES, MOST_RANKS = 10_000_000, 1 << 22
 PER_LAYER = 8       # nodes of a layer and pass at most
 UNITS = {"us": 1, "ns": 1000}
 
@@ -34,6 +34,8 @@ def generate_text(work: TextWorkload, ranks: int, *, passes: int = 1, inner: int
     """
     if unit not in UNITS:
         raise InputError("unit", f"{unit!r} is not known", expected="us or ns")
+    if not 0 < ranks <= MOST_RANKS:
+        raise InputError("npus", f"{ranks} ranks", expected=f"1 to {MOST_RANKS}")
     if len(work.layers) * passes * PER_LAYER > MOST_NODES:
         raise InputError("passes", f"{passes} passes of {len(work.layers)} layers",
                          expected=f"at most {MOST_NODES} nodes")

@@ -29,6 +29,7 @@ PATTERNS: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType({
 Pattern = Literal["collectives", "ring", "pairs", "all_to_all", "incast", "outcast", "compute", "memory", "every_type"]
 OPTIONS = ("ops", "payload", "time", "flops", "bytes")
 US = 1000           # ns
+MOST_BYTES, MOST_NS = 2.0**60, 9e15     # what a trace can hold: 2^63 bytes and ps
 
 
 def _used(work: Micro) -> Iterator[Problem]:
@@ -63,12 +64,13 @@ class Micro(Workload, frozen=True):
     ops: Annotated[Sequence[Operation] | None, Knob("Operations (collectives); left out: all_reduce, all_gather, "
                                                     "reduce_scatter, all_to_all.")] = None
     payload: Annotated[OptionalBytes, Knob("Bytes of a message or an access, or a collective's payload S as nccl-tests "
-                                           "counts it; left out: 64 KiB.", gt=0)] = default(None)
-    time: Annotated[OptionalTime, Knob("Recorded time of a compute node; left out: 5 us.")] = default(None)
+                                           "counts it; left out: 64 KiB.", gt=0, lt=MOST_BYTES)] = default(None)
+    time: Annotated[OptionalTime, Knob("Recorded time of a compute node; left out: 5 us.", ge=0, lt=MOST_NS)
+                    ] = default(None)
     flops: Annotated[float | None, Knob("FLOPs of a compute node, for the roofline; left out: none are said.",
                                         ge=0)] = None
-    bytes: Annotated[OptionalBytes, Knob("Bytes that a compute node moves, for the roofline; left out: 1 KiB.")
-                     ] = default(None)
+    bytes: Annotated[OptionalBytes, Knob("Bytes that a compute node moves, for the roofline; left out: 1 KiB.",
+                                         ge=0, lt=MOST_BYTES)] = default(None)
 
     @property
     def operations(self) -> Sequence[Operation]:

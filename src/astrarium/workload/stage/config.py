@@ -10,10 +10,17 @@ from astrarium.workload.config import Workload
 
 __all__ = ["Stage"]
 
+MOST_RANKS, MOST = 1 << 22, 1 << 60
+
 
 def _whole(work: Stage) -> Iterator[Problem]:
     if work.micro_batch is not None and work.batch % work.micro_batch:
         yield Problem("micro_batch", f"{work.micro_batch} does not divide {work.batch} samples", "a divisor of batch")
+    if work.ranks > MOST_RANKS:
+        yield Problem("dp", f"{work.ranks} ranks in all", f"at most {MOST_RANKS}")
+    widest = max(work.dmodel, work.dff, work.dvocal)
+    if max(work.batch * work.seq, work.dmodel) * 6 * widest > MOST:
+        yield Problem("batch", "makes tensors of more than 2^60 elements", "less")
     if work.num_stacks < work.pp:
         yield Problem("pp", f"{work.pp} stages of {work.num_stacks} layers", f"at most {work.num_stacks}")
 
