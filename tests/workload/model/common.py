@@ -46,7 +46,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
            "n_positions": 48},
     "whisper": {"d_model": 64, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
                 "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "vocab_size": 1000,
-                "num_mel_bins": 20, "max_source_positions": 150, "max_target_positions": 44, "pad_token_id": 0},
+                "num_mel_bins": 20, "max_source_positions": 160, "max_target_positions": 44, "pad_token_id": 0},
 }
 
 HEADS = {"bert": "BertForPreTraining", "vit": "ViTForImageClassification", "t5": "T5ForConditionalGeneration",

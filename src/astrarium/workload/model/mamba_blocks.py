@@ -22,11 +22,12 @@ POSITION = "[batch,chunks,chunk"
 
 def mamba_stack(model: Mamba, options: Options) -> Stack:
     """The blocks of a Mamba-2 model."""
-    chunk = min(model.chunk, options.seq)
     shards = options.degrees.get("sp", 1) * options.degrees.get("cp", 1)
+    local = -(-options.seq // shards)
+    chunk = min(model.chunk, local)
     sizes: dict[str, Size] = {
         "d": model.d_model, "heads": model.heads, "p": model.head_size, "groups": model.groups, "n": model.state,
-        "convolution": model.convolution, "chunk": chunk, "chunks": -(-options.seq // chunk), "shards": shards,
+        "convolution": model.convolution, "chunk": chunk, "chunks": shards * -(-local // chunk), "shards": shards,
         "vocab": model.vocab}
     axes = {"chunks": ("sp", "cp"), "shards": ("sp", "cp")}
     return Stack((_embedding(), _layer(model, sharded=shards > 1), _head(model)), (0,), (1,) * model.layers, (2,),

@@ -1,0 +1,53 @@
+"""Every family runs, under a mix of axes, schedules and ZeRO: folded and with every rank, to the same makespan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import astrarium as ar
+from astrarium.workload.model.base import Model
+from astrarium.workload.model.diffusion import Diffusion
+from astrarium.workload.model.dlrm import Dlrm
+from astrarium.workload.model.hugging_face import from_mapping
+
+from .common import SAMPLES, sample
+
+OTHERS: dict[str, Model] = {
+    "dit": Diffusion(layers=4, d_model=64, heads=4, ffn=256, latent=16, patch=2),
+    "dlrm": Dlrm(tables=(1000, 200, 30), lookups=(3, 1, 2), embedding=16, dense=13, bottom=(32, 16), top=(64, 1)),
+}
+KINDS = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt_neox", "bert", "vit", "t5", "whisper", "mamba2")
+
+
+def design(workload: ar.Transformer) -> ar.Design:
+    network = ar.Network([ar.Switch(workload.ranks, bandwidth="100 GB/s", latency="500 ns")])
+    return ar.Design(workload=workload, network=network, compute=ar.Roofline(peak="100 TFLOP/s"),
+                     memory=ar.Memory(capacity="80 GB", bandwidth="2 TB/s"))
+
+
+def same(workload: ar.Transformer) -> None:
+    folded, every = (ar.simulate(design(workload), fold=fold) for fold in ("auto", "off"))
+    assert folded.makespan_ps == every.makespan_ps > 0
+    assert folded.peak_memory == every.peak_memory
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "dit"])
+@pytest.mark.parametrize("how", [
+    {"dp": 2, "tp": 2, "pp": 2, "micro_batch": 1},
+    {"dp": 4, "sp": 2, "zero": 3, "recompute": "full"},
+    {"dp": 2, "tp": 2, "tp_sequence": True, "cp": 2, "zero": 1},
+])
+def test_every_family_runs(kind: str, how: dict[str, Any]) -> None:
+    assert set(KINDS) <= set(SAMPLES)
+    model = OTHERS[kind] if kind in OTHERS else from_mapping(sample(kind))
+    ep = how["dp"] if kind in ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v3") else 1
+    seq = None if kind in ("dit", "vit", "whisper") else 48
+    same(ar.Transformer(model, global_batch=8, ep=ep, seq=seq, uneven="pad" if kind == "vit" else "refuse",
+                        vocab_multiple=8, **how))
+
+
+@pytest.mark.parametrize("ep", [1, 4])
+def test_a_recommendation_model_runs(ep: int) -> None:
+    same(ar.Transformer(OTHERS["dlrm"], global_batch=64, dp=4, ep=ep))
