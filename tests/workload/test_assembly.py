@@ -42,7 +42,7 @@ def _made(case: dict[str, object]) -> Recipe:
     return recipe(name, layers=8, batches=8, chunks=chunks, mesh=mesh, **found)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(EVERY)
 def test_any_combination_holds_together(case: dict[str, object]) -> None:
     made = _made(case)

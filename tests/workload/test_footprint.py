@@ -17,7 +17,7 @@ from astrarium.workload.training import recipe_of
 from .test_assembly import EVERY, _made
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(EVERY)
 def test_equals_the_peak_of_the_tensors_in_order(case: dict[str, object]) -> None:
     made = _made(case)
