@@ -70,7 +70,9 @@ class DesignEnv(gymnasium.Env):      # type: ignore[misc]
         self._judge = Evaluator(self.space, goal)
         self._sign = -1.0 if goal.objectives[0].maximize else 1.0
         self._base = self._base_value()
-        self._log: IO[str] | None = None if log is None else open(os.fspath(log), "a", encoding="utf-8")      # noqa: SIM115
+        self._log: IO[str] | None = None
+        if log is not None:
+            self._log = open(os.fspath(log), "a", encoding="utf-8")      # noqa: SIM115
         self.action_space = action_space(self.space)
         count = len(self.space.axes)
         self.observation_space = gymnasium.spaces.Box(

@@ -21,7 +21,7 @@ from astrarium.errors import InputError
 from astrarium.search.evaluate import Verdict
 from astrarium.search.space import Point
 
-__all__ = ["MEMORY", "Store", "Trial"]
+__all__ = ["APPLICATION", "MEMORY", "Store", "Trial", "erase", "trials_in"]
 
 MEMORY = ":memory:"
 """The name of a store that is never written to disk."""
@@ -166,9 +166,13 @@ class Store:
     def trials(self, first: int = 0) -> Iterator[Trial]:
         """Every trial from number `first` on, in order, a few at a time."""
         self.flush()
-        for row in self.data.execute(f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number", (first,)):
-            point = tuple(msgspec.json.decode(row[2]))
-            yield Trial(row[0], row[1], point, row[3], row[4], _verdict(row))
+        return trials_in(self.data, first)
+
+
+def trials_in(data: sqlite3.Connection, first: int) -> Iterator[Trial]:
+    """The trials of an open database from number `first` on."""
+    for row in data.execute(f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number", (first,)):
+        yield Trial(row[0], row[1], tuple(msgspec.json.decode(row[2])), row[3], row[4], _verdict(row))
 
 
 def _row(trial: Trial) -> tuple[Any, ...]:

@@ -23,9 +23,10 @@ from astrarium.search.store import Store, Trial
 from astrarium.search.workers import Workers
 from astrarium.units import Quantity
 
-__all__ = ["Plan", "Progress", "Study", "conduct"]
+__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct"]
 
 FORMAT = "1"
+FUNCTION = "a Python function"
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,9 @@ class Plan:
     def described(self) -> dict[str, str]:
         """The plan as text, entry by entry; studies are the same where these are."""
         def text(value: object) -> str:
-            return msgspec.json.encode(_jsonable(value), order="sorted").decode()
-        measures = {each.name: ["max" if each.maximize else "min",
-                                each.measure if isinstance(each.measure, str) else "a Python function"]
-                    for each in self.goal.objectives}
+            return msgspec.json.encode(_jsonable(value)).decode()      # in the order written: it is that of the axes
+        measures = [[each.name, "max" if each.maximize else "min",
+                     each.measure if isinstance(each.measure, str) else FUNCTION] for each in self.goal.objectives]
         cases = [[case.name, case.weight, dict(case.changes)] for case in self.goal.cases]
         assert isinstance(self.agent, Options)
         return {"format": FORMAT, "space": text(space_plain(self.space)), "objectives": text(measures),
