@@ -20,10 +20,13 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
+Known = dict[tuple[NodeKind, int, int], bytes]
+
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 PEER = {NodeKind.COMM_SEND: "comm_dst", NodeKind.COMM_RECV: "comm_src"}
 VERSION = "0.0.4"
+FEW = 3                 # rows for which a template would cost more than it saves
 LEAST_DIMS = 10         # entries of involved_dim, as in Chakra's own files
 
 
@@ -48,7 +51,21 @@ class ClassFiles:
         for place in range(len(self.rows)):
             by_width[tuple(len(column[place]) for column in self.patches)].append(place)
         for widths, places in by_width.items():
-            yield places, self._template(widths)
+            if len(places) < FEW:
+                yield from (([place], self._whole(place)) for place in places)
+            else:
+                yield places, self._template(widths)
+
+    def _whole(self, place: int) -> Template:
+        """One row's file, put together by itself."""
+        own, none = [column[place] for column in self.patches], np.zeros(0, np.int64)
+        messages = [head + own[slot] if slot >= 0 else head
+                    for head, slot in zip(self.heads, self.slot.tolist(), strict=True)]
+        sizes = {size: varint(size) for size in set(map(len, messages))}
+        parts = [delimited(encode_metadata(Metadata(VERSION)))]
+        for message in messages:
+            parts += (sizes[len(message)], message)
+        return Template(np.frombuffer(b"".join(parts), np.uint8), none, none, self.patches)
 
     def _template(self, widths: Sequence[int]) -> Template:
         """All bytes of a file whose patches have these widths, and where they go."""
@@ -101,8 +118,9 @@ def class_files(trace: TraceClass, groups: Sequence[str], tensors: Tensors | Non
     first[own[::-1]] = comm[::-1]
     both = np.concatenate([trace.slot_a, trace.slot_b], axis=1)
     rows, same = _distinct(both)
-    patches = [_patches(NodeKind(int(trace.type[node])), trace.slot_a[rows, number], trace.slot_b[rows, number], groups)
-               for number, node in enumerate(first.tolist())]
+    known: Known = {}
+    patches = [_patches(known, NodeKind(int(trace.type[node])), trace.slot_a[rows, number], trace.slot_b[rows, number],
+                        groups) for number, node in enumerate(first.tolist())]
     return ClassFiles(_heads(trace, tensors), slot, patches, rows, same)
 
 
@@ -119,14 +137,14 @@ def _distinct(table: I32) -> tuple[I64, I64]:
     return first[order].astype(np.int64), place[inverse.reshape(-1)]
 
 
-def _patches(kind: NodeKind, a: I32, b: I32, groups: Sequence[str]) -> list[bytes]:
-    """The attributes of one slot for every row."""
-    known: dict[tuple[int, int], bytes] = {}
+def _patches(known: Known, kind: NodeKind, a: I32, b: I32, groups: Sequence[str]) -> list[bytes]:
+    """The attributes of one slot for every row; equal ones of all slots are one object."""
     found = []
-    for pair in zip(a.tolist(), b.tolist(), strict=True):
-        if pair not in known:
-            known[pair] = _arguments(kind, *pair, groups)
-        found.append(known[pair])
+    for peer, other in zip(a.tolist(), b.tolist(), strict=True):
+        key = (kind, peer, other)
+        if key not in known:
+            known[key] = _arguments(kind, peer, other, groups)
+        found.append(known[key])
     return found
 
 
