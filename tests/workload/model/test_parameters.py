@@ -29,6 +29,15 @@ CHECKPOINTS = {
     "deepseek-v3": 671_026_419_200,      # deepseek-ai/DeepSeek-V3 without the multi-token prediction module
     "qwen3-30b-a3b": 30_532_122_624,     # Qwen/Qwen3-30B-A3B
     "qwen3-235b-a22b": 235_093_634_560,  # Qwen/Qwen3-235B-A22B
+    "llama-65b": 65_285_660_672,         # huggyllama/llama-65b
+    "qwen2.5-7b": 7_615_616_512,         # Qwen/Qwen2.5-7B
+    "qwen2.5-72b": 72_706_203_648,       # Qwen/Qwen2.5-72B
+    "qwen3-8b": 8_190_735_360,           # Qwen/Qwen3-8B
+    "qwen3-32b": 32_762_123_264,         # Qwen/Qwen3-32B
+    "gemma-7b": 8_537_680_896,           # google/gemma-7b
+    "phi3-mini": 3_821_079_552,          # microsoft/Phi-3-mini-4k-instruct
+    "bloom-176b": 176_247_271_424,       # bigscience/bloom
+    "gpt-neox-20b": 20_554_567_680,      # EleutherAI/gpt-neox-20b
     "vit-b-16": 86_567_656,              # google/vit-base-patch16-224 (and torchvision's table of weights)
     "vit-l-16": 304_326_632,             # google/vit-large-patch16-224 (and torchvision's table of weights)
     "bert-base": 110_106_428,            # google-bert/bert-base-uncased, BertForPreTraining
