@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from astrarium.errors import InputError
+from astrarium.trace._wire import varint
 from astrarium.trace.link import link, statistics
 from astrarium.trace.link.host import read_host
-from astrarium.trace.link.wire import Encoder, io_text
+from astrarium.trace.link.wire import Encoder, io_text, number
 from astrarium.trace.node import IOInfo, Node, attribute, encode_node
 
 from .machine import PROGRAMS, node, run
@@ -149,3 +150,8 @@ def test_gzip_of_several_members(tmp_path: Path) -> None:
     text = device.read_bytes()
     device.write_bytes(gzip.compress(text[:1000]) + gzip.compress(text[1000:]) + b"\0" * 7)
     assert link(host, device).report.gpu_operations == 120
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 16383, 16384, 2**21 - 1, 2**21, 2**28 - 1, 2**28, 2**63 - 1, -1, -7])
+def test_numbers_of_any_length(value: int) -> None:
+    assert number(value) == varint(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -13,12 +14,18 @@ from astrarium.trace.node import Node, attribute, encode_node
 __all__ = ["Encoder", "io_text"]
 
 _SMALL = tuple(varint(number) for number in range(1 << 14))
-_ODD = (b"\\", b"'", b"true", b"false", b"null")
+_MORE = tuple(bytes((low & 0x7F | 0x80, low >> 7 | 0x80)) for low in range(1 << 14))      # where more bytes follow
+_MINUS_ONE = varint(-1)      # PyTorch's sequence number of what has none
+_ODD = re.compile(rb"[\\']|true|false|null")
 
 
 def number(value: int) -> bytes:
     """A varint."""
-    return _SMALL[value] if 0 <= value < 16384 else varint(value)
+    if 0 <= value < 1 << 14:
+        return _SMALL[value]
+    if 0 < value < 1 << 28:
+        return _MORE[value & 0x3FFF] + _SMALL[value >> 14]
+    return _MINUS_ONE if value == -1 else varint(value)
 
 
 class Encoder:
@@ -37,20 +44,13 @@ class Encoder:
         if text is None:
             raw = name.encode("utf-8", "surrogateescape")
             text = self._names[name] = b"\x12" + delimited(raw) if raw else b""
-        parts = [b"\x08", number(id_), text, b"\x18", number(kind)]
-        if ctrl:
-            packed = b"".join(map(number, ctrl))
-            parts += (b"\x22", number(len(packed)), packed)
+        packed = b"".join(map(number, ctrl))
+        before = b"\x22" + number(len(packed)) + packed if packed else b""
         packed = b"".join(map(number, data))
-        if packed:
-            parts += (b"\x2a", number(len(packed)), packed)
-        if start:
-            parts += (b"\x30", number(start))
-        if duration:
-            parts += (b"\x38", number(duration))
-        parts += info
-        parts += attrs
-        message = b"".join(parts)
+        after = b"\x2a" + number(len(packed)) + packed if packed else b""
+        message = b"".join((b"\x08", number(id_), text, b"\x18", _SMALL[kind], before, after,
+                            b"\x30" + number(start) if start else b"",
+                            b"\x38" + number(duration) if duration else b"", *info, *attrs))
         return number(len(message)) + message
 
     def same(self, name: str, value: object) -> bytes:
@@ -89,9 +89,12 @@ class Encoder:
 
 def io_text(json: bytes) -> bytes:
     """A JSON list as Python prints it, which is what Chakra's texts are."""
-    if any(odd in json for odd in _ODD) or any(b"," in text or b" " in text for text in json.split(b'"')[1::2]):
+    inside = b"".join(json.split(b'"')[1::2])      # of all texts in the list
+    if b"," in inside or b" " in inside or _ODD.search(json):
         return _printed(json)
-    return json.replace(b" ", b"").replace(b",", b", ").replace(b'"', b"'")
+    if b" " in json:
+        json = json.replace(b" ", b"")
+    return json.replace(b",", b", ").replace(b'"', b"'")
 
 
 def _printed(json: bytes) -> bytes:
