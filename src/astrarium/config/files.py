@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -89,9 +90,16 @@ def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> 
     changed = dict(plain)
     for spec in specs(kind):
         for option in members(spec.type) if spec.name in plain else ():
-            if isinstance(option, type) and issubclass(option, Config):
-                changed[spec.name] = _shorthands(option, plain[spec.name], change)
+            changed[spec.name] = _inside(option, changed[spec.name], change)
     return changed
+
+
+def _inside(option: Any, plain: Any, change: Callable[[str], str]) -> Any:
+    """The same in the place of an `option`: of a config class, or of a list of one."""
+    if typing.get_origin(option) is Sequence and isinstance(plain, list):
+        return [_inside(typing.get_args(option)[0], each, change) for each in plain]
+    is_config = isinstance(option, type) and issubclass(option, Config)
+    return _shorthands(option, plain, change) if is_config else plain
 
 
 def relative(config: C, folder: str) -> C:

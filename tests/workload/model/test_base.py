@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from astrarium import config
 from astrarium.config import Config, ConfigError
 from astrarium.workload.model.base import AnyModel, Model
 from astrarium.workload.model.decoder import Decoder, Experts
+from astrarium.workload.model.hugging_face import from_mapping
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 1000, "tie_word_embeddings": False}
@@ -40,6 +42,20 @@ def test_a_config_json_beside_the_design_file(tmp_path: Path) -> None:
     config.dump(section, tmp_path / "elsewhere.yaml")
     (tmp_path / "llama.json").unlink()
     assert config.load(Section, tmp_path / "elsewhere.yaml") == section
+
+
+class Several(Config, frozen=True):
+    sections: Sequence[Section]
+    other: Section | None = None
+
+
+def test_files_within_lists_and_optional_sections(tmp_path: Path) -> None:
+    (tmp_path / "llama.json").write_text(json.dumps(LLAMA))
+    (tmp_path / "design.yaml").write_text("sections: [{model: llama.json}, {model: llama2-7b}]\n"
+                                          "other: {model: llama.json}")
+    found = config.load(Several, tmp_path / "design.yaml")
+    assert found.sections[0] == found.other == Section(from_mapping(LLAMA))
+    assert found.sections[1] == Section("llama2-7b")
 
 
 @pytest.mark.parametrize(
