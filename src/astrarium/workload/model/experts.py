@@ -9,11 +9,12 @@ backward (Megatron: at the activation).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from astrarium.errors import InternalError
 from astrarium.workload.graph import Options
-from astrarium.workload.graph.ir import Op, add, gemm, point
+from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.decoder import Decoder, Experts
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
@@ -86,7 +87,5 @@ def _of_the_hit(op: Op, weights: Mapping[str, str]) -> Op:
     """A product that reads the weights only of experts to which some token goes."""
     if op.kind != "gemm" or op.inputs[1].tensor not in weights:
         return op
-    hit = [f"{use.tensor}[{','.join(('experts.hit', *use.dims[1:]))}]" for use in op.inputs[1:]]
-    text = " + ".join(f"{use.tensor}[{','.join(use.dims)}]" for use in op.inputs[:1])
-    out = f"{op.outputs[0].tensor}[{','.join(op.outputs[0].dims)}]"
-    return gemm(op.name, f"{text} * {' + '.join(hit)} -> {out}", work=op.work, along=("experts.hit",))
+    hit = tuple(Use(use.tensor, ("experts.hit", *use.dims[1:])) for use in op.inputs[1:])
+    return replace(op, inputs=(op.inputs[0], *hit), along=("experts.hit",))
