@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.search.designs import small_space
 
 from astrarium.errors import InputError
 from astrarium.search import Case, search
 from astrarium.search.export import columns, rows, to_optuna, write_parquet, write_trajectory
 from astrarium.search.stored import StoredStudy, load_study
-from tests.search.designs import small_space
 
 
 @pytest.fixture(scope="module")
