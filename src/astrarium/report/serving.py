@@ -24,7 +24,7 @@ def serving_tables(served: Served, objective: Objective, title: str) -> Iterator
     rates = [("requests", f"{len(served.finish):,}", f"in {served.span:,.4g} s: {served.request_rate:,.4g} per s"),
              ("output tokens", f"{int(served.output.sum()):,}", f"{served.throughput:,.5g} per s"),
              ("steps", f"{served.steps:,}", f"{served.tokens / max(1, served.steps):,.4g} tokens each; busy "
-              f"{100 * served.busy / 1e12 / served.span:.1f} % of the time"),
+              f"{100 * served.busy_share:.1f} % of the time"),
              ("preemptions", f"{served.preemptions:,}", "")]
     if objective != Objective():
         good = served.good(objective)

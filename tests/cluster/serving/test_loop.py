@@ -10,13 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from astrarium.cluster.serving import ClosedLoop, Objective, Poisson, Policy, Served
-from astrarium.cluster.serving.loop import run
+from astrarium.cluster.serving.loop import Fleet, Server
+from astrarium.cluster.serving.loop import run as answer
 from astrarium.cluster.serving.requests import Requests, requests_of
-from astrarium.cluster.serving.scheduler import Step
+from astrarium.cluster.serving.scheduler import Scheduler, Step
 from astrarium.errors import InputError
 
 MS = 10**9
 MANY = 10**9        # blocks: room for everybody
+
+
+def run(stream: Requests, policy: Policy, blocks: int, time_of: Callable[[Step], int]) -> Served:
+    """One server."""
+    return answer(stream, Fleet([Server(Scheduler(policy, blocks), time_of)]))
 
 
 def fixed(step: int) -> Callable[[Step], int]:
@@ -121,6 +127,53 @@ def test_everybody_is_answered_and_no_bound_is_broken(rows: list[tuple[int, int,
         assert sum(seen) == int((stream.prompt + stream.output - 1).sum())
     if schedule == "chunked" and served.preemptions == 0 and len(set(stream.output.tolist())) == 1:
         assert (np.diff(served.first) >= 0).all()       # first come, first served
+
+
+def fleet(front: int, back: int, policy: Policy, *, prompt: int, step: int, handed: int, blocks: int = MANY) -> Fleet:
+    """Servers whose steps take `prompt` ps with and `step` ps without prompts."""
+    sides = [[Server(Scheduler(policy, blocks), lambda each: prompt if each.prefill else step) for _ in range(count)]
+             for count in (front, back)]
+    return Fleet(*sides, lambda *_: handed)
+
+
+def test_a_cache_that_is_handed_over_costs_its_way_once() -> None:
+    served = answer(requests((5, 100, 11)), fleet(1, 1, Policy(), prompt=7 * MS, step=2 * MS, handed=3 * MS))
+    assert served.ttft.tolist() == [7 * MS]
+    assert served.gaps.tolist() == [5 * MS, *[2 * MS] * 9]
+    assert served.servers == 2
+
+
+def test_prompts_elsewhere_never_stall_decoding() -> None:
+    """The point of disaggregation: gaps are steps of decode, whatever comes in; on one server they are not."""
+    stream = requests_of(Poisson(rate=50, count=300, seed=5, prompt=1000, output=50))
+    policy = Policy(schedule="prefill_first", max_tokens=2000)
+    apart = answer(stream, fleet(1, 1, policy, prompt=15 * MS, step=2 * MS, handed=MS))
+    together = answer(stream, fleet(1, 0, policy, prompt=15 * MS, step=2 * MS, handed=0))
+    assert apart.gaps.max() <= 5 * MS       # handed over, the rest of a step, its own step
+    assert np.quantile(together.gaps, 0.99) >= 15 * MS
+
+
+def test_requests_go_to_the_server_with_the_fewest() -> None:
+    one = answer(requests(*[(0, 10, 5)] * 8), fleet(1, 0, Policy(max_batch=1), prompt=MS, step=MS, handed=0))
+    four = answer(requests(*[(0, 10, 5)] * 8), fleet(4, 0, Policy(max_batch=1), prompt=MS, step=MS, handed=0))
+    assert one.span == pytest.approx(4 * four.span)
+    assert four.ttft.tolist() == [MS] * 4 + [6 * MS] * 4
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=12),
+       st.integers(1, 3), st.integers(1, 3), st.integers(6, 12), st.integers(0, 3))
+@settings(max_examples=60)
+def test_apart_everybody_is_answered_too(rows: list[tuple[int, int, int]], front: int, back: int, blocks: int,
+                                         handed: int) -> None:
+    servers = fleet(front, back, Policy(max_batch=4, max_tokens=100), prompt=3 * MS, step=MS, handed=handed * MS,
+                    blocks=blocks)
+    stream = requests(*sorted(rows))
+    served = answer(stream, servers)
+    assert len(served.gaps) == int((stream.output - 1).sum())
+    for server in (*servers.front, *servers.back):
+        assert server.scheduler.free == blocks
+        assert server.scheduler.handing == 0
+        assert server.load == 0
 
 
 def test_goodput_counts_requests_that_keep_every_promise() -> None:

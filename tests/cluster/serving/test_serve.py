@@ -14,8 +14,8 @@ from astrarium import catalog
 from astrarium.cli.dispatch import dispatch
 from astrarium.cluster.serving import Buckets, ClosedLoop, Poisson, Policy, serve
 from astrarium.errors import InputError
-from astrarium.workload.graph.packed import Packed
 from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.disaggregated import Disaggregated
 
 
 def design(device: str, link: str, **fields: Any) -> ar.Design:
@@ -59,7 +59,7 @@ def test_rounding_up_never_makes_a_server_faster() -> None:
 
 def test_same_inputs_same_answers_with_or_without_what_is_known() -> None:
     base = design("h100_sxm", "450 GB/s", model="llama3-8b")
-    stream, known = Poisson(rate=50, count=20, seed=2, prompt=200, output=10), dict[Packed, int]()
+    stream, known = Poisson(rate=50, count=20, seed=2, prompt=200, output=10), dict[tuple[object, ...], int]()
     one, two = serve(base, stream, known=known), serve(base, stream, known=known)
     assert known
     assert one.summary() == two.summary() == serve(base, stream).summary()
@@ -77,11 +77,34 @@ def test_less_memory_means_preemptions() -> None:
         serve(ar.replace(base, "memory", ar.Memory(capacity="2 GB", bandwidth="3.35 TB/s")), stream)
 
 
+def test_replicas_are_servers() -> None:
+    """Two replicas with a request each take as long as one with one."""
+    one = serve(design("h100_sxm", "450 GB/s", model="llama3-8b"),
+                ClosedLoop(concurrency=1, count=1, prompt=100, output=4), None, EXACT)
+    two = serve(design("h100_sxm", "450 GB/s", model="llama3-8b", dp=2, batch=2),
+                ClosedLoop(concurrency=2, count=2, prompt=100, output=4), None, EXACT)
+    assert two.servers == 2
+    assert two.finish.tolist() == one.finish.tolist() * 2
+
+
+def test_pools_hand_over_what_a_batch_hands_over() -> None:
+    """One request on disaggregated pools: as the workload's own run, but for the first token's message."""
+    work = Disaggregated(model="llama3-8b", prefill={"tp": 4}, decode={"tp": 2}, prompt=500, generated=3,
+                         contexts="each")
+    chip = catalog.device("h100_sxm")
+    base = ar.Design(workload=work, compute=ar.Roofline(**chip.compute), memory=ar.Memory(**chip.memory),
+                     network=ar.Network([ar.Switch(6, bandwidth="450 GB/s", latency="500 ns")]))
+    run = ar.simulate(base)
+    served = serve(base, ClosedLoop(concurrency=1, count=1, prompt=500, output=4), None, EXACT)
+    assert served.ttft.tolist() == [run.phases[0].end]
+    assert int(served.finish[0]) == pytest.approx(run.makespan_ps, rel=2e-3)
+
+
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"dp": 2, "batch": 2}, "replicas"),
+    ({"model": "mixtral-8x7b", "dp": 2, "ep": 2, "batch": 2}, "share experts"),
     ({"speculation": {"draft": "llama3-8b", "tokens": 2, "acceptance": 0.5}}, "random")])
 def test_what_cannot_be_served_is_refused(fields: dict[str, Any], message: str) -> None:
-    base = design("h100_sxm", "450 GB/s", model="llama3-8b", **fields)
+    base = design("h100_sxm", "450 GB/s", **{"model": "llama3-8b", **fields})
     with pytest.raises(InputError, match=message):
         serve(base, ClosedLoop(concurrency=1, count=1, prompt=5, output=2))
 
@@ -94,7 +117,7 @@ def test_the_roofline_beside_what_was_measured(shared: Path, longest: int) -> No
     with (shared / "reference" / "validation_inference.csv").open(encoding="utf-8") as file:
         rows = {(int(r["isl"]), int(r["osl"]), int(r["concurrency"]), r["metric"]): float(r["value"])
                 for r in csv.DictReader(file)}
-    base, known = design("a100_sxm_80gb", "300 GB/s", model="llama3-70b"), dict[Packed, int]()
+    base, known = design("a100_sxm_80gb", "300 GB/s", model="llama3-70b"), dict[tuple[object, ...], int]()
     ratios = []
     for isl, osl, users in sorted({key[:3] for key in rows if key[0] <= longest}):
         served = serve(base, ClosedLoop(concurrency=users, count=2 * users, prompt=isl, output=osl), Policy(),

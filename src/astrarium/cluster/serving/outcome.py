@@ -23,8 +23,8 @@ PERCENTILES = (50, 90, 99)
 @dataclass(frozen=True, eq=False)
 class Served:
     """Times in ps [requests]: `arrival`, `first` token, `finish`; tokens of `prompt` and `output`; how often each was
-    `preempted`. `gaps` [tokens after the first of each] between tokens. `steps` of the server, `busy` ps in all, with
-    `tokens` going through the model."""
+    `preempted`. `gaps` [tokens after the first of each] between tokens. `steps` of all `servers`, `busy` ps in all,
+    with `tokens` going through the model."""
 
     arrival: I64
     first: I64
@@ -37,6 +37,7 @@ class Served:
     busy: int
     tokens: int
     preemptions: int
+    servers: int = 1
 
     @cached_property
     def ttft(self) -> I64:
@@ -53,6 +54,11 @@ class Served:
     def span(self) -> float:
         """Seconds from the first arrival to the last answer."""
         return float(self.finish.max() - self.arrival.min()) / PS
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the span in which a server was at a step, on average."""
+        return self.busy / PS / self.span / self.servers
 
     @property
     def throughput(self) -> float:
@@ -87,7 +93,7 @@ class Served:
                 for share in PERCENTILES:
                     found[f"{name}_p{share}_ms"] = percentile(values, share) / 1e9
         found |= {"output_tokens_per_s": self.throughput, "requests_per_s": self.request_rate,
-                  "steps": self.steps, "busy_share": self.busy / PS / self.span, "preemptions": self.preemptions}
+                  "steps": self.steps, "busy_share": self.busy_share, "preemptions": self.preemptions}
         if objective is not None and objective != Objective():
             found |= {"good_share": float(self.good(objective).mean()), "goodput_per_s": self.goodput(objective)}
         return found

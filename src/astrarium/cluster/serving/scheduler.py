@@ -14,7 +14,7 @@ __all__ = ["Job", "Scheduler", "Step"]
 @dataclass
 class Job:
     """A request in progress. `todo` tokens must be in the cache before it gives a token: its prompt, and after a
-    preemption what it had generated; `done` of them are."""
+    preemption what it had generated; `done` of them are. `target`: the server that its cache goes to."""
 
     number: int
     prompt: int
@@ -24,6 +24,7 @@ class Job:
     generated: int = 0
     blocks: int = 0
     preempted: int = 0
+    target: int = 0
 
     @property
     def decoding(self) -> bool:
@@ -41,43 +42,47 @@ class Step:
 
 @dataclass
 class Scheduler:
-    """The queue and the cache of one server. `free` blocks of the cache."""
+    """The queue and the cache of one server. `free` blocks of the cache; `handing` requests whose cache is on its way
+    here; `gave_way`: whether the last step preempted somebody."""
 
     policy: Policy
     free: int
     waiting: deque[Job] = field(default_factory=deque)
     running: list[Job] = field(default_factory=list)
     preemptions: int = 0
+    handing: int = 0
+    gave_way: bool = False
 
     def __post_init__(self) -> None:
         self.total = self.free
 
-    def add(self, job: Job) -> None:
-        """A new request. Raises InputError where it could never run."""
-        if self._blocks(job.prompt + job.output - 1) > self.total:
-            raise InputError("requests", f"request {job.number} needs {job.prompt + job.output - 1:,} tokens of cache",
+    def add(self, job: Job, most: int) -> None:
+        """A new request, which takes `most` tokens of cache here. Raises InputError where it could never run."""
+        if self._blocks(most) > self.total:
+            raise InputError("requests", f"request {job.number} needs {most:,} tokens of cache",
                              expected=f"at most {self.total * self.policy.block:,}, all that fit")
-        if self.policy.schedule == "prefill_first" and job.prompt + job.output - 1 > self.policy.max_tokens:
-            raise InputError("policy.max_tokens", f"request {job.number} may have to prefill "
-                             f"{job.prompt + job.output - 1:,} tokens in one step",
+        if self.policy.schedule == "prefill_first" and most > self.policy.max_tokens:
+            raise InputError("policy.max_tokens", f"request {job.number} may have to prefill {most:,} tokens at once",
                              expected="as many, or schedule: chunked")
         self.waiting.append(job)
 
     def next_step(self) -> Step:
         """What the next step does; cache blocks are taken for it."""
+        before, self.gave_way = self.preemptions, False
+        self._admit_ready()
         if self.policy.schedule == "prefill_first":
             prompts = self._admit(self.policy.max_tokens, whole=True)
             if prompts:
                 return Step((), prompts)
-        before = self.preemptions
         decode = self._decode()
+        self.gave_way = self.preemptions > before
         left = self.policy.max_tokens - len(decode)
         prefill = []
         for job in self.running:
             if not job.decoding and left > 0:
                 prefill.append((job, min(left, job.todo - job.done)))
                 left -= prefill[-1][1]
-        if self.policy.schedule == "chunked" and self.preemptions == before:
+        if self.policy.schedule == "chunked" and not self.gave_way:
             prefill += self._admit(left, whole=False)
         return Step(decode, tuple(prefill))
 
@@ -85,6 +90,28 @@ class Scheduler:
         """The job is answered."""
         self.running.remove(job)
         self._release(job)
+
+    def hand_over(self, job: Job) -> None:
+        """The job is done here; its blocks are kept until `let_go`."""
+        self.running.remove(job)
+        self.handing += 1
+
+    def let_go(self, job: Job) -> None:
+        """The job's cache is where it has to be."""
+        self.handing -= 1
+        self._release(job)
+
+    def _admit_ready(self) -> None:
+        """Jobs from the head of the queue whose cache has arrived."""
+        while self.waiting and self.waiting[0].decoding and len(self.running) < self.policy.max_batch:
+            job = self.waiting[0]
+            need = self._blocks(job.done + 1)
+            if need > self.free:
+                return
+            self.waiting.popleft()
+            self.free -= need
+            job.blocks = need
+            self.running.append(job)
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.policy.block)
@@ -121,9 +148,11 @@ class Scheduler:
 
     def _admit(self, left: int, *, whole: bool) -> tuple[tuple[Job, int], ...]:
         """Jobs from the head of the queue, as long as they fit."""
-        found = []
+        found: list[tuple[Job, int]] = []
         while self.waiting and left > 0 and len(self.running) < self.policy.max_batch:
             job = self.waiting[0]
+            if job.decoding:
+                break
             need = self._blocks(job.todo)
             if need > self.free or (whole and job.todo > left):
                 break

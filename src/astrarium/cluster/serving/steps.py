@@ -5,33 +5,105 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from astrarium.cluster.serving.policy import Buckets
 from astrarium.cluster.serving.scheduler import Step
 from astrarium.design import Design
 from astrarium.simulate import simulate
+from astrarium.trace.work import Generated, TraceClass
+from astrarium.vocab import NodeKind
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.program import Pass, Program, assemble
+from astrarium.workload.inference.join import Part, joined
+from astrarium.workload.inference.link import Transfer
+from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
+from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["StepTimes", "shape_of"]
+__all__ = ["Known", "StepTimes", "TransferTimes", "shape_of"]
+
+I32 = npt.NDArray[np.int32]
+Known = MutableMapping[tuple[object, ...], int]
+NAMES = (("step", 1.0), ("", 1.0))
 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """Times in ps by shape. `known` keeps them: give one dict to several runs of one design."""
+    """Times in ps of the steps of a replica whose first rank is `start`, by shape; the design's other ranks are idle.
+
+    `known` keeps them: give one dict to several runs of one design.
+    """
 
     design: Design
     replica: Replica
+    start: int
     buckets: Buckets
-    known: MutableMapping[Packed, int]
+    known: Known
 
     def of(self, step: Step) -> int:
         """Time of a step in ps."""
         shape = shape_of(step, self.buckets)
-        if shape not in self.known:
-            program = Program((self.replica,), (Pass("step", shape),))
-            self.known[shape] = simulate(self.design, traces=assemble(program), record=False).makespan_ps
-        return self.known[shape]
+        key = ("step", self.start, shape)
+        if key not in self.known:
+            made, tiles = assembled(Program((self.replica,), (Pass("step", shape),)))
+            part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
+            self.known[key] = _time(self.design, [part], [])
+        return self.known[key]
+
+
+@dataclass(frozen=True)
+class TransferTimes:
+    """Times in ps of a sequence's cache from one of `fronts` to one of `backs`, nothing else on the network."""
+
+    design: Design
+    fronts: Sequence[Shards]
+    backs: Sequence[Shards]
+    buckets: Buckets
+    known: Known
+
+    def of(self, front: int, back: int, tokens: int) -> int:
+        """Time of `tokens` tokens of cache."""
+        tokens = _up(tokens, self.buckets.context)
+        key = ("transfer", front, back, tokens)
+        if key not in self.known:
+            sides = self.fronts[front], self.backs[back]
+            parts = [_still(side.start, side.replica.mesh.ranks) for side in sides]
+            self.known[key] = _time(self.design, parts, list(cache_transfers(*sides, tokens)))
+        return self.known[key]
+
+
+def _time(design: Design, parts: Sequence[Part], transfers: Sequence[Transfer]) -> int:
+    """Makespan of some parts on the design's ranks; all others are idle."""
+    made = joined([*parts, *_gaps(parts, design.network.npus)], transfers, NAMES)
+    return simulate(design, traces=made, record=False).makespan_ps
+
+
+def _gaps(parts: Sequence[Part], total: int) -> list[Part]:
+    """Idle ranks between the parts and behind them."""
+    found, place = [], 0
+    for start, end in [*sorted((int(part.ranks[0]), int(part.ranks[-1]) + 1) for part in parts), (total, total)]:
+        if start > place:
+            found.append(_still(place, start - place))
+        place = end
+    return found
+
+
+def _still(start: int, ranks: int) -> Part:
+    """Ranks that do nothing, in a unit of their own."""
+    return Part(start, _idle(ranks), [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], 0)
+
+
+def _idle(ranks: int) -> Generated:
+    """Ranks that do nothing: one compute node of no work."""
+    one, none = np.ones(1, np.int64), np.zeros((ranks, 0), np.int32)
+    trace = TraceClass(
+        ranks=np.arange(ranks, dtype=np.int32), node_id=one.astype(np.uint64), type=np.full(1, NodeKind.COMP, np.uint8),
+        is_cpu=np.zeros(1, np.bool_), duration_us=np.zeros(1, np.uint64), num_ops=np.zeros(1),
+        tensor_size=np.zeros(1, np.uint64), comm_type=np.full(1, -1, np.int32), comm_size=np.zeros(1, np.int64),
+        involved=np.full(1, -1, np.int32), priority=np.zeros(1, np.int32), parent_ptr=np.zeros(2, np.int64),
+        parent=np.zeros(0, np.int32), slot_a=none, slot_b=none.copy(), slot=np.zeros(0, np.int32))
+    return Generated((trace,), (), (), (None,))
 
 
 def shape_of(step: Step, buckets: Buckets) -> Packed:
@@ -40,13 +112,12 @@ def shape_of(step: Step, buckets: Buckets) -> Packed:
     parts: list[Sequences] = []
     count = _up(len(step.decode), buckets.batch)
     if count:
-        total = sum(job.done for job in step.decode) * count // len(step.decode)
+        total = -(-sum(job.done for job in step.decode) * count // len(step.decode))
         mean, rest = divmod(total, count)
         if buckets.context > 1:
             mean, rest = _up(mean + (rest > 0), buckets.context), 0
         parts += [Sequences(count - rest, 1, mean)] + ([Sequences(rest, 1, mean + 1)] if rest else [])
-    parts += _prompts(step, buckets)
-    return Packed(tuple(parts))
+    return Packed((*parts, *_prompts(step, buckets)))
 
 
 def _prompts(step: Step, buckets: Buckets) -> Sequence[Sequences]:

@@ -21,7 +21,7 @@ from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.retrieval import retrieval
 from astrarium.workload.model.decoder import Decoder
 
-__all__ = ["disaggregated", "shares"]
+__all__ = ["Shards", "cache_transfers", "disaggregated", "shares"]
 
 CACHE, TOKENS, PROMPT = 0, 1, 2         # kinds of messages, in their tags
 
@@ -118,11 +118,37 @@ def _held(heads: int, shard: int, shards: int) -> tuple[Fraction, Fraction]:
     return Fraction(shard * heads, shards), Fraction((shard + 1) * heads, shards)
 
 
+@dataclass(frozen=True)
+class Shards:
+    """One replica, on ranks from `start` on."""
+
+    replica: Replica
+    start: int
+
+
+def cache_transfers(front: Shards, back: Shards, tokens: int) -> Iterator[Transfer]:
+    """The cache of one sequence of `tokens` tokens, from one replica to another; both have one unit of work."""
+    heads, meshes = _heads(front.replica), (front.replica.mesh, back.replica.mesh)
+    pairs = {(s, t): share for s, t, share in shares(heads, *(mesh.size(("tp",)) for mesh in meshes))}
+    layers = front.replica.cache_of_layers(Packed((Sequences(1, 1, tokens - 1, 0),)))
+    for stage, other in product(range(front.replica.stages), range(back.replica.stages)):
+        common = _common(front.replica, stage, back.replica, other)
+        for source, target in product(meshes[0].on("pp", stage).tolist(), meshes[1].on("pp", other).tolist()):
+            pair = int(meshes[0].coordinate("tp")[source]), int(meshes[1].coordinate("tp")[target])
+            if common and pair in pairs:
+                size = round(sum(layers[layer] for layer in common) * pairs[pair])
+                yield Transfer("cache", front.start + source, back.start + target, size, CACHE, 0, 0)
+
+
+def _heads(replica: Replica) -> int:
+    """Key and value heads that are cached apart."""
+    model = replica.model
+    return 1 if not isinstance(model, Decoder) or model.mla is not None else model.groups
+
+
 def _caches(first: _Pool, second: _Pool) -> Iterator[Transfer]:
     """Keys and values, from every rank that has them to every rank that needs them."""
-    model = first.work.model
-    heads = 1 if not isinstance(model, Decoder) or model.mla is not None else model.groups
-    pairs = {(s, t): share for s, t, share in shares(heads, first.work.tp, second.work.tp)}
+    pairs = {(s, t): share for s, t, share in shares(_heads(first.replica), first.work.tp, second.work.tp)}
     sizes: dict[int, tuple[float, ...]] = {}
     prompt = first.work.lengths[0]
     for stage, other in product(range(first.work.pp), range(second.work.pp)):
