@@ -114,13 +114,15 @@ def test_recommendation_of_one_sample() -> None:
 
 
 def test_capacity_and_imbalance_scale_the_experts_alone() -> None:
-    base = row("mixtral-8x7b")
-    plain = flops(pieces(base, seq=128), "forward")
+    """On each of ep ranks; one rank alone has all experts, and nothing to be out of balance with."""
+    plain = catalog.load("models")["mixtral-8x7b"]["model"]
     experts = 32 * 2 * 128 * 2 * 3 * 4096 * 14336
-    for field, value in (("capacity_factor", 1.25), ("imbalance", 2.0)):
-        moe = {"experts": 8, "top_k": 2, field: value}
-        changed = decode(Model, {**catalog.load("models")["mixtral-8x7b"]["model"], "moe": moe})
-        assert flops(pieces(changed, seq=128), "forward") - plain == pytest.approx((value - 1) * experts)
+    for field, value, ep, factor in (("capacity_factor", 1.25, 1, 1.25), ("capacity_factor", 1.25, 4, 1.25),
+                                     ("imbalance", 2.0, 1, 1.0), ("imbalance", 2.0, 4, 2.0), ("imbalance", 8.0, 4, 4.0)):
+        changed = decode(Model, {**plain, "moe": {"experts": 8, "top_k": 2, field: value}})
+        base, more = (flops(pieces(model, ep, seq=128, degrees={"ep": ep}), "forward")
+                      for model in (row("mixtral-8x7b"), changed))
+        assert more - base == pytest.approx((factor - 1) * experts)
 
 
 @pytest.mark.parametrize("name", catalog.load("models"))

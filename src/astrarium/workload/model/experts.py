@@ -25,9 +25,9 @@ _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
 
 
-def rows_per_expert(moe: Experts, tokens: float) -> float:
-    """Rows that the busiest expert-parallel rank computes per expert: the mean times the imbalance, or its capacity."""
-    factor = moe.imbalance if moe.capacity_factor is None else moe.capacity_factor
+def rows_per_expert(moe: Experts, tokens: float, ep: int) -> float:
+    """Rows per expert on the busiest of `ep` ranks: the mean times the imbalance (at most ep), or the capacity."""
+    factor = min(moe.imbalance, ep) if moe.capacity_factor is None else moe.capacity_factor
     return tokens * moe.top_k / moe.experts * factor
 
 
@@ -45,8 +45,8 @@ def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
     tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or model.ffn
     missed = (1.0 - moe.top_k / moe.experts) ** tokens
     return MappingProxyType({
-        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows_per_expert(moe, tokens),
-        "top_k": moe.top_k, "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner})
+        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed),
+        "rows": rows_per_expert(moe, tokens, options.degrees.get("ep", 1)), "top_k": moe.top_k, "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner})
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
