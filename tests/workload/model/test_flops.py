@@ -117,8 +117,9 @@ def test_capacity_and_imbalance_scale_the_experts_alone() -> None:
     """On each of ep ranks; one rank alone has all experts, and nothing to be out of balance with."""
     plain = catalog.load("models")["mixtral-8x7b"]["model"]
     experts = 32 * 2 * 128 * 2 * 3 * 4096 * 14336
-    for field, value, ep, factor in (("capacity_factor", 1.25, 1, 1.25), ("capacity_factor", 1.25, 4, 1.25),
-                                     ("imbalance", 2.0, 1, 1.0), ("imbalance", 2.0, 4, 2.0), ("imbalance", 8.0, 4, 4.0)):
+    cases = (("capacity_factor", 1.25, 1, 1.25), ("capacity_factor", 1.25, 4, 1.25), ("imbalance", 2.0, 1, 1.0),
+             ("imbalance", 2.0, 4, 2.0), ("imbalance", 8.0, 4, 4.0))
+    for field, value, ep, factor in cases:
         changed = decode(Model, {**plain, "moe": {"experts": 8, "top_k": 2, field: value}})
         base, more = (flops(pieces(model, ep, seq=128, degrees={"ep": ep}), "forward")
                       for model in (row("mixtral-8x7b"), changed))

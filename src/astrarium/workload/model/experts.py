@@ -46,7 +46,8 @@ def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
     missed = (1.0 - moe.top_k / moe.experts) ** tokens
     return MappingProxyType({
         "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed),
-        "rows": rows_per_expert(moe, tokens, options.degrees.get("ep", 1)), "top_k": moe.top_k, "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner})
+        "rows": rows_per_expert(moe, tokens, options.degrees.get("ep", 1)), "top_k": moe.top_k, "expert_ffn": inner,
+        "shared_ffn": moe.shared_experts * inner})
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
