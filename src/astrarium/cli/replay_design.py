@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["replay_design"]
 
 UNLIMITED = 1 << 20      # streams: dependencies say what waits for what
-PROFILED = ("profiled", "synthesised")
+PROFILED = "profiled"    # `kind` of a trace whose dependencies hold the order of every stream and thread
 
 
 def replay_design(pattern: str) -> Design:
@@ -34,7 +34,7 @@ def replay_design(pattern: str) -> Design:
     traces = read_traces(pattern)
     for number, columns in enumerate(traces.classes):
         _refuse_untimed(columns, traces.sources[int(traces.members(number)[0])])
-    ordered = all(_kind(columns) in PROFILED for columns in traces.classes)
+    ordered = all(_kind(columns) == PROFILED for columns in traces.classes)
     streams = UNLIMITED if ordered else 1
     return Design(workload=Trace(pattern), compute=Replay(missing="0 ns", everything=True), memory=Memory(),
                   network=Network([Switch(traces.ranks, bandwidth="1 GB/s", latency="0 ns")]),

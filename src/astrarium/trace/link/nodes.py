@@ -76,7 +76,7 @@ def ordered(draft: Draft) -> Order:
     place = np.empty(count, np.int64)
     place[node] = np.arange(count)
     if (place[before] >= place[after]).any():
-        node, place = _settled(node, place, before, after, start)
+        node, place = _settled(node, before, after)
     good = place[before] < place[after]
     key = place[after[good]] * np.int64(max(count, 1)) + place[before[good]]
     unique, first = np.unique(key, return_index=True)
@@ -89,32 +89,26 @@ def _numbers(values: array[int]) -> I64:
     return np.frombuffer(values, np.int64) if len(values) else np.zeros(0, np.int64)
 
 
-def _settled(node: I64, place: I64, before: I64, after: I64, start: I64) -> tuple[I64, I64]:
-    """An order by time that also respects edges, as far as they close no cycle: depth first within what is behind."""
-    back = np.flatnonzero(place[before] >= place[after])
-    parents: dict[int, list[int]] = {}
-    for edge in back.tolist():
-        parents.setdefault(int(after[edge]), []).append(int(before[edge]))
+def _settled(node: I64, before: I64, after: I64) -> tuple[I64, I64]:
+    """An order by time that also respects edges, as far as they close no cycle: every node after what it waits for."""
+    by_after = np.argsort(after, kind="stable")
+    parents, ptr = before[by_after].tolist(), np.searchsorted(after[by_after], np.arange(node.size + 1)).tolist()
     out: list[int] = []
-    done, open_ = set[int](), set[int]()
+    done, open_ = bytearray(node.size), bytearray(node.size)
     for first in node.tolist():
         stack = [first]
         while stack:
             top = stack[-1]
-            if top in done:
-                stack.pop()
-                continue
-            open_.add(top)
-            missing = [p for p in parents.get(top, ()) if p not in done and p not in open_]
+            open_[top] = 1
+            missing = [] if done[top] else [p for p in parents[ptr[top]:ptr[top + 1]] if not done[p] and not open_[p]]
+            stack += missing[::-1]
             if missing:
-                stack += missing[::-1]
-            else:
-                open_.discard(top)
-                done.add(top)
+                continue
+            if not done[top]:
                 out.append(top)
-                stack.pop()
-    del start
+            done[top], open_[top] = 1, 0
+            stack.pop()
     settled = np.array(out, np.int64)
-    where = np.empty(settled.size, np.int64)
-    where[settled] = np.arange(settled.size)
-    return settled, where
+    place = np.empty(settled.size, np.int64)
+    place[settled] = np.arange(settled.size)
+    return settled, place
