@@ -22,6 +22,7 @@ VERBS = {
     "trace": ("trace", "Traces as a product: write workloads, link profiler traces, convert, count what is in one."),
     "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
     "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
+    "report": ("report", "What searches have found, and why: best designs, importances, convergence; HTML, CSV."),
     "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),
 }

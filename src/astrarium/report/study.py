@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
+from astrarium.report.study_data import StudyReport
 from astrarium.report.tables import Table
 from astrarium.search import Study, Trial
+from astrarium.search.analysis import value_of
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["study_plain", "study_tables"]
+__all__ = ["report_plain", "report_tables", "shown", "study_plain", "study_tables"]
 
 SHOWN = 10      # trials of a front
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
@@ -78,3 +81,52 @@ def _course(study: Study) -> list[tuple[str, str]]:
     if base is not None:
         rows.append(("network model", base.network.backend))
     return rows
+
+
+def report_tables(report: StudyReport) -> Iterator[Table]:
+    """What `astrarium report` prints: studies, best designs, which knobs matter."""
+    first, space = report.goal.objectives[0].name, report.space
+    rows = [(each.path, each.agent, str(each.seed), f"{each.trials:,}", f"{each.distinct:,}", f"{each.infeasible:,}",
+             "" if each.best is None else shown(first, each.best)) for each in report.summaries]
+    yield Table(f"studies ({space.count:,} feasible designs, network model {report.network_model})", "<<>>>>>", rows,
+                ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
+    if report.best:
+        yield _best_table(report, first)
+        values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
+        yield Table("the best design", "<<", values)
+    if report.model is not None:
+        title = f"importance of knobs (proxy model: R2 {report.model.r2:.3f}, error {report.model.relative_error:.1%})"
+        yield Table(title, "<>", [(name, f"{share:.3f}") for name, share in report.importances])
+
+
+def _best_table(report: StudyReport, first: str) -> Table:
+    head, rows = ["", "agent", "seed", "trial", first], []
+    if report.rechecks:
+        head += ["contention", "ratio"]
+    for place, (study, trial) in enumerate(report.best):
+        row = [str(place + 1), study.plan.agent_name, str(study.plan.seed), str(trial.number),
+               shown(first, value_of(trial))]
+        if report.rechecks:
+            other = report.rechecks[place].other
+            row += ["refused", ""] if other is None else [shown(first, other), f"{other / value_of(trial):.3f}"]
+        rows.append(row)
+    return Table("best designs", "><" + ">" * (len(head) - 2), rows, head)
+
+
+def report_plain(report: StudyReport) -> dict[str, Any]:
+    """What `astrarium report --json` prints."""
+    best = []
+    for place, (study, trial) in enumerate(report.best):
+        again = report.rechecks[place].other if report.rechecks else None
+        design = {name: _value(value) for name, value in report.space.values(trial.point).items()}
+        best.append({"agent": study.plan.agent_name, "seed": study.plan.seed, "trial": trial.number,
+                     "objectives": dict(zip([each.name for each in report.goal.objectives],
+                                            trial.verdict.values or ())), "contention": again, "design": design})
+    model = report.model
+    return {"network_model": report.network_model, "studies": [asdict(each) for each in report.summaries],
+            "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],
+            "proxy": None if model is None else {"r2": model.r2, "relative_error": model.relative_error},
+            "importances": dict(report.importances),
+            "sensitivities": [{"knob": each.knob, "value": _value(each.value), "also_moved": list(each.moved),
+                               "objective": None if each.verdict.values is None else each.verdict.values[0]}
+                              for each in report.sensitivities]}

@@ -1,0 +1,102 @@
+"""`astrarium report STUDY...`: what studies have found, and why."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from astrarium.cli.arguments import Parser, idle, json_flag, place
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.report.study_data import StudyReport
+    from astrarium.search.stored import StoredStudy
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """Studies of one space, and what to write."""
+    parser.add_argument("studies", metavar="STUDY", nargs="+", help="study files of one space and goal")
+    parser.add_argument("--html", metavar="FILE", help="one page that needs nothing else")
+    parser.add_argument("--csv", metavar="FILE", help="every trial as a row (- : standard output)")
+    parser.add_argument("--parquet", metavar="FILE", help="the same as Parquet, with a data-set card (extra: parquet)")
+    parser.add_argument("--trajectory", metavar="FILE", help="ArchGym-like lines of JSON, one a trial")
+    parser.add_argument("--optuna", metavar="STORAGE", help="into an Optuna storage such as sqlite:///optuna.db")
+    parser.add_argument("--no-run", action="store_true", help="no simulation: neither re-checks nor sensitivities")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, look, print, write."""
+    from astrarium.search.stored import load_study
+
+    for flag in ("html", "parquet", "trajectory"):
+        place(f"--{flag}", getattr(options, flag))
+    studies = [load_study(path) for path in options.studies]
+    single = [flag for flag in ("parquet", "trajectory", "optuna") if getattr(options, flag)]
+    idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
+    _exports(studies[0], options)
+    if options.csv:
+        _csv(studies, options.csv)
+        if options.csv == "-":
+            return 0
+    if single and not options.html and not options.json:
+        return 0
+    from astrarium.report.study_data import study_report
+
+    report = study_report(studies, simulate=not options.no_run)
+    if options.html:
+        from astrarium.report.files import write_whole
+        from astrarium.report.study_html import study_page
+
+        with write_whole(options.html) as stream:
+            stream.write(study_page(report).encode())
+    _print(report, options)
+    return 0
+
+
+def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
+    from astrarium.search import export
+
+    if options.parquet:
+        export.write_parquet(study, options.parquet)
+    if options.trajectory:
+        export.write_trajectory(study, options.trajectory)
+    if options.optuna:
+        export.to_optuna(study, options.optuna, study.path)
+
+
+def _csv(studies: list[StoredStudy], path: str) -> None:
+    from astrarium.report.files import write_whole
+    from astrarium.search.export import columns, rows
+
+    names = list(columns(studies[0]))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for study in studies:
+        if list(columns(study)) != names:
+            raise InputError(study.path, f"has other columns than {studies[0].path}", expected="studies of one space")
+        writer.writerows(rows(study))
+    if path == "-":
+        sys.stdout.write(text.getvalue())
+        return
+    place("--csv", path)
+    with write_whole(path) as stream:
+        stream.write(text.getvalue().encode())
+
+
+def _print(report: StudyReport, options: argparse.Namespace) -> None:
+    from astrarium.report.study import report_plain, report_tables
+    from astrarium.report.tables import print_tables
+
+    if options.json:
+        found: dict[str, Any] = report_plain(report)
+        print(json.dumps(found, indent=1))
+        return
+    print_tables(report_tables(report), sys.stdout)

@@ -1,0 +1,142 @@
+"""Everything that a report on studies shows, computed once."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astrarium.errors import InputError
+from astrarium.search import Goal, Space, Trial
+from astrarium.search.analysis import (
+    Convergence,
+    Recheck,
+    Sensitivity,
+    best_trials,
+    convergence,
+    knob_importances,
+    rechecked,
+    sensitivities,
+    sign,
+    value_of,
+)
+from astrarium.search.front import Front
+from astrarium.search.stored import StoredStudy
+from astrarium.search.surrogate import Surrogate
+
+__all__ = ["StudyReport", "Summary", "study_report"]
+
+BEST, TOP, CLOUD = 10, 100, 5000
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One study in one line."""
+
+    path: str
+    agent: str
+    seed: int
+    trials: int
+    distinct: int
+    infeasible: int
+    best: float | None
+
+
+@dataclass(frozen=True)
+class StudyReport:
+    """Studies of one space and goal, taken together. `best` are distinct designs, with the study that found each first;
+    `cloud` some trials' objectives."""
+
+    studies: tuple[StoredStudy, ...]
+    summaries: tuple[Summary, ...]
+    best: tuple[tuple[StoredStudy, Trial], ...]
+    top: tuple[Trial, ...]
+    front: tuple[Trial, ...]
+    cloud: tuple[tuple[float, ...], ...]
+    convergence: tuple[Convergence, ...]
+    model: Surrogate | None
+    model_problem: str
+    importances: tuple[tuple[str, float], ...]
+    sensitivities: tuple[Sensitivity, ...]
+    rechecks: tuple[Recheck, ...]
+
+    @property
+    def space(self) -> Space:
+        """The space of all of them."""
+        return self.studies[0].plan.space
+
+    @property
+    def goal(self) -> Goal:
+        """The goal of all of them."""
+        return self.studies[0].plan.goal
+
+    @property
+    def network_model(self) -> str:
+        """The network back end that the figures come from."""
+        return "none" if self.space.base is None else self.space.base.network.backend
+
+
+def study_report(studies: Sequence[StoredStudy], *, simulate: bool = True) -> StudyReport:
+    """Look at studies of one space and goal. `simulate`: run the re-checks on `contention` and the sensitivities too.
+    Raises InputError where they are of different ones."""
+    _comparable(studies)
+    best = _merged(studies, TOP)
+    front = Front([-1.0 if each.maximize else 1.0 for each in studies[0].plan.goal.objectives])
+    cloud: list[tuple[float, ...]] = []
+    for study in studies:
+        for trial in study.trials():
+            front.add(trial)
+            if trial.verdict.values is not None and trial.verdict.feasible and len(cloud) < CLOUD:
+                cloud.append(trial.verdict.values)
+    model, shares, problem = _model(studies)
+    run = simulate and best and not studies[0].functions
+    return StudyReport(
+        tuple(studies), tuple(map(_summary, studies)), tuple(best[:BEST]), tuple(trial for _, trial in best),
+        front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
+        tuple(sensitivities(*best[0])) if run else (),
+        tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]])) if run else ())
+
+
+def _comparable(studies: Sequence[StoredStudy]) -> None:
+    if not studies:
+        raise InputError("studies", "there are none", expected="one study file or more")
+    first = studies[0].plan.described()
+    for study in studies[1:]:
+        other = study.plan.described()
+        for key in ("space", "objectives", "requirements", "cases"):
+            if other[key] != first[key]:
+                raise InputError(study.path, f"has another {key} than {studies[0].path}",
+                                 expected="studies of one space and goal; a report for each")
+
+
+def _merged(studies: Sequence[StoredStudy], count: int) -> list[tuple[StoredStudy, Trial]]:
+    """The best distinct designs over all studies."""
+    direction = sign(studies[0])
+    pairs = [(study, trial) for study in studies for trial in best_trials(study, count)]
+    ordered = heapq.nsmallest(len(pairs), pairs, key=lambda each: (direction * value_of(each[1]), each[1].number))
+    seen: set[bytes] = set()
+    found = []
+    for study, trial in ordered:
+        if trial.design not in seen:
+            seen.add(trial.design)
+            found.append((study, trial))
+    return found[:count]
+
+
+def _summary(study: StoredStudy) -> Summary:
+    trials = distinct = infeasible = 0
+    for trial in study.trials():
+        trials += 1
+        distinct += trial.same_as is None
+        infeasible += not trial.verdict.feasible
+    best = best_trials(study, 1)
+    return Summary(study.path, study.plan.agent_name, study.plan.seed, trials, distinct, infeasible,
+                   value_of(best[0]) if best else None)
+
+
+def _model(studies: Sequence[StoredStudy]) -> tuple[Surrogate | None, tuple[tuple[str, float], ...], str]:
+    try:
+        model, shares = knob_importances(studies)
+    except InputError as error:
+        return None, (), f"No importances: {error.message}."
+    return model, tuple(shares), ""

@@ -1,0 +1,152 @@
+"""Small charts as SVG text: lines with bands, points, bars, parallel coordinates. No script, nothing to load."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["COLOURS", "Band", "bars", "lines", "parallel", "points"]
+
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
+"""Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 80, 140, 14, 44
+Scale = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Band:
+    """One line of a chart with a band around it."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{html.escape(words)}</text>'
+
+
+def _chart(body: Sequence[str], width: int = WIDTH, height: int = HEIGHT) -> str:
+    return (f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+            f'font-family="sans-serif" font-size="11">{"".join(body)}</svg>')
+
+
+def _ticks(low: float, high: float, logarithm: bool) -> list[float]:
+    if logarithm:
+        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+        found = [base * 10.0**power for power in range(first, last + 1) for base in (1, 2, 5)]
+        found = [value for value in found if low <= value <= high]
+        return found if len(found) <= 8 else [value for value in found if f"{value:e}"[0] == "1"]
+    span = high - low or 1.0
+    step = 10.0 ** math.floor(math.log10(span / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if span / (step * factor) <= 6)
+    return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
+    """Where a value goes, and the ticks; logarithmic where values are above 0 and span more than a factor of 5."""
+    good = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(good), max(good)
+    logarithm = low > 0 and high / low > 5
+    if low == high:
+        low, high = (low - 0.5, high + 0.5) if not logarithm else (low / 2, high * 2)
+    change: Scale = math.log if logarithm else float
+    first, last = change(low), change(high)
+    return (lambda value: start + (change(value) - first) / (last - first) * (end - start)), \
+        _ticks(low, high, logarithm)
+
+
+def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: str, y_name: str) -> list[str]:
+    bottom = HEIGHT - BOTTOM
+    found = [f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{bottom - TOP}" fill="none" '
+             'stroke="#888"/>']
+    for tick in x[1]:
+        found += [f'<path d="M{x[0](tick):.1f} {bottom}v4" stroke="#888"/>',
+                  _text(x[0](tick), bottom + 16, f"{tick:.4g}")]
+    for tick in y[1]:
+        found += [f'<path d="M{LEFT} {y[0](tick):.1f}h-4" stroke="#888"/>',
+                  _text(LEFT - 7, y[0](tick) + 4, f"{tick:.4g}", "end")]
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    found.append(_text(middle, HEIGHT - 8, x_name))
+    return [*found, _text(12, HEIGHT / 2, y_name, extra=f' transform="rotate(-90 12 {HEIGHT / 2})"')]
+
+
+def _legend(names: Sequence[str]) -> list[str]:
+    found = []
+    for index, name in enumerate(names):
+        y = TOP + 12 + 16 * index
+        found += [f'<rect x="{WIDTH - RIGHT + 10}" y="{y - 8}" width="10" height="10" fill="{_colour(index)}"/>',
+                  _text(WIDTH - RIGHT + 25, y + 1, name, "start")]
+    return found
+
+
+def _colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def lines(bands: Sequence[Band], x_name: str, y_name: str) -> str:
+    """Lines with bands, a colour each."""
+    x = _scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
+    y = _scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
+    body = _axes(x, y, x_name, y_name)
+    for index, band in enumerate(bands):
+        good = [place for place, value in enumerate(band.y) if math.isfinite(value)]
+        top = [f"{x[0](band.x[place]):.1f},{y[0](band.high[place]):.1f}" for place in good]
+        under = [f"{x[0](band.x[place]):.1f},{y[0](band.low[place]):.1f}" for place in reversed(good)]
+        way = [f"{x[0](band.x[place]):.1f},{y[0](band.y[place]):.1f}" for place in good]
+        body.append(f'<polygon points="{" ".join(top + under)}" fill="{_colour(index)}" fill-opacity="0.2"/>')
+        body.append(f'<polyline points="{" ".join(way)}" fill="none" stroke="{_colour(index)}" stroke-width="2"/>')
+    return _chart([*body, *_legend([band.name for band in bands])])
+
+
+def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: str, y_name: str) -> str:
+    """Groups of points, a colour each; later groups lie on top."""
+    every = [point for _, group in groups for point in group]
+    x = _scale([point[0] for point in every], LEFT, WIDTH - RIGHT)
+    y = _scale([point[1] for point in every], HEIGHT - BOTTOM, TOP)
+    body = _axes(x, y, x_name, y_name)
+    for index, (_, group) in enumerate(groups):
+        body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="{2 + index}" fill="{_colour(index)}" '
+                 'fill-opacity="0.6"/>' for a, b in group]
+    return _chart([*body, *_legend([name for name, _ in groups])])
+
+
+def bars(rows: Sequence[tuple[str, float]]) -> str:
+    """Horizontal bars from 0, longest as wide as the chart."""
+    most = max((value for _, value in rows), default=0.0) or 1.0
+    height, left = 20 * len(rows) + 10, 240
+    body = []
+    for index, (name, value) in enumerate(rows):
+        y, width = 20 * index + 5, value / most * (WIDTH - left - 60)
+        body += [_text(left - 8, y + 12, name, "end"),
+                 f'<rect x="{left}" y="{y}" width="{width:.1f}" height="15" fill="{COLOURS[0]}"/>',
+                 _text(left + width + 6, y + 12, f"{value:.3f}", "start")]
+    return _chart(body, height=height)
+
+
+def parallel(names: Sequence[str], labels: Sequence[Sequence[str]], ways: Sequence[Sequence[float]],
+             worth: Sequence[float]) -> str:
+    """Parallel coordinates: one upright per knob with its `labels`, one line per design (`ways`: 0..1 per knob);
+    `worth` 1 is drawn strong, 0 faint. The strongest lines come last."""
+    step, height = 92, 300
+    width = step * (len(names) - 1) + 120
+    body = []
+    for way, strength in sorted(zip(ways, worth), key=lambda each: each[1]):
+        dots = " ".join(f"{60 + step * index:.1f},{height - 50 - value * (height - 90):.1f}"
+                        for index, value in enumerate(way))
+        body.append(f'<polyline points="{dots}" fill="none" stroke="{COLOURS[0] if strength < 0.9 else COLOURS[1]}" '
+                    f'stroke-opacity="{0.15 + 0.75 * strength:.2f}"/>')
+    for index, name in enumerate(names):
+        x = 60 + step * index
+        body.append(f'<path d="M{x} 40V{height - 50}" stroke="#888"/>')
+        body.append(_text(x, 22 if index % 2 else 34, name))
+        marks = labels[index] if len(labels[index]) <= 8 else (labels[index][0], labels[index][-1])
+        for place, label in enumerate(marks):
+            share = place / (len(marks) - 1) if len(marks) > 1 else 0.5
+            body.append(_text(x + 4, height - 46 - share * (height - 90), label, "start", ' fill="#555" font-size="9"'))
+    return _chart(body, width, height)

@@ -1,0 +1,129 @@
+"""`astrarium report`: tables, one HTML page, CSV and other exports of studies."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sqlite3
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from .conftest import Run
+
+SPACE = """
+base: design.yaml
+choices:
+  network.dims[0].shape: [ring, switch, fully_connected]
+  network.dims[0].bandwidth: {from: 25 GB/s, to: 400 GB/s, step: 25 GB/s}
+  collective.chunks: [1, 2, 4]
+minimize: [makespan, network_bandwidth]
+require: network_bandwidth <= 600
+agent: random
+trials: 60
+"""
+
+
+@pytest.fixture
+def studies(design: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
+    """Two seeds of one search."""
+    monkeypatch.chdir(tmp_path)
+    design.with_name("space.yaml").write_text(SPACE)
+    for seed in ("0", "1"):
+        assert run("search", "space.yaml", "--seed", seed).code == 0
+    return ["space.random-0.study", "space.random-1.study"]
+
+
+class _Page(HTMLParser):
+    """Tags that are open, words, and everything that a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "path", "rect", "circle", "polyline", "polygon"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_tables_and_page(studies: list[str], run: Run) -> None:
+    said = run("report", *studies, "--html", "page.html")
+    assert said.code == 0, said.err
+    for words in ("best designs", "contention", "importance of knobs", "collective.chunks", "closed_form"):
+        assert words in said.out
+    text = Path("page.html").read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.loads == []
+    assert "nan" not in re.sub(r"<p.*?</p>", "", text)
+    found = "".join(page.words)
+    for words in ("Pareto front", "Convergence", "Which knobs matter", "One knob at a time", "inter-quartile"):
+        assert words in found
+    for x, y in re.findall(r"(-?\d+\.\d),(-?\d+\.\d)", text):
+        assert -1 <= float(x) <= 1000
+        assert -1 <= float(y) <= 400
+
+
+def test_the_same_page_twice(studies: list[str], run: Run) -> None:
+    for name in ("a.html", "b.html"):
+        run("report", *studies, "--html", name, "--no-run")
+    assert Path("a.html").read_bytes() == Path("b.html").read_bytes()
+
+
+def test_json_and_csv(studies: list[str], run: Run) -> None:
+    found = json.loads(run("report", *studies, "--json").out)
+    assert [each["seed"] for each in found["studies"]] == [0, 1]
+    assert sum(each["trials"] for each in found["studies"]) == 120
+    assert found["best"][0]["contention"] > 0
+    assert found["proxy"]["r2"] <= 1
+    assert {each["knob"] for each in found["sensitivities"]} == set(found["importances"])
+    run("report", *studies, "--csv", "trials.csv")
+    with open("trials.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 120
+    assert {row["seed"] for row in rows} == {"0", "1"}
+    assert run("report", *studies, "--csv", "-").out == Path("trials.csv").read_text()
+
+
+def test_exports(studies: list[str], run: Run) -> None:
+    assert run("report", studies[0], "--trajectory", "t.jsonl").code == 0
+    assert len(Path("t.jsonl").read_text().splitlines()) == 60
+    said = run("report", *studies, "--trajectory", "t.jsonl")
+    assert (said.code, said.out) == (1, "")
+    assert "one study at a time" in said.err
+
+
+def test_studies_of_different_goals_are_refused(studies: list[str], run: Run) -> None:
+    assert run("search", "space.yaml", "--minimize", "makespan", "--study", "other").code == 0
+    said = run("report", *studies, "other")
+    assert said.code == 1
+    assert "has another objectives" in said.err
+    for name, says in [("space.yaml", "is no study"), ("nothing", "is not a file")]:
+        said = run("report", name)
+        assert (said.code, said.out) == (1, "")
+        assert says in said.err
+    data = sqlite3.connect("empty")
+    data.close()
+    assert run("report", "empty").code == 1
+
+
+def test_few_and_infeasible_trials(studies: list[str], run: Run) -> None:
+    assert run("search", "space.yaml", "--require", "makespan < 1", "--trials", "5", "--study", "none").code == 0
+    said = run("report", "none", "--html", "none.html")
+    assert said.code == 0
+    assert "No trial met every requirement" in Path("none.html").read_text()
