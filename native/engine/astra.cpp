@@ -260,7 +260,7 @@ std::vector<std::vector<Load>> loads_of(const Outcome& outcome, const View<std::
         const bool inward = outcome.link_from[k] < 0;
         const auto found = member.find(inward ? outcome.link_to[k] : outcome.link_from[k]);
         if (found == member.end()) continue;
-        const auto port = static_cast<std::int32_t>(out[found->second].size());
+        const auto port = outcome.link_port.empty() ? static_cast<std::int32_t>(out[found->second].size()) : outcome.link_port[k];
         out[found->second].push_back({outcome.link_dim[k], port, inward, outcome.link_bytes[k], outcome.link_busy[k]});
     }
     return out;

@@ -174,6 +174,24 @@ bool RankClasses::refine() {
     return more && count < ranks;
 }
 
+// What groups are for: which of its members' own groups they are, in the order in which slots name them. Groups of equal members
+// and different roles (data parallelism, and sharding over the same ranks) are of different kinds.
+std::vector<RankClasses::Hash> RankClasses::group_roles() const {
+    std::vector<Hash> roles(plan_.groups.size(), 0);
+    std::vector<std::int32_t> own;
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
+        own.clear();
+        for (auto s = static_cast<std::size_t>(plan_.slot_ptr[r]); s < static_cast<std::size_t>(plan_.slot_ptr[r + 1]); ++s) {
+            if (messages_ && partner_slot[s] >= 0) continue;
+            const std::int32_t group = plan_.slot_b[s];
+            if (group < 0 || std::find(own.begin(), own.end(), group) != own.end()) continue;
+            roles[static_cast<std::size_t>(group)] += mix(static_cast<std::uint64_t>(of[r]), own.size());  // a sum: in any order
+            own.push_back(group);
+        }
+    }
+    return roles;
+}
+
 void RankClasses::number() {
     std::unordered_map<Hash, std::int32_t> seen;
     of.resize(plan_.ranks());
@@ -183,9 +201,10 @@ void RankClasses::number() {
         of[r] = it->second;
     }
     seen.clear();
+    const std::vector<Hash> roles = group_roles();
     first_group.push_back(-1);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-        Hash h = group_shape_[g];
+        Hash h = mix(group_shape_[g], roles[g]);
         for (const std::int32_t member : plan_.groups[g]) h = mix(h, static_cast<std::uint64_t>(of[static_cast<std::size_t>(member)]));
         const auto [it, fresh] = seen.try_emplace(h, static_cast<std::int32_t>(first_group.size()));
         if (fresh) first_group.push_back(static_cast<std::int32_t>(g));

@@ -34,6 +34,7 @@ private:
     void start();
     bool refine();
     void number();
+    std::vector<Hash> group_roles() const;
     Hash place(int origin, int npu) const;  // where `npu` is relative to `origin`
 
     const Plan& plan_;

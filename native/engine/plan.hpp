@@ -157,6 +157,7 @@ struct Outcome {
     std::vector<std::int64_t> node_ptr;
     std::vector<Tick> start, end;
     std::vector<std::int32_t> link_dim, link_from, link_to;
+    std::vector<std::int32_t> link_port;  // native networks: which of the NPU's ports of the dim; not reported
     std::vector<std::int64_t> link_bytes;
     std::vector<Tick> link_busy;
     Tick use_width = 0;                  // of a bin, ps

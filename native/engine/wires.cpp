@@ -269,6 +269,7 @@ void Wires::report(Outcome& out) {
             peer = npu + (other - at) * stride;
         }
         out.link_dim.push_back(static_cast<std::int32_t>(d));
+        out.link_port.push_back(which);
         out.link_from.push_back(inward ? peer : npu);
         out.link_to.push_back(inward ? npu : peer);
         out.link_bytes.push_back(bytes_[i]);
