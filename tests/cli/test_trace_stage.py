@@ -26,6 +26,6 @@ def test_main_py_s_flags_write_main_py_s_files(run: Run, tmp_path: Path) -> None
 
 
 def test_what_is_not_reproduced_is_refused(run: Run, tmp_path: Path) -> None:
-    said = run("trace", "stage", "--output_dir", tmp_path, "--output_name", "w", "--model_type", "moe")
-    assert (said.code, "'moe' is not reproduced" in said.err) == (1, True)
+    said = run("trace", "stage", "--output_dir", tmp_path, "--output_name", "w", "--model_type", "debug")
+    assert (said.code, "'debug' is not reproduced" in said.err) == (1, True)
     assert run("trace", "stage", "--output_dir", tmp_path, "--comm_group_file", "x").code == 2

@@ -20,6 +20,8 @@ from astrarium.workload.generate import generate
 from astrarium.workload.stage.config import Stage
 from astrarium.workload.stage.flags import from_stage_flags, stage_command
 
+SMALL = {"seq": 96, "dmodel": 128, "dff": 256, "dvocal": 1000}
+
 # Flags of main.py and the digest of the 1 to 32 files that it wrote for them (symbolic_tensor_graph 3a7f49c, run
 # 2026-11-21 with Python 3.11): every node in order of id with name, type, operations, sizes, ranks of its group, peer,
 # and what it waits for; all but ids, tags (random there) and the names of tensors.
@@ -38,6 +40,12 @@ WRITTEN: list[tuple[dict[str, Any], str]] = [
       "micro_batch": 16}, "0218eb8710217cfa"),
     ({"dp": 4, "tp": 3, "pp": 2, "num_stacks": 2, "batch": 10, "seq": 100, "dmodel": 90, "dff": 100, "dvocal": 101},
      "8ed5475046de56e1"),
+    # --model_type moe, which runs in astra-sim/stage 9ec6c02 only (the code for dense models is the same)
+    ({"dp": 2, "tp": 2, "ep": 2, "num_stacks": 1, "experts": 4}, "a8b14aadba46af9a"),
+    ({"dp": 2, "num_stacks": 1, "experts": 3, **SMALL}, "8cc95fa907220efa"),
+    ({"dp": 2, "tp": 2, "sp": 2, "ep": 2, "num_stacks": 2, "experts": 2, **SMALL}, "5ab1d317d590424a"),
+    ({"dp": 2, "tp": 2, "sp": 2, "ep": 2, "pp": 2, "num_stacks": 3, "experts": 4, "weight_sharded": True, "batch": 16,
+      "micro_batch": 8, **SMALL}, "ccbdd61018c15945"),
 ]
 
 
@@ -117,7 +125,7 @@ def test_the_command_line_of_main_py() -> None:
 
 
 @pytest.mark.parametrize(("flags", "words"), [
-    ({"output_name": "w"}, "--output_dir: is missing"), ({"model_type": "moe"}, "'moe' is not reproduced"),
+    ({"output_name": "w"}, "--output_dir: is missing"), ({"model_type": "debug"}, "'debug' is not reproduced"),
     ({"mixed_precision": "true"}, "mixed_precision"), ({"output_name": "w.%d"}, "ends in"), ({"dp": "x"}, "--dp"),
     ({"dp": "0"}, "above 0"), ({"dp": "9999999"}, "9999999 ranks"),
     ({"dmodel": "9" * 18}, "2.60 elements"), ({"pp": "81"}, "at most 80"),
@@ -128,6 +136,18 @@ def test_what_is_not_reproduced_is_refused(flags: dict[str, str], words: str) ->
         del given["output_dir"]
     with pytest.raises(InputError, match=words):
         stage_command(given)
+
+
+def test_experts() -> None:
+    given = {"output_dir": "out", "output_name": "w", "model_type": "moe", "ep": "4", "dp": "2", "kvhead": "16"}
+    command = stage_command(given)
+    assert (command.work.experts, command.work.kvhead, command.ignored, command.work.ranks) == (8, 16, (), 8)
+    for name, text, words in (("ep", "3", "does not divide 8 experts"), ("tpsp", "false", "as STAGE demands")):
+        with pytest.raises(InputError, match=words):
+            stage_command({**given, name: text})
+    honest = from_stage_flags(["--model_type", "moe", "--ep", "4", "--dp", "2", "--tp", "2", "--num_stacks", "2"])
+    assert (honest.ranks, honest.ep, honest.dp) == (16, 4, 8)
+    assert generate(honest).classes[0].type.size > 0
 
 
 def test_flags_that_main_py_does_not_have() -> None:

@@ -121,11 +121,15 @@ def _wanted(work: Stage, stage: int, batch: str) -> Iterator[tuple[int, str]]:
 # ------------------------------------------------------------ columns
 def _groups(work: Stage) -> tuple[tuple[I32, ...], dict[str, I32]]:
     """Groups of every axis in STAGE's order, and the group of every rank by axis."""
-    grid = np.arange(work.ranks, dtype=np.int32).reshape(work.pp, work.sp, work.tensor, work.dp)
+    moe = work.experts is not None
+    grid = np.arange(work.ranks, dtype=np.int32).reshape(work.pp, work.expert, work.sp, work.tensor, work.dp)
     members: list[I32] = []
     of: dict[str, I32] = {}
-    for axis, order in (("dp", (0, 2, 1, 3)), ("tp", (0, 3, 1, 2)), ("cp", (0, 3, 2, 1))):
-        rows = np.ascontiguousarray(grid.transpose(order)).reshape(-1, grid.shape[order[-1]])
+    inner = {"dp": 4, "tp": 3, "cp": 2, "ep": 1}
+    for axis in inner if moe else ("dp", "tp", "cp"):
+        rest = [place for name, place in inner.items() if name != axis]
+        order = (0, *rest, inner[axis])
+        rows = np.ascontiguousarray(grid.transpose(order)).reshape(-1, grid.shape[inner[axis]])
         of[axis] = np.zeros(work.ranks, np.int32)
         of[axis][rows] = len(members) + np.arange(len(rows), dtype=np.int32)[:, None]
         members += list(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astrarium.vocab import CommOp
+from astrarium.workload.stage.ffn import expert_gradients, experts, ffn, gathered, summed
 from astrarium.workload.stage.sheet import Sheet, Sizes
 
 __all__ = ["embedding", "head", "layer"]
@@ -17,8 +18,13 @@ def layer(sheet: Sheet, sizes: Sizes, batch: str, number: int) -> None:
     _attention(sheet, sizes, p)
     _kernel(sheet, sizes, p)
     sheet.comp(f"{p}mha_res.y", sizes.stream, sizes.stream, (f"{p}mha.o", f"{p}in"))
-    _norm(sheet, sizes, p, "post_attn_norm", (f"{p}mha_res.y",), (f"{p}ffn.dx0", f"{p}dout"))
-    _ffn(sheet, sizes, p)
+    dense = sheet.work.experts is None
+    inner = f"{p}ffn.dx0" if dense else f"{p}moe.dx_all"
+    _norm(sheet, sizes, p, "post_attn_norm", (f"{p}mha_res.y",), (inner, f"{p}dout"))
+    if dense:
+        ffn(sheet, sizes, f"{p}ffn.", (f"{p}post_attn_norm.y", f"{p}dout"), p)
+    else:
+        experts(sheet, sizes, p)
     sheet.comp(f"{p}ffn_res.y", sizes.stream, sizes.stream, (f"{p}ffn.xdown", f"{p}mha_res.y"))
     if not sheet.work.tpsp and number == sheet.work.num_stacks - 1:
         sheet.comm(f"{p}ffn_res.dy", AG, "tp", sizes.local, (f"{p}from",))
@@ -33,79 +39,59 @@ def _norm(sheet: Sheet, sizes: Sizes, p: str, name: str, before: tuple[str, ...]
         sheet.alias(f"{p}in", (f"{p}input_norm.x",))
     sheet.comp(f"{p}{name}.y", 5 * stream, stream, before)
     sheet.comp(f"{p}{name}.dy", stream, stream, after)
+    if name == "post_attn_norm" and sheet.work.experts is not None:
+        sheet.comm(f"{p}moe.dx_all", AG, "ep", stream / sheet.work.ep, (f"{p}moe.dx",), f"{p}{name}.dy@0_X1COMM")
     sheet.comp(f"{p}{name}.dx", 5 * stream, stream, (f"{p}{name}.dy",))
-
-
-def _gathered(sheet: Sheet, sizes: Sizes, key: str, source: str, name: str = "") -> None:
-    """The whole sequence, where it is divided over tp."""
-    if sheet.work.tpsp:
-        sheet.comm(key, AG, "tp", sizes.stream, (source,), name)
-    else:
-        sheet.alias(key, (source,))
-
-
-def _summed(sheet: Sheet, sizes: Sizes, key: str, source: str) -> None:
-    """Partial sums of a product: to shards of the sequence, or to everybody."""
-    sheet.comm(key, RS if sheet.work.tpsp else AR, "tp", sizes.full, (source,))
 
 
 def _attention(sheet: Sheet, sizes: Sizes, p: str) -> None:
     p, d, local, full = f"{p}mha.", sheet.work.dmodel, sizes.local, sizes.full
     weights, back, norm = (f"{p}weights",), (f"{p}weights_back",), f"{p[:-4]}input_norm.y"
-    square = local / full * d * d
-    sheet.comp(f"{p}qkv", 3 * local * d, 3 * local, (f"{p}qkv_X1", *weights))
-    _gathered(sheet, sizes, f"{p}qkv_X1", norm, f"{p}qkv@0_X1COMM")
-    for name in ("q", "k", "v"):
-        sheet.comp(f"{p}{name}", local, local, (f"{p}qkv",))
+    kv, square = sizes.kv, sizes.square
+    three = 1 + 2 * kv
+    sheet.comp(f"{p}qkv", three * local * d, three * local, (f"{p}qkv_X1", *weights))
+    gathered(sheet, sizes, f"{p}qkv_X1", norm, f"{p}qkv@0_X1COMM")
+    for name, share in (("q", 1), ("k", kv), ("v", kv)):
+        sheet.comp(f"{p}{name}", share * local, share * local, (f"{p}qkv",))
     sheet.comp(f"{p}o1", local * d, full, (f"{p}attn_kernel.qkv", *weights))
-    _summed(sheet, sizes, f"{p}o", f"{p}o1")
-    _gathered(sheet, sizes, f"{p}do1", f"{p[:-4]}post_attn_norm.dx")
+    summed(sheet, sizes, f"{p}o", f"{p}o1")
+    gathered(sheet, sizes, f"{p}do1", f"{p[:-4]}post_attn_norm.dx")
     sheet.comp(f"{p}dattn", local * d, local, (f"{p}do1", *back))
     sheet.comp(f"{p}dwo", local * d, square, (f"{p}attn_kernel.qkv", f"{p}do1"))
     for name in ("dv", "dk"):
-        sheet.comm(f"{p}{name}", RS, "cp", sizes.wide, (f"{p}attn_kernel.{name}",))
-    sheet.comp(f"{p}dkv", 2 * local, 2 * local, (f"{p}dv", f"{p}dk"))
-    sheet.comp(f"{p}dqkv", 3 * local, 3 * local, (f"{p}dkv", f"{p}attn_kernel.dq"))
-    sheet.comp(f"{p}dwqkv", 3 * local * d, 3 * square, (f"{p}dwqkv_X2", f"{p}dqkv"))
-    _gathered(sheet, sizes, f"{p}dwqkv_X2", norm, f"{p}dwqkv@0_X2_COMM")
-    sheet.comp(f"{p}dx1", 3 * local * d, full, (f"{p}dqkv", *back))
-    _summed(sheet, sizes, f"{p}dx", f"{p}dx1")
+        if sheet.work.experts is None:
+            sheet.comm(f"{p}{name}", RS, "cp", sizes.wide, (f"{p}attn_kernel.{name}",))
+        else:
+            sheet.alias(f"{p}{name}", (f"{p}attn_kernel.{name}",))
+    sheet.comp(f"{p}dkv", 2 * kv * local, 2 * kv * local, (f"{p}dv", f"{p}dk"))
+    sheet.comp(f"{p}dqkv", three * local, three * local, (f"{p}dkv", f"{p}attn_kernel.dq"))
+    sheet.comp(f"{p}dwqkv", three * local * d, three * square, (f"{p}dwqkv_X2", f"{p}dqkv"))
+    gathered(sheet, sizes, f"{p}dwqkv_X2", norm, f"{p}dwqkv@0_X2_COMM")
+    sheet.comp(f"{p}dx1", three * local * d, full, (f"{p}dqkv", *back))
+    summed(sheet, sizes, f"{p}dx", f"{p}dx1")
 
 
 def _kernel(sheet: Sheet, sizes: Sizes, p: str) -> None:
     """Attention itself: 3 operations per element of the queries, whatever the length of the sequence."""
     outer, p, local = f"{p}mha.", f"{p}mha.attn_kernel.", sizes.local
     for name in ("k", "v"):
-        sheet.comm(f"{p}{name}1", AG, "cp", local, (f"{outer}{name}",))
+        sheet.comm(f"{p}{name}1", AG, "cp", sizes.kv * local, (f"{outer}{name}",))
     sheet.comp(f"{p}qkv", 3 * local, local, (f"{outer}q", f"{p}k1", f"{p}v1"))
     sheet.comp(f"{p}dq", 6 * local, local, (f"{outer}dattn",))
+    grouped = sheet.work.experts is not None
     for name in ("dk", "dv"):
-        sheet.comp(f"{p}{name}", 6 * local, sizes.wide, (f"{outer}dattn",))
-
-
-def _ffn(sheet: Sheet, sizes: Sizes, p: str) -> None:
-    norm, dout, p = f"{p}post_attn_norm.y", f"{p}dout", f"{p}ffn."
-    inner, d = sizes.inner, sheet.work.dmodel
-    matrix = sizes.local / sizes.full * d * sheet.work.dff
-    weights, back = (f"{p[:-4]}mha.weights",), (f"{p[:-4]}mha.weights_back",)
-    _gathered(sheet, sizes, f"{p}x00", norm)
-    sheet.comp(f"{p}xgate", inner * d, inner, (f"{p}x00", *weights))
-    sheet.comp(f"{p}xdown1", inner * d, sizes.full, (f"{p}xgate", *weights))
-    _summed(sheet, sizes, f"{p}xdown", f"{p}xdown1")
-    _gathered(sheet, sizes, f"{p}dxdown2", dout)
-    sheet.comp(f"{p}dwdown", inner * d, matrix, (f"{p}xgate", f"{p}dxdown2"))
-    sheet.comp(f"{p}dxgate", inner * d, inner, (f"{p}dxdown2", *back))
-    _gathered(sheet, sizes, f"{p}x01", norm)
-    sheet.comp(f"{p}dwgate", inner * d, matrix, (f"{p}dxgate", f"{p}x01"))
-    sheet.comp(f"{p}dx000", inner * d, sizes.full, (f"{p}dxgate", *back))
-    _summed(sheet, sizes, f"{p}dx0", f"{p}dx000")
+        sheet.comp(f"{p}{name}1" if grouped else f"{p}{name}", 6 * local, sizes.wide, (f"{outer}dattn",))
+    for name in ("dk", "dv") if grouped else ():      # of all heads, then cut to the key and value heads
+        sheet.comp(f"{p}{name}", sizes.kv * local, sizes.kv * local, (f"{p}{name}_X1",))
+        sheet.comm(f"{p}{name}_X1", RS, "cp", sizes.wide, (f"{p}{name}1",), f"{p}{name}@0_X1COMM")
 
 
 def _weights(sheet: Sheet, sizes: Sizes, p: str) -> None:
     """Weights gathered, with nothing to wait for; gradients summed (over cp all of them, even where dp has a shard)."""
     sharded, work = sheet.work.weight_sharded, sheet.work
     shard = sizes.weights / work.dp
-    made = tuple(f"{p}{name}" for name in ("mha.dwqkv", "mha.dwo", "ffn.dwgate", "ffn.dwdown"))
+    made = (f"{p}mha.dwqkv", f"{p}mha.dwo", *((f"{p}ffn.dwgate", f"{p}ffn.dwdown") if work.experts is None
+                                              else expert_gradients(work, p)))
     for key, name in (("mha.weights", "_assembled_weight"), ("", "_sharded_grad"),
                       ("mha.weights_back", "_assembled_weight_backward")):
         if key and not sharded:

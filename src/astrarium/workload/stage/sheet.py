@@ -32,7 +32,8 @@ class Row:
 @dataclass(frozen=True)
 class Sizes:
     """Elements on one rank: `full` of the stream without tensor parallelism, `local` with, `stream` between matrices,
-    `wide` of keys of the whole sequence, `inner` of the FFN, `weights` of a layer, `table` of an embedding, `logits`.
+    `wide` of keys of the whole sequence, `inner` of the FFN, `weights` of a layer, `table` of an embedding, `logits`;
+    `kv` the share of the queries' size that keys and values have, `square` a d x d matrix, `matrix` one of the FFN.
     """
 
     full: Fraction
@@ -43,16 +44,23 @@ class Sizes:
     weights: Fraction
     table: Fraction
     logits: Fraction
+    kv: Fraction
+    square: Fraction
+    matrix: Fraction
 
     @classmethod
     def of(cls, work: Stage) -> Sizes:
         """Of one micro-batch."""
         d, t = work.dmodel, work.tensor
         tokens = Fraction(work.micro_batch or work.batch, work.dp) * work.seq / work.sp
-        local = tokens * d / t
+        local, square, matrix = tokens * d / t, Fraction(d * d, t), Fraction(d * work.dff, t)
+        kv = Fraction(1) if work.experts is None else Fraction(work.kvhead, work.head)
+        ffn = 2 * matrix
+        if work.experts is not None:
+            ffn = 2 * matrix * work.experts / work.ep + Fraction(d * work.kexperts, work.ep)
         return cls(full=tokens * d, local=local, stream=local if work.tpsp else tokens * d,
                    inner=tokens * work.dff / t, wide=local * work.sp,
-                   weights=Fraction(4 * d * d + 2 * d * work.dff, t),
+                   weights=(2 + 2 * kv) * square + ffn, kv=kv, square=square, matrix=matrix,
                    table=Fraction(work.dvocal * d, 1 if work.tpsp else t),
                    logits=tokens * work.dvocal / (t if work.tpsp else 1))
 
@@ -70,8 +78,9 @@ class Sheet:
         self.rows.append(Row(key, f"{key}@0_COMP", tuple(after), int(ops), int(size)))
 
     def comm(self, key: str, op: CommOp, axis: str, size: Fraction, after: Sequence[str], name: str = "") -> None:
-        """A collective over dp, tp or cp."""
-        degree = {"dp": self.work.dp, "tp": self.work.tensor, "cp": self.work.sp}[axis]
+        """A collective over dp, tp, cp or ep."""
+        work = self.work
+        degree = {"dp": work.dp, "tp": work.tensor, "cp": work.sp, "ep": work.expert}[axis]
         if degree == 1:
             self.instead[key] = tuple(after)
         else:
