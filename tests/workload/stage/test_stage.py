@@ -12,8 +12,10 @@ import pytest
 import astrarium as ar
 from astrarium.config import decode
 from astrarium.errors import InputError
-from astrarium.trace import Traces, read_groups, read_node, read_traces
+from astrarium.trace import Traces, read_groups, read_traces
 from astrarium.trace.export import write_generated
+from astrarium.trace.node import decode_node
+from astrarium.trace.write import node_messages
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Workload
 from astrarium.workload.generate import generate
@@ -51,12 +53,10 @@ WRITTEN: list[tuple[dict[str, Any], str]] = [
 
 def nodes_of(traces: Traces, groups: dict[str, tuple[int, ...]], rank: int) -> list[tuple[Any, ...]]:
     """What is compared of one rank, by ascending id."""
-    columns, _ = traces.of(rank)
-    order = sorted(range(columns.nodes), key=lambda index: int(columns.node_id[index]))
-    place = {int(columns.node_id[index]): number for number, index in enumerate(order)}
+    nodes = sorted(map(decode_node, list(node_messages(traces.file_bytes(rank)))[1:]), key=lambda node: node.id)
+    place = {node.id: number for number, node in enumerate(nodes)}
     found = []
-    for index in order:
-        node = read_node(traces, rank, index)
+    for node in nodes:
         said = {each.name: each.value for each in node.attrs}
         group = groups.get(str(said.get("pg_name", "")))
         message = node.type in (NodeKind.COMM_SEND, NodeKind.COMM_RECV)
