@@ -105,6 +105,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),
         "annealing": ("astrarium.search.agents.annealing:Annealing", "Simulated annealing, several chains."),
         "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm (the default)."),
+        "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
         "tpe": ("astrarium.search.agents.tpe:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
         "cma_es": ("astrarium.search.agents.cma_es:CmaEs", "Covariance matrix adaptation (Optuna; extra: search)."),
         "bayesian": ("astrarium.search.agents.bayesian:Bayesian",
@@ -112,7 +113,6 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "nsga2": ("astrarium.search.agents.nsga2:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
         "nsga3": ("astrarium.search.agents.nsga3:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
-        "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
     },
     "backend": {
         "closed_form": ("", "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
