@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import astrarium as ar
@@ -69,6 +69,7 @@ def _design(work: ar.Transformer, system: dict[str, Any]) -> ar.Design:
 
 
 @pytest.mark.exam
+@settings(max_examples=300)
 @given(WORK, SYSTEM)
 def test_any_parallelisation_runs_on_any_network(fields: dict[str, Any], system: dict[str, Any]) -> None:
     """Messages and collectives match, nothing waits for ever, and folding changes no integer."""
