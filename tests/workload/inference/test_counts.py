@@ -56,7 +56,7 @@ def test_flops_of_any_mix_are_the_closed_form(parts: list[Sequences]) -> None:
 def test_ranks_share_the_flops(attention: str, tp: int, sp: int) -> None:
     step = Packed((Sequences(8, 1, 1023),))
     one = replica_of(inference(prompt=1, phase="prefill"))
-    many = replica_of(inference(prompt=1, phase="prefill", tp=tp, sp=sp, attention=attention))
+    many = replica_of(inference(prompt=4, phase="prefill", tp=tp, sp=sp, attention=attention))
     model = one.model
     assert isinstance(model, Decoder)
     copies = max(1, tp // model.groups) - 1     # key and value heads that are stored more than once
@@ -85,7 +85,7 @@ def test_a_token_of_opt_13b_takes_800_kb_of_cache() -> None:
     ({"pp": 2}, Fraction(1, 2))])
 def test_cache_of_llama3_8b(fields: dict[str, Any], share: Fraction) -> None:
     """2 x 32 layers x 8 heads x 128 x 2 bytes = 128 KiB per token, shared out or compressed."""
-    replica = replica_of(inference(prompt=1, phase="prefill", **fields))
+    replica = replica_of(inference(prompt=4, phase="prefill", **fields))
     assert replica.cache_bytes(0, Packed((Sequences(4, 1, 399),))) == 4 * 400 * 128 * 1024 * share
 
 

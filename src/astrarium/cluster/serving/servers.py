@@ -43,7 +43,7 @@ def _shards(work: Inference, start: int, path: str) -> list[Shards]:
     if work.speculation is not None:
         raise InputError(f"{path}.speculation", "is not served: how many tokens a step gives is random",
                          expected="no speculation")
-    one = config.replace_all(work, {"dp": 1, "batch": work.micro_batches})
+    one = config.replace_all(work, {"dp": 1, "batch": work.batch // work.dp})
     return [Shards(replica_of(one), start + number * one.ranks) for number in range(work.dp)]
 
 

@@ -25,32 +25,33 @@ def divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]
         yield Problem(field, f"{value} does not divide {number} {what}", closest_divisors(number, value))
 
 
-def model_rules(model: object, tp: int, pp: int, ep: int, dp: int) -> Iterator[Problem]:
-    """What a model asks of a parallelisation."""
+def model_rules(model: object, tp: int, pp: int, ep: int, dp: int, *, even: bool) -> Iterator[Problem]:
+    """What a model asks of a parallelisation; `even`: what must divide, divides."""
     if not isinstance(model, Decoder):
         yield Problem("model", f"{type(model).__name__} generates no tokens with a cache", "a decoder")
         return
-    yield from divides("tp", tp, model.heads, "heads")
-    if model.mla is None and model.groups % tp and tp % model.groups:
-        yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
-                      f"a divisor or a multiple of {model.groups}")
-    yield from divides("tp", tp, model.ffn, "(ffn)")
     if pp > model.layers:
         yield Problem("pp", f"{pp} stages of {model.layers} layers", f"at most {model.layers}")
     if dp % ep:
         yield from divides("ep", ep, dp, "replicas (ep is a part of dp)")
     if ep > 1 and model.moe is None:
         yield Problem("ep", f"{ep}, but the model has no experts", "1")
-    elif model.moe is not None:
+    if even:
+        yield from _even(model, tp, ep)
+
+
+def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
+    yield from divides("tp", tp, model.heads, "heads")
+    if model.mla is None and model.groups % tp and tp % model.groups:
+        yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
+                      f"a divisor or a multiple of {model.groups}")
+    yield from divides("tp", tp, model.ffn, "(ffn)")
+    if model.moe is not None:
         yield from divides("ep", ep, model.moe.experts, "experts")
 
 
 def _model(work: Inference) -> Iterator[Problem]:
-    found = model_rules(work.model, work.tp, work.pp, work.ep, work.dp)
-    if work.uneven == "refuse":
-        yield from found
-    elif not isinstance(work.model, Decoder):
-        yield next(iter(found))
+    yield from model_rules(work.model, work.tp, work.pp, work.ep, work.dp, even=work.uneven == "refuse")
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -89,6 +90,22 @@ def _batch(work: Inference) -> Iterator[Problem]:
                       f"{low} or {high}" if low else f"{high}")
 
 
+def _tokens(work: Inference) -> Iterator[Problem]:
+    """sp divides the tokens of every pass."""
+    if work.uneven != "refuse" or work.sp == 1 or work.batch % (work.dp * work.micro_batches):
+        return
+    passes, (prompt, _) = [], work.lengths
+    if work.phase != "decode":
+        size = min(work.chunk or prompt, prompt)
+        passes += [(work.sequences * size, "prefill"), (work.sequences * (prompt % size), "the last chunk")]
+    if work.phase != "prefill":
+        passes.append((work.sequences, "a decode step"))
+    for tokens, name in passes:
+        if tokens % work.sp:
+            yield from divides("sp", work.sp, tokens, f"tokens of {name}")
+            return
+
+
 def _layers(work: Inference) -> Iterator[Problem]:
     layers = getattr(work.model, "layers", None)
     if work.stage_layers is not None and (len(work.stage_layers) != work.pp or sum(work.stage_layers) != layers):
@@ -118,9 +135,8 @@ def _speculation(work: Inference) -> Iterator[Problem]:
         yield Problem("pp", "the draft would wait for the last stage at every token", "1, with speculation")
     if work.phase == "prefill":
         yield Problem("speculation", "means nothing where phase is prefill", "phase: decode or request")
-    if work.uneven == "refuse":
-        for problem in model_rules(work.speculation.draft, work.tp, 1, 1, 1):
-            yield problem.under("speculation.draft") if problem.path == "model" else problem
+    for problem in model_rules(work.speculation.draft, work.tp, 1, 1, 1, even=work.uneven == "refuse"):
+        yield problem.under("speculation.draft") if problem.path == "model" else problem
 
 
 def _size(work: Inference) -> Iterator[Problem]:
@@ -133,4 +149,4 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: tuple[Callable[[Any], Iterable[Problem]], ...] = (
-    _model, _order, _lengths, _phases, _batch, _layers, _speculation, _size)
+    _model, _order, _lengths, _phases, _batch, _tokens, _layers, _speculation, _size)
