@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from astrarium.workload.config import Trace
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
+    from astrarium.workload.micro import Micro
     from astrarium.workload.single import SingleCollective
     from astrarium.workload.transformer import Transformer
 
@@ -48,6 +49,7 @@ _WHERE = {
     "astrarium.simulate": ("simulate", "simulate_many"),
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
+    "astrarium.workload.micro": ("Micro",),
     "astrarium.workload.single": ("SingleCollective",),
     "astrarium.workload.inference.config": ("Inference",),
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
@@ -58,7 +60,7 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "AstraSim", "AstrariumError", "Case", "Choice", "Collective", "Design", "Disaggregated", "FullyConnected",
     "Hypercube", "Inference", "InputError",
-    "InternalError", "Memory", "Mesh", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
+    "InternalError", "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
     "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError",
     "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "replace", "replace_all", "search",

@@ -27,6 +27,7 @@ EXPORTED = [
     "InternalError",
     "Memory",
     "Mesh",
+    "Micro",
     "Network",
     "NpuType",
     "PluginError",
