@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from astrarium.config.base import Config, decode, to_plain
-from astrarium.config.spec import join, specs
+from astrarium.config.base import Config, ConfigError, decode, to_plain
+from astrarium.config.coerce import coerce
+from astrarium.config.spec import Problem, join, specs
 from astrarium.config.yamlfile import parse_yaml
 from astrarium.errors import InputError, nearest
 
@@ -72,24 +73,47 @@ def replace(config: C, path: str, value: object) -> C:
 
 
 def replace_all(config: C, changes: Mapping[str, object]) -> C:
-    """`config` with all `changes` (path -> value) made, then checked once, together.
+    """`config` with all `changes` (path -> value) made, then checked once, together; a whole before its parts.
 
     A change of the key that picks a variant (`network.dims[0].shape`) keeps the fields that were set.
     """
     plain: Any = to_plain(config, defaults=True)
-    for path, value in changes.items():
+    for path, value in sorted(changes.items(), key=lambda change: len(parse_path(change[0]))):
         *owners, last = parse_path(path)
         get(config, path)
         target: Any = plain
         owner: Any = config
         for step in owners:
-            target, owner = target[step], _step(owner, step, "")
+            target, owner = _part(target, step), _step(owner, step, "")
+        if not isinstance(target, dict) and not (isinstance(last, int) and last < len(target or ())):
+            raise InputError(path, "is a part of what another change replaces by something without it")
         if isinstance(owner, Config) and owner.tag_key and last == owner.tag_key and value != owner.tag:
             kept = to_plain(owner)
             for name in [name for name in target if name not in kept]:
                 del target[name]
-        target[last] = to_plain(value) if isinstance(value, Config) else value
+        new = _written_out(owner, last, value, path)
+        target[last] = to_plain(new, defaults=True) if isinstance(new, Config) else new
     return decode(type(config), plain)
+
+
+def _part(plain: Any, step: Step) -> Any:
+    """What stands at `step` of plain data; None where nothing does."""
+    if isinstance(step, int):
+        return plain[step] if isinstance(plain, list) and step < len(plain) else None
+    return plain.get(step) if isinstance(plain, dict) else None
+
+
+def _written_out(owner: Any, last: Step, value: object, path: str) -> object:
+    """`value`, or the config that it stands for as text (a name of the catalog): its parts can then be changed too."""
+    kind: type[Config] | None = type(owner) if isinstance(owner, Config) else None
+    spec = next((each for each in specs(kind) if each.name == last), None) if kind is not None else None
+    if spec is None or not isinstance(value, str) or not isinstance(getattr(owner, spec.name), Config):
+        return value
+    problems: list[Problem] = []
+    found: object = coerce(value, spec.type, spec.knob, path, problems)
+    if problems:
+        raise ConfigError(problems)
+    return found
 
 
 def assignment(text: str) -> tuple[str, Any]:

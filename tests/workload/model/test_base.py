@@ -11,6 +11,7 @@ import pytest
 
 from astrarium import config
 from astrarium.config import Config, ConfigError
+from astrarium.errors import InputError
 from astrarium.workload.model.base import AnyModel, Model
 from astrarium.workload.model.decoder import Decoder, Experts
 from astrarium.workload.model.hugging_face import from_mapping
@@ -42,6 +43,19 @@ def test_a_config_json_beside_the_design_file(tmp_path: Path) -> None:
     config.dump(section, tmp_path / "elsewhere.yaml")
     (tmp_path / "llama.json").unlink()
     assert config.load(Section, tmp_path / "elsewhere.yaml") == section
+
+
+def test_a_model_and_its_fields_change_together_in_any_order() -> None:
+    section = Section("mixtral-8x7b")
+    for changes in ({"model": "llama3-8b", "model.layers": 2}, {"model.layers": 2, "model": "llama3-8b"}):
+        expected = config.replace(Section("llama3-8b"), "model.layers", 2)
+        assert config.replace_all(section, changes) == expected
+    assert config.replace(section, "model.moe.top_k", 1).model != section.model
+    for model in ("llama3-8b", {"family": "mamba", "layers": 1, "d_model": 64, "vocab": 10}):
+        with pytest.raises(InputError, match=r"model\.moe\.top_k: is a part of what another change replaces"):
+            config.replace_all(section, {"model": model, "model.moe.top_k": 1})
+    with pytest.raises(ConfigError, match="model: 'nope' is not a model of the catalog"):
+        config.replace_all(section, {"model": "nope", "model.layers": 2})
 
 
 class Several(Config, frozen=True):
