@@ -59,8 +59,8 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "AstraSim", "AstrariumError", "Case", "Choice", "Collective", "Design", "Disaggregated", "FullyConnected",
-    "Hypercube", "Inference", "InputError",
-    "InternalError", "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Remote", "Replay", "Ring", "Roofline",
+    "Hypercube", "Inference", "InputError", "InternalError", "Memory", "Mesh", "Micro", "Network", "NpuType",
+    "PluginError", "Remote", "Replay", "Ring", "Roofline",
     "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError",
     "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "replace", "replace_all", "search",
