@@ -110,13 +110,16 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "interleaved, optimizer in remote memory": {"dp": 2, "pp": 4, "schedule": "interleaved", "micro_batch": 1,
                                                 "offload": "optimizer"},
     "ring attention": {"cp": 2, "tp": 2, "dp": 2, "tp_sequence": True, "recompute": "full"},
+    "inference": {"source": "inference", "global_batch": None, "batch": 4, "prompt": 16, "generated": 3, "tp": 4,
+                  "pp": 2},
 }
 
 
 @pytest.mark.parametrize("name", TRAININGS)
 @pytest.mark.parametrize("book", sorted(BOOKS))
-def test_a_training_step_runs_the_same_from_files(name: str, book: str, tmp_path: Path) -> None:
-    workload = decode(Workload, {"source": "transformer", "model": MODEL, "global_batch": 8, **TRAININGS[name]})
+def test_a_model_runs_the_same_from_files(name: str, book: str, tmp_path: Path) -> None:
+    fields = {"source": "transformer", "model": MODEL, "global_batch": 8, **TRAININGS[name]}
+    workload = decode(Workload, {key: value for key, value in fields.items() if value is not None})
     write_generated(generate(workload), tmp_path / "w", tensors=True)
     for fold in ("auto", "off"):
         ours = ar.simulate(ar.Design(workload=workload, **BOOKS[book]), fold=fold)
