@@ -196,3 +196,19 @@ def test_samples_and_checkpoint_pass_remote_memory() -> None:
     parameters = sum(weight.elements for part in recipe_of(work).parts for block in part
                      for weight in recipe_of(work).kinds[block].weights)
     assert stored == pytest.approx(14 * parameters, rel=1e-6)
+
+
+@pytest.mark.parametrize("model", ["cosmic-gpt3-175b", "cosmic-gpt3-13b", "cosmic-vit-base", "cosmic-vit-large"])
+@pytest.mark.parametrize(("dp", "sp", "pp", "tp"), [(8, 8, 4, 4), (1, 1, 1, 1024), (512, 1, 2, 1), (1, 512, 2, 1),
+                                                    (4, 4, 1, 64), (2, 1, 4, 128)])
+def test_cosmics_designs_generate(model: str, dp: int, sp: int, pp: int, tp: int) -> None:
+    """Points of COSMIC's spaces: 5140 / 40 heads, tp of 64 to 1,024 on 96 heads, half tokens; all with and without
+    sharded weights. The largest product is divided by tp (where tp leaves it the largest operator)."""
+    for zero in (0, 3):
+        work = ar.Transformer(model, global_batch=2048, dp=dp, sp=sp, pp=pp, tp=tp, zero=zero, uneven="fractional")
+        whole, parts = (generate(each) for each in (ar.replace(work, "tp", 1), work))
+        assert len(parts.classes) == pp
+        for one, divided in zip(whole.classes, parts.classes, strict=True):
+            assert (divided.comm_size >= 0).all()
+            largest = float(np.nanmax(one.num_ops)), float(np.nanmax(divided.num_ops))
+            assert largest[0] / tp == pytest.approx(largest[1], rel=1e-3) or tp > 128
