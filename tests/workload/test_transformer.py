@@ -54,6 +54,9 @@ def _gpt(**settings: Any) -> ar.Transformer:
     ({"pp": 2, "schedule": "zero_bubble", "recompute": "full"}, "recompute: full, under schedule: zero_bubble",
      "none or selective"),
     ({"bucket": "1 kB"}, "bucket", "1e+06 or more"),
+    ({"dp": 2**20, "global_batch": 2**20, "sp": 32, "seq": 1024}, "is 33554432", "at most 16777216 ranks"),
+    ({"global_batch": 2**21, "micro_batch": 1}, "makes 2097152 micro-batches", "at most 1048576"),
+    ({"dp": 2**40}, "dp: 1099511627776 is impossible", "1 or more, below 16777216"),
     ({"zero": 4}, "zero: 4 is not known", "one of 0, 1, 2, 3"),
 ])
 def test_refused_with_the_nearest_legal_values(settings: dict[str, Any], said: str, advice: str) -> None:

@@ -33,18 +33,19 @@ class Transformer(Workload, frozen=True):
     rules: ClassVar[Rules] = RULES
     model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
                                     "its sizes.")]
-    global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1)]
-    dp: Annotated[int, Knob("Data-parallel replicas.", ge=1)] = 1
-    tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1)] = 1
-    sp: Annotated[int, Knob("Ranks that divide the sequence (an axis of its own).", ge=1)] = 1
-    cp: Annotated[int, Knob("Ranks that divide the sequence, with ring attention (context parallelism).", ge=1)] = 1
-    pp: Annotated[int, Knob("Pipeline stages.", ge=1)] = 1
-    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1)] = 1
+    global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]
+    dp: Annotated[int, Knob("Data-parallel replicas.", ge=1, lt=2**24)] = 1
+    tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1, lt=2**24)] = 1
+    sp: Annotated[int, Knob("Ranks that divide the sequence (an axis of its own).", ge=1, lt=2**24)] = 1
+    cp: Annotated[int, Knob("Ranks that divide the sequence, with ring attention (context parallelism).", ge=1,
+                            lt=2**24)] = 1
+    pp: Annotated[int, Knob("Pipeline stages.", ge=1, lt=2**24)] = 1
+    ep: Annotated[int, Knob("Ranks, out of dp, that divide the experts.", ge=1, lt=2**24)] = 1
     micro_batch: Annotated[int | None, Knob("Samples of one micro-batch of one replica; left out: the replica's whole "
-                                            "batch at once.", ge=1)] = None
-    seq: Annotated[int | None, Knob("Tokens of a sample; left out: the model's.", ge=1)] = None
+                                            "batch at once.", ge=1, lt=2**31)] = None
+    seq: Annotated[int | None, Knob("Tokens of a sample; left out: the model's.", ge=1, lt=2**31)] = None
     vocab_multiple: Annotated[int | None, Knob("The vocabulary is padded to a multiple of this times tp (Megatron-LM: "
-                                               "128); left out: to a multiple of tp.", ge=1)] = None
+                                               "128); left out: to a multiple of tp.", ge=1, lt=2**31)] = None
     tp_sequence: Annotated[bool, Knob("Between attention and FFN the sequence is divided over tp.")] = False
     sp_attention: Annotated[Literal["gather", "all_to_all"],
                             Knob("Attention over sp: gather keys and values, or exchange tokens for heads.")] = "gather"
@@ -56,14 +57,16 @@ class Transformer(Workload, frozen=True):
                          Knob("Axes that ZeRO shards over; over the others shards are replicated. Left out: dp, cp, "
                               "sp.")] = None
     zero_ranks: Annotated[int | None, Knob("Ranks, out of dp, that ZeRO shards over; over the rest shards are "
-                                           "replicated (hybrid sharding). Left out: all of dp.", ge=1)] = None
+                                           "replicated (hybrid sharding). Left out: all of dp.", ge=1,
+                                           lt=2**24)] = None
     prefetch: Annotated[int | None, Knob("Layers whose weights are gathered ahead under zero: 3; left out: 1.",
                                          ge=0)] = None
     order: Annotated[str, Knob("Rank order, innermost axis first: megatron (tp-cp-sp-ep-dp-pp), stage "
                                "(dp-tp-sp-cp-ep-pp), or all six axes joined by -.")] = "megatron"
     schedule: Annotated[Literal["gpipe", "1f1b", "interleaved", "zero_bubble", "dualpipe"],
                         Knob("In which order stages run their micro-batches.")] = "1f1b"
-    virtual_stages: Annotated[int, Knob("Parts of the model on each stage (schedule: interleaved).", ge=1)] = 1
+    virtual_stages: Annotated[int, Knob("Parts of the model on each stage (schedule: interleaved).", ge=1, lt=2**16)
+                              ] = 1
     stage_layers: Annotated[Sequence[int] | None,
                             Knob("Layers of every part of the model, in order (pp * virtual_stages numbers); left out: "
                                  "as even as can be, what is left over to the second part, the third, ..., the first, "

@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "closest_divisors"]
 
 
+MOST_RANKS, MOST_BATCHES = 2**24, 2**20     # beyond which arrays of ranks or units would fill a machine
+
+
+def _divisors(number: int) -> list[int]:
+    """In order."""
+    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
+    return sorted({*small, *(number // d for d in small)})
+
+
 def closest_divisors(number: int, near: int) -> str:
     """`8 or 12`: the divisors of `number` on both sides of `near`."""
-    divisors = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    every = sorted({*divisors, *(number // d for d in divisors)})
+    every = _divisors(number)
     below, above = [d for d in every if d < near], [d for d in every if d > near]
     return " or ".join(str(d) for d in (*below[-1:], *above[:1]))
 
@@ -30,6 +38,13 @@ def closest_divisors(number: int, near: int) -> str:
 def _divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]:
     if number % value:
         yield Problem(field, f"{value} does not divide {number} {what}", closest_divisors(number, value))
+
+
+def _bounds(work: Transformer) -> Iterator[Problem]:
+    if work.ranks > MOST_RANKS:
+        yield Problem("dp", f"dp * tp * sp * cp * pp is {work.ranks}", f"at most {MOST_RANKS} ranks")
+    if work.micro_batches * work.virtual_stages > MOST_BATCHES:
+        yield Problem("micro_batch", f"makes {work.micro_batches} micro-batches", f"at most {MOST_BATCHES}")
 
 
 def _order(work: Transformer) -> Iterator[Problem]:
@@ -118,7 +133,7 @@ def _zero(work: Transformer) -> Iterator[Problem]:
     if work.zero_ranks is not None and (work.zero == 0 or "dp" not in (work.zero_axes or ("dp",))):
         yield Problem("zero_ranks", "means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp")
     elif work.zero_ranks is not None and (work.dp % work.zero_ranks or work.zero_ranks % work.ep):
-        legal = [n for n in range(work.ep, work.dp + 1, work.ep) if work.dp % n == 0]
+        legal = [n for n in _divisors(work.dp) if n % work.ep == 0]
         what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
         yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
     if work.prefetch is not None and work.zero != 3:
@@ -137,4 +152,4 @@ def _split(work: Transformer) -> Iterator[Problem]:
 
 
 RULES: tuple[Callable[[Any], Iterable[Problem]], ...] = (
-    _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split)
+    _bounds, _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split)

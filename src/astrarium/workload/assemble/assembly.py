@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.errors import InputError
 from astrarium.trace.work import Generated, Tensors, TraceClass
 from astrarium.workload.assemble.memory import tensors_of
 from astrarium.workload.assemble.names import namer
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.slots import Groups, groups_of, slots_of
-from astrarium.workload.assemble.stages import Places, chosen, parts_of, places
+from astrarium.workload.assemble.stages import Places, chosen, final, parts_of, places
 from astrarium.workload.assemble.tail import tail
 from astrarium.workload.assemble.tile import Tiled, joined_to, tile
 from astrarium.workload.assemble.units import Templates
@@ -23,6 +24,7 @@ from astrarium.workload.assemble.units import Templates
 __all__ = ["assemble"]
 
 I32 = npt.NDArray[np.int32]
+MOST_NODES = 2**26      # of one rank; about 5 GB of columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class _Stage:
 def assemble(recipe: Recipe) -> Generated:
     """What every rank runs in one iteration: a class per pipeline stage, in order of the stages.
 
-    Raises InternalError for pieces that break their contract.
+    Raises InputError for more nodes than memory would hold, InternalError for pieces that break their contract.
     """
     pool = Pool(recipe.mesh)
     made, where = Templates(recipe, pool), places(recipe)
@@ -52,9 +54,12 @@ def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: in
     parts = parts_of(recipe, where, stage)
     units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
     templates, which = chosen(made, recipe, units, parts)
+    nodes = int(np.array([len(each) for each in templates], np.int64)[which].sum())
+    if nodes > MOST_NODES:
+        raise InputError("workload", f"{nodes:,} nodes on one rank", expected=f"at most {MOST_NODES:,}")
     tiled = tile(templates, which, units.joined)
-    ready = [int(tiled.offset[unit]) + node for unit, number in enumerate(which.tolist())
-             for node in templates[number].grads]
+    ready = [int(tiled.offset[unit]) + node for unit in np.flatnonzero(final(recipe, units)).tolist()
+             for node in templates[int(which[unit])].grads]
     end = tail(recipe, pool, where, stage, parts, len(tiled.rows), [*ready, int(tiled.exit[-1])])
     tensors = tensors_of(recipe, parts, units, templates, which, tiled, end)
     whole = joined_to(tiled, end)
