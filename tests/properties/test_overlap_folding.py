@@ -1,0 +1,78 @@
+"""Folding where communication of an NPU overlaps: generated workloads, one rank per class against every rank."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import astrarium as ar
+from astrarium.errors import AstrariumError
+from astrarium.workload.model.decoder import Decoder
+
+SHAPES = {"switch": ar.Switch, "ring": ar.Ring, "fully_connected": ar.FullyConnected}
+
+
+@st.composite
+def designs(draw):
+    """A small decoder on up to 64 ranks; sends of pipeline stages and gradient reduction meet in the outer dims."""
+    degree = st.sampled_from([1, 2, 4])
+    tp, pp, dp, sp = draw(degree), draw(degree), draw(degree), draw(st.sampled_from([1, 1, 2]))
+    ranks = tp * pp * dp * sp
+    assume(4 <= ranks <= 64)
+    dims, left = [], ranks
+    while left > 1:
+        npus = draw(st.sampled_from([n for n in (2, 4, 8, 16) if left % n == 0]))
+        dims.append(SHAPES[draw(st.sampled_from(sorted(SHAPES)))](
+            npus, bandwidth=f"{draw(st.sampled_from([10, 50, 100]))} GB/s",
+            latency=f"{draw(st.sampled_from([0, 100, 500]))} ns"))
+        left //= npus
+    model = Decoder(layers=4, d_model=512, heads=16, kv_heads=draw(st.sampled_from([4, 16])), ffn=1024, vocab=1024,
+                    seq=256, tied_embeddings=draw(st.booleans()))
+    workload = ar.Transformer(
+        model, tp=tp, pp=pp, dp=dp, sp=sp, global_batch=dp * draw(st.sampled_from([2, 4])), micro_batch=1,
+        zero=draw(st.sampled_from([0, 1, 3])), schedule=draw(st.sampled_from(["1f1b", "gpipe"])),
+        order=draw(st.sampled_from(["megatron", "stage"])), tp_sequence=tp > 1 and draw(st.booleans()), bucket="1 MB")
+    return ar.Design(
+        workload=workload, compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
+        network=ar.Network(dims), system=ar.System(comm_streams=draw(st.sampled_from([1, 1, 2]))),
+        collective=ar.Collective(chunks=draw(st.sampled_from([1, 2, 4])),
+                                 composition=draw(st.sampled_from(["baseline", "blueconnect"]))))
+
+
+def node_times(outcome, rank):
+    row = outcome.row[rank]
+    part = slice(outcome.node_ptr[row], outcome.node_ptr[row + 1])
+    return outcome.start[part], outcome.end[part]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(designs())
+def test_every_node_of_every_rank_has_the_same_times(design):
+    try:
+        folded = ar.simulate(design, fold="auto").outcome
+    except AstrariumError:      # a combination that the workload refuses
+        assume(False)
+    assume(folded.folded)
+    every = ar.simulate(design, fold="off").outcome
+    for rank in range(len(folded.row)):
+        for mine, theirs in zip(node_times(folded, rank), node_times(every, rank)):
+            np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(folded.use_busy, every.use_busy)
+    traffic = {(dim, out, to): figures for dim, out, to, *figures in zip(
+        every.link_dim, every.link_from, every.link_to, every.link_bytes, every.link_busy)}
+    rows = list(zip(folded.link_dim, folded.link_from, folded.link_to, folded.link_bytes, folded.link_busy))
+    single = len({row[:3] for row in rows}) == len(rows)      # a ring has two ports with one name
+    assert not single or all(traffic[row[:3]] == list(row[3:]) for row in rows)
+
+
+def test_a_pipeline_with_gradient_reduction_folds():
+    """GPT-3 175B on 256 NPUs: messages between stages and all_reduces of gradients share the outer switch."""
+    design = ar.Design(
+        workload=ar.Transformer("gpt3-175b", tp=8, pp=4, dp=8, global_batch=16, micro_batch=1),
+        compute=ar.Roofline(peak="312 TFLOP/s"), memory=ar.Memory(bandwidth="2 TB/s"),
+        network=ar.Network([ar.Switch(8, bandwidth="300 GB/s", latency="500 ns"),
+                            ar.Switch(32, bandwidth="25 GB/s", latency="2 us")]))
+    folded = ar.simulate(design, record=False)
+    assert folded.outcome.folded, folded.outcome.unfolded_because
+    assert folded.makespan_ps == ar.simulate(design, fold="off", record=False).makespan_ps
