@@ -14,7 +14,7 @@ from astrarium.search import Space
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Scale
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.exam import Problem, best_after, problems, sit
+from astrarium.search.exam import GOAL, Problem, best_after, problems, sit
 from astrarium.search.goal import goal_of
 
 OWN = ("annealing", "genetic", "ant_colony")
@@ -74,7 +74,7 @@ def test_grid_sees_every_design_once() -> None:
 @pytest.mark.parametrize("agent", ["random", *OWN])
 def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
     space = PROBLEMS["bowl"].space
-    search = agent_options(agent).start(space, 1, 0)
+    search = agent_options(agent).start(space, GOAL, 0)
     for _ in range(5):
         points = search.ask(16)
         assert all(space.number(point) >= 0 for point in points)
@@ -105,10 +105,10 @@ def test_what_is_wrong_is_said() -> None:
     continuous = Space(None, variables={"x": {"from": 0.0, "to": 1.0}})
     for agent in ("grid", "ant_colony"):
         with pytest.raises(InputError, match="a step or values"):
-            agent_options(agent).start(continuous, 1, 0)
+            agent_options(agent).start(continuous, GOAL, 0)
     for agent in OWN:
         with pytest.raises(InputError, match="one objective"):
-            agent_options(agent).start(small_space(), 2, 0)
+            agent_options(agent).start(small_space(), goal_of(["makespan", "network_cost"]), 0)
     with pytest.raises(InputError, match="did you mean 'genetic'"):
         agent_options("genetics")
     with pytest.raises(InputError, match="did you mean 'mutation'"):

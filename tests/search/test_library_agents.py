@@ -13,7 +13,7 @@ from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.libraries import needed
-from astrarium.search.exam import Problem, best_after, problems, sit
+from astrarium.search.exam import GOAL, Problem, best_after, problems, sit
 
 NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
          "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}
@@ -43,7 +43,7 @@ def test_replays_and_stays_within_constraints(agent: str) -> None:
 def test_lives_on_when_everything_is_infeasible(agent: str) -> None:
     ready(agent)
     space = PROBLEMS["bowl"].space
-    agent_ = agent_options(agent).start(space, 1, 0)
+    agent_ = agent_options(agent).start(space, GOAL, 0)
     for _ in range(4):
         points = agent_.ask(16)
         assert points

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Values
 from astrarium.search.agents.random_ import Random
+from astrarium.search.goal import Goal, Objective
 from astrarium.search.space import Point, Space
 
 __all__ = ["Exam", "Problem", "best_after", "problems", "sit"]
 
+GOAL = Goal((Objective("value", "0"),))      # agents look at the number of objectives only
 PATIENCE = 50      # asks without anything new after which an agent is through
 
 
@@ -90,7 +92,7 @@ def _tiers() -> Problem:
 def best_after(options: AgentOptions, problem: Problem, distinct: int, seed: int) -> tuple[float, Sequence[Point]]:
     """(best value, points in order of their first visit) after `distinct` distinct points, or when nothing new comes.
     Raises InputError where the agent leaves the space or answers otherwise than agreed."""
-    agent = options.start(problem.space, 1, seed)
+    agent = options.start(problem.space, GOAL, seed)
     seen: dict[Point, float] = {}
     idle = 0
     while len(seen) < distinct and idle < PATIENCE:

@@ -122,7 +122,7 @@ class _Loop:
     def __init__(self, plan: Plan, trials: int, store: Store, workers: Workers,
                  progress: Callable[[Progress], None] | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
-        self.agent: Agent = plan.agent.start(plan.space, len(plan.goal.objectives), plan.seed)
+        self.agent: Agent = plan.agent.start(plan.space, plan.goal, plan.seed)
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
         self.front = Front(self.signs)
         self.stored: Iterator[Trial] = store.trials()

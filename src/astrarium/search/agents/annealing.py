@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["Annealing"]
@@ -25,9 +26,9 @@ class Annealing(Options, frozen=True, kw_only=True):
     steps: Annotated[int, Knob("Moves of one chain from hot to cold.", ge=2)] = 50
     reach: Annotated[float, Knob("How far a move goes: share of an ordered knob's range.", gt=0)] = 0.3
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning."""
-        one_objective("annealing", objectives)
+        one_objective("annealing", goal)
         return _Annealing(self, space, seed)
 
 

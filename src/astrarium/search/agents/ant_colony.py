@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from astrarium.config import Knob
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["AntColony"]
@@ -27,9 +28,9 @@ class AntColony(Options, frozen=True, kw_only=True):
     decay: Annotated[float, Knob("How far a trail that an ant has taken moves back to `pheromone`.", ge=0)] = 0.1
     pheromone: Annotated[float, Knob("Pheromone of every trail at the start.", gt=0)] = 0.1
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning; the batch is the number of ants. Raises InputError for a continuum."""
-        one_objective("ant_colony", objectives)
+        one_objective("ant_colony", goal)
         if space.continua:
             raise InputError("agent", f"ant_colony has no trail for {space.axes[space.continua[0]].name}",
                              expected="a step or values for it")

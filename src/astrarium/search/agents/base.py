@@ -10,6 +10,7 @@ from astrarium.config import Config, Knob, decode
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError
 from astrarium.registry import Kind
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["Agent", "AgentOptions", "Batch", "Options", "Scale", "Values", "agent_options", "one_objective"]
@@ -44,7 +45,7 @@ class AgentOptions(Protocol):
     def batch(self) -> int:
         """Points asked for at a time."""
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning. Raises InputError where this agent cannot search that space."""
 
 
@@ -53,10 +54,10 @@ def agent_options(name: str, options: Mapping[str, Any] | None = None) -> AgentO
     return cast(AgentOptions, decode(Options, {"agent": name, **(options or {})}))
 
 
-def one_objective(name: str, objectives: int) -> None:
+def one_objective(name: str, goal: Goal) -> None:
     """InputError where there are several."""
-    if objectives != 1:
-        raise InputError("agent", f"{name} takes one objective, and there are {objectives}",
+    if len(goal.objectives) != 1:
+        raise InputError("agent", f"{name} takes one objective, and there are {len(goal.objectives)}",
                          expected="nsga2 or nsga3, or one objective")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, one_objective
 from astrarium.search.agents.optuna_bridge import Bridge, optuna_module
+from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Bayesian"]
@@ -21,9 +22,9 @@ class Bayesian(Options, frozen=True, kw_only=True):
     batch: Batch = 1
     startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning. Raises InputError where a library is absent."""
-        one_objective("bayesian", objectives)
+        one_objective("bayesian", goal)
         optuna = optuna_module("bayesian", "torch", "scipy", extra="bayesian")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -8,6 +8,7 @@ from typing import ClassVar
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, one_objective
 from astrarium.search.agents.optuna_bridge import Bridge, optuna_module
+from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["CmaEs"]
@@ -19,9 +20,9 @@ class CmaEs(Options, frozen=True, kw_only=True):
     tag: ClassVar[str] = "cma_es"
     batch: Batch = 16
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning; the batch is the population. Raises InputError where a library is absent."""
-        one_objective("cma_es", objectives)
+        one_objective("cma_es", goal)
         optuna = optuna_module("cma_es", "cmaes")
         if len(space.axes) < 2:
             raise InputError("agent", "cma_es needs two knobs or more", expected="another agent")

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, Values, one_objective
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["Genetic"]
@@ -25,9 +26,9 @@ class Genetic(Options, frozen=True, kw_only=True):
     tournament: Annotated[int, Knob("Points among which the best becomes a parent.", ge=1)] = 3
     elite: Annotated[int, Knob("Best points that stay in the population.", ge=0)] = 2
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning; the batch is the population."""
-        one_objective("genetic", objectives)
+        one_objective("genetic", goal)
         return _Genetic(self, space, seed)
 
 

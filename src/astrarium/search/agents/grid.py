@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, Values
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["Grid"]
@@ -19,7 +20,7 @@ class Grid(Options, frozen=True, kw_only=True):
     tag: ClassVar[str] = "grid"
     batch: Batch = 32
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:      # noqa: ARG002
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
         """A search from its beginning; the seed has no meaning. Raises InputError where a knob is a continuum."""
         if space.continua:
             names = ", ".join(space.axes[place].name for place in space.continua)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from astrarium.search.agents.base import Agent, Batch, Options
 from astrarium.search.agents.pymoo_bridge import PymooBridge, first_generation, pymoo_modules
+from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Nsga2"]
@@ -17,9 +18,9 @@ class Nsga2(Options, frozen=True, kw_only=True):
     tag: ClassVar[str] = "nsga2"
     batch: Batch = 32
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning. Raises InputError where pymoo is absent."""
         pymoo = pymoo_modules("nsga2")
         algorithm = pymoo.algorithms.moo.nsga2.NSGA2(pop_size=self.batch,
                                                      sampling=first_generation(space, self.batch, seed))
-        return PymooBridge(pymoo, algorithm, space, objectives, seed)
+        return PymooBridge(pymoo, algorithm, space, len(goal.objectives), seed)

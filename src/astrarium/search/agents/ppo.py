@@ -21,6 +21,7 @@ from astrarium.config import Knob
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, Batch, Options, Scale, Values, one_objective
 from astrarium.search.agents.libraries import needed
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["Ppo"]
@@ -39,9 +40,9 @@ class Ppo(Options, frozen=True, kw_only=True):
     clip: Annotated[float, Knob("How far the policy may move in one update.", gt=0)] = 0.2
     epochs: Annotated[int, Knob("Passes over each batch.", ge=1)] = 10
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning. Raises InputError where a library is absent."""
-        one_objective("ppo", objectives)
+        one_objective("ppo", goal)
         needed("ppo", "rl", "stable_baselines3", "torch", "gymnasium", "stable_baselines3.common.vec_env")
         return _Ppo(self, space, seed)
 

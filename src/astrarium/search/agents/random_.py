@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from astrarium.search.agents.base import Agent, Batch, Options, Values
+from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 
 __all__ = ["Random"]
@@ -18,7 +19,7 @@ class Random(Options, frozen=True, kw_only=True):
     tag: ClassVar[str] = "random"
     batch: Batch = 32
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:      # noqa: ARG002
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:      # noqa: ARG002
         """A search from its beginning."""
         return _Random(space, seed)
 

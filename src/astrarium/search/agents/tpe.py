@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from astrarium.config import Knob
 from astrarium.search.agents.base import Agent, Batch, Options, one_objective
 from astrarium.search.agents.optuna_bridge import Bridge, optuna_module
+from astrarium.search.goal import Goal
 from astrarium.search.space import Space
 
 __all__ = ["Tpe"]
@@ -21,9 +22,9 @@ class Tpe(Options, frozen=True, kw_only=True):
     startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
     multivariate: Annotated[bool, Knob("Model knobs together rather than one by one.")] = True
 
-    def start(self, space: Space, objectives: int, seed: int) -> Agent:
+    def start(self, space: Space, goal: Goal, seed: int) -> Agent:
         """A search from its beginning. Raises InputError where Optuna is absent."""
-        one_objective("tpe", objectives)
+        one_objective("tpe", goal)
         optuna = optuna_module("tpe")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
