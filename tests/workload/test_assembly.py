@@ -235,3 +235,12 @@ def test_same_recipe_same_columns() -> None:
     for left, right in zip(one.classes, two.classes, strict=True):
         for name in ("type", "comm_size", "parent", "parent_ptr", "slot", "slot_a", "slot_b", "tensor_size"):
             assert np.array_equal(getattr(left, name), getattr(right, name))
+
+
+def test_prefetch_hides_the_gathers() -> None:
+    """ZeRO 3: weights that are gathered a layer ahead arrive while the layer before runs."""
+    mesh, times = mesh_of("megatron", dp=4), []
+    for prefetch in (0, 1, 2):
+        made = recipe("1f1b", layers=8, batches=2, mesh=mesh, zero=3, prefetch=prefetch)
+        times.append(_run(made, assemble(made)).makespan)
+    assert times[0] > times[1] >= times[2]
