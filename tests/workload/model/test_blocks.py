@@ -138,9 +138,9 @@ def test_lengths_that_a_model_does_not_have(name: str, expected: int) -> None:
         pieces(row(name), seq=100)
 
 
-def test_steps_of_inference_are_for_decoders() -> None:
-    with pytest.raises(UnsupportedError, match=r"workload\.model\.family: mamba has no steps of inference"):
-        step("mamba2-2.7b", Sequences(1, 1, 99))
+def test_steps_of_inference_are_for_models_that_generate() -> None:
+    with pytest.raises(UnsupportedError, match=r"workload\.model\.family: encoder has no steps of inference"):
+        step("bert-base", Sequences(1, 1, 99))
 
 
 def step(name: str, *parts: Sequences, **options: Any) -> ModelPieces:
@@ -215,3 +215,32 @@ def test_variants_of_sharded_dims_that_no_axis_shards_are_meant(name: str) -> No
         dims = {dim for block in stack.blocks for op in block.ops for use in (*op.inputs, *op.outputs)
                 for dim in use.dims}
         assert {dim for dim in dims if dim not in table and base(dim) in sharded} <= WHOLE
+
+
+def test_mamba_decodes_from_a_state() -> None:
+    """A decode step reads and writes every state once, whatever the context: batch x heads x P x N in all layers, and
+    the last three inputs of the convolution."""
+    found = {past: _layer(step("mamba2-2.7b", Sequences(4, 1, past)), "layer") for past in (1, 100_000)}
+    assert found[1] == found[100_000]
+    update = next(each for each in found[1].forward.steps if "update" in each.name)
+    state = 4 * 80 * 64 * 128
+    assert update.flops >= 6 * state
+    assert 2 * 2 * state <= update.bytes <= 2.1 * 2 * state
+    model = row("mamba2-2.7b")
+    packed = Packed((Sequences(4, 1, 9),))
+    options = Options({}, 1, 4, packed=packed, backward=False)
+    stack = stack_of(model, options)
+    layout = layout_of(options, stack.sizes, stack.axes)
+    assert sum(layout.elements(dims) for dims in stack.blocks[1].states.values()) == state + 4 * 3 * (5120 + 2 * 128)
+
+
+@pytest.mark.parametrize("parts", [(Sequences(3, 512),), (Sequences(2, 300), Sequences(1, 424)),
+                                   (Sequences(3, 512, 64, 0),)])
+def test_mamba_prefills_in_chunks(parts: tuple[Sequences, ...]) -> None:
+    """The products of training's forward pass: as many pairs of positions as chunks of 256 of each sequence have."""
+    tokens = sum(part.count * part.new for part in parts)
+    pairs = sum(part.count * (part.new // 256 * 256**2 + (part.new % 256) ** 2) for part in parts)
+    projections = 2560 * (2 * 5120 + 2 * 128 + 80) + 5120 * 2560
+    found = sum(each.gemm for each in _layer(step("mamba2-2.7b", *parts), "layer").forward.steps)
+    expected = 2 * (tokens * projections + pairs * (128 + 5120) + 2 * tokens * 128 * 5120)
+    assert found == pytest.approx(expected, rel=1e-12)

@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 
 import astrarium as ar
+from astrarium.errors import InputError
+from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.disaggregated import Disaggregated
+from astrarium.workload.inference.footprint import cache_blocks
+from astrarium.workload.inference.passes import replica_of
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.diffusion import Diffusion
 from astrarium.workload.model.dlrm import Dlrm
@@ -21,13 +26,13 @@ OTHERS: dict[str, Model] = {
 KINDS = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v3", "gpt_neox", "bert", "vit", "t5", "whisper", "mamba2")
 
 
-def design(workload: ar.Transformer) -> ar.Design:
+def design(workload: ar.Transformer | Inference) -> ar.Design:
     network = ar.Network([ar.Switch(workload.ranks, bandwidth="100 GB/s", latency="500 ns")])
     return ar.Design(workload=workload, network=network, compute=ar.Roofline(peak="100 TFLOP/s"),
                      memory=ar.Memory(capacity="80 GB", bandwidth="2 TB/s"))
 
 
-def same(workload: ar.Transformer) -> None:
+def same(workload: ar.Transformer | Inference) -> None:
     folded, every = (ar.simulate(design(workload), fold=fold) for fold in ("auto", "off"))
     assert folded.makespan_ps == every.makespan_ps > 0
     assert folded.peak_memory == every.peak_memory
@@ -51,3 +56,40 @@ def test_every_family_runs(kind: str, how: dict[str, Any]) -> None:
 @pytest.mark.parametrize("ep", [1, 4])
 def test_a_recommendation_model_runs(ep: int) -> None:
     same(ar.Transformer(OTHERS["dlrm"], global_batch=64, dp=4, ep=ep))
+
+
+@pytest.mark.parametrize("how", [
+    {"phase": "prefill", "tp": 2, "pp": 2, "chunk": 24}, {"phase": "decode", "dp": 2}, {"phase": "request", "tp": 4},
+])
+def test_a_state_space_model_generates(how: dict[str, Any]) -> None:
+    same(Inference(from_mapping(sample("mamba2")), batch=4, prompt=40, generated=3, **how))
+
+
+def test_a_state_does_not_grow() -> None:
+    """A decode step takes the same time and memory at any context; with a cache it does not."""
+    for kind, alike in (("mamba2", True), ("llama", False)):
+        times = {ar.simulate(design(Inference(from_mapping(sample(kind)), batch=2, phase="decode", context=context,
+                                              tp=2))).peak_memory for context in (10, 5000)}
+        assert (len(times) == 1) == alike
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"compression": {"keep": 0.5}}, r"compression: means nothing for a model without a cache"),
+    ({"tp": 3}, r"tp: 3 does not divide 8 heads; expected 2 or 4"),
+    ({"pp": 3}, r"pp: 3 stages of 2 layers"),
+    ({"sp": 2}, r"sp: 2, but a state is not spread over ranks"),
+    ({"ep": 2, "dp": 2}, r"ep: 2, but the model has no experts"),
+])
+def test_what_a_state_space_model_cannot_do(change: dict[str, Any], message: str) -> None:
+    model = from_mapping(sample("mamba2"))
+    with pytest.raises(InputError, match=message):
+        Inference(model, batch=4, prompt=40, generated=3, **change)
+
+
+def test_serving_and_disaggregation_are_for_caches() -> None:
+    model = from_mapping(sample("mamba2"))
+    with pytest.raises(InputError, match=r"model: has a state and no cache, and only caches are sent"):
+        Disaggregated(model=model, batch=4, prompt=40, generated=3, prefill={"tp": 1}, decode={"tp": 1})  # type: ignore[arg-type]
+    replica = replica_of(Inference(model, batch=4, prompt=40, generated=3))
+    with pytest.raises(InputError, match=r"workload\.model: has a state and no cache, of which serving counts blocks"):
+        cache_blocks(replica, 1e12, 16, 100)

@@ -16,6 +16,7 @@ from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.model.base import AnyModel
+from astrarium.workload.model.mamba import Mamba
 
 __all__ = ["Disaggregated", "Pool"]
 
@@ -40,6 +41,8 @@ class Pool(Config, frozen=True, kw_only=True):
 
 
 def _phases(work: Disaggregated) -> Iterator[Problem]:
+    if isinstance(work.model, Mamba):
+        yield Problem("model", "has a state and no cache, and only caches are sent here", "a decoder")
     for field in ("prefill", "decode"):
         try:
             work.phase(field)

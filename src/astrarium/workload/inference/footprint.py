@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from astrarium import config
-from astrarium.errors import InputError
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
+from astrarium.workload.model.mamba import Mamba
 
 __all__ = ["StageFootprint", "cache_blocks", "footprint", "max_batch"]
 
@@ -67,8 +68,11 @@ def cache_blocks(replica: Replica, room: float, block: int, max_tokens: int) -> 
     """Cache blocks of `block` tokens in `room` bytes beside weights and working memory, on the fullest stage.
 
     A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
-    fits.
+    fits, UnsupportedError for a model without a cache.
     """
+    if isinstance(replica.model, Mamba):
+        raise UnsupportedError("workload.model", "has a state and no cache, of which serving counts blocks",
+                               expected="a decoder")
     found, spread = [], replica.mesh.size(("sp",))
     for stage in range(replica.stages):
         one = replica.cache_bytes(stage, Packed((Sequences(spread, 1, block - 1),))) / spread

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.config import Problem
 from astrarium.errors import InputError
+from astrarium.workload.inference.formats import Compression
 from astrarium.workload.mesh import parse_order
 from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.mamba import Mamba
 from astrarium.workload.transformer_rules import closest_divisors
 
 if TYPE_CHECKING:
@@ -50,7 +52,24 @@ def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
         yield from divides("ep", ep, model.moe.experts, "experts")
 
 
+def _state_space(work: Inference, model: Mamba) -> Iterator[Problem]:
+    """What a model with a state in place of a cache asks for."""
+    if work.uneven == "refuse":
+        yield from divides("tp", work.tp, model.heads, "heads")
+    if work.pp > model.layers:
+        yield Problem("pp", f"{work.pp} stages of {model.layers} layers", f"at most {model.layers}")
+    if work.ep > 1:
+        yield Problem("ep", f"{work.ep}, but the model has no experts", "1")
+    if work.sp > 1:
+        yield Problem("sp", f"{work.sp}, but a state is not spread over ranks like a cache", "1")
+    if work.compression != Compression():
+        yield Problem("compression", "means nothing for a model without a cache", "no compression")
+
+
 def _model(work: Inference) -> Iterator[Problem]:
+    if isinstance(work.model, Mamba):
+        yield from _state_space(work, work.model)
+        return
     yield from model_rules(work.model, work.tp, work.pp, work.ep, work.dp, even=work.uneven == "refuse")
 
 

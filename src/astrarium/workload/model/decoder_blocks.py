@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from astrarium.workload.graph import Options, Stack
-from astrarium.workload.graph.ir import Block, Op, add, gather, gemm, point
+from astrarium.workload.graph.ir import Block, Op, add, gather, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.cached import (
-    cache_axes,
-    cache_sizes,
-    cached_core,
-    kv_heads,
-    sampler_ops,
-    sparse,
-    states_of,
-)
+from astrarium.workload.model.cached import cache_axes, cache_sizes, cached_core, kv_heads, sparse, states_of
 from astrarium.workload.model.decoder import Decoder, LayerKind
 from astrarium.workload.model.experts import expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.latent import latent_heads, latent_sizes, latent_states
-from astrarium.workload.model.parts import (
-    INSIDE,
-    LOSS_WIDTHS,
-    NORM,
-    STREAM,
-    block,
-    core,
-    dropped,
-    ffn,
-    linear,
-    loss,
-    norm,
-)
+from astrarium.workload.model.parts import INSIDE, NORM, STREAM, block, core, dropped, ffn, linear, norm
 
 __all__ = ["decoder_stack"]
 
@@ -39,8 +20,9 @@ def decoder_stack(model: Decoder, options: Options) -> Stack:
     share = options.packed.share if options.packed else 1
     kinds = [(model.layer(index), index % share == 0) for index in range(model.layers)]
     distinct = list(dict.fromkeys(kinds))
+    head = language_head(options, norm_kind=model.norm, tied=model.tied_embeddings, bias="head" in model.biases)
     blocks = (_embedding(model, options),
-              *(_layer(model, kind, options, owner=owner) for kind, owner in distinct), _head(model, options))
+              *(_layer(model, kind, options, owner=owner) for kind, owner in distinct), head)
     if options.packed is not None:
         blocks = tuple(sparse(block, options.packed.density) for block in blocks)
     last = (len(blocks) - 1,) if options.packed is None or options.packed.sampled else ()
@@ -130,23 +112,3 @@ def _embedding(model: Decoder, options: Options) -> Block:
     last = dropped(options, ops, last, "dropout0")
     return block("embedding", ops, weights, start="", end=f"{last}{STREAM}",
                  widths={"index": "index", "place_index": "index"})
-
-
-def _head(model: Decoder, options: Options) -> Block:
-    """Final norm, logits, and a cross entropy whose sums over the vocabulary are shared over tp; in inference a token
-    for each row that is sampled."""
-    weights: dict[str, str] = {}
-    few = options.packed is not None and options.packed.sampled < options.packed.tokens
-    rows, source = ("sampled", "last") if few else ("seq", "x")
-    ops = [gather("last", f"last_index[batch,sampled] * x{STREAM} -> last[batch,sampled,d]")] if few else []
-    ops.append(norm(model.norm, "final_norm", source, "h", weights, "[batch,sampled,d]" if few else STREAM))
-    inner, logits, token = f"[batch,{rows},d]", f"logits[batch,{rows},vocab]", "[batch,seq]"
-    if model.tied_embeddings:
-        weights["embedding"] = "vocab d"
-        ops.append(gemm("logits", f"h{inner} * embedding[vocab,d] -> {logits}"))
-    else:
-        ops.append(linear("logits", f"h{inner}", "d,vocab", logits, weights, bias="head" in model.biases))
-    if options.packed is not None:
-        widths = {"logits": "stats", "m": "stats", "z": "stats", "token": "index", "last_index": "index"}
-        return block("head", ops + sampler_ops(logits, f"[batch,{rows}]"), weights, end="", widths=widths)
-    return block("head", ops + loss(logits, token), weights, end="", widths=LOSS_WIDTHS)

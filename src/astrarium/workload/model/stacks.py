@@ -37,8 +37,9 @@ def stack_of(model: Model, options: Options) -> Stack:
     if model.tag not in _STACKS:
         raise UnsupportedError("workload.model.family", f"nobody wrote down the operators of {model.tag}",
                                expected="one of " + ", ".join(_STACKS))
-    if options.packed is not None and model.tag != "decoder":
-        raise UnsupportedError("workload.model.family", f"{model.tag} has no steps of inference", expected="decoder")
+    if options.packed is not None and model.tag not in ("decoder", "mamba"):
+        raise UnsupportedError("workload.model.family", f"{model.tag} has no steps of inference",
+                               expected="decoder or mamba")
     module, _, name = _STACKS[model.tag].partition(":")
     build: Callable[[Model, Options], Stack] = getattr(importlib.import_module(module), name)
     return build(model, options)

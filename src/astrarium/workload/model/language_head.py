@@ -1,0 +1,31 @@
+"""The head of a language model: final norm, logits, and a loss in training or a token in inference."""
+
+from __future__ import annotations
+
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Block, gather, gemm
+from astrarium.workload.model.cached import sampler_ops
+from astrarium.workload.model.parts import LOSS_WIDTHS, STREAM, block, linear, loss, norm
+
+__all__ = ["language_head"]
+
+
+def language_head(options: Options, *, norm_kind: str, tied: bool, bias: bool = False) -> Block:
+    """Final norm, logits, and a cross entropy whose sums over the vocabulary are shared over tp; in inference a token
+    for each row that is sampled. `tied`: the logits' matrix is the embedding."""
+    weights: dict[str, str] = {}
+    packed = options.packed
+    few = packed is not None and packed.sampled < packed.tokens
+    rows, source = ("sampled", "last") if few else ("seq", "x")
+    ops = [gather("last", f"last_index[batch,sampled] * x{STREAM} -> last[batch,sampled,d]")] if few else []
+    ops.append(norm(norm_kind, "final_norm", source, "h", weights, "[batch,sampled,d]" if few else STREAM))
+    inner, logits, token = f"[batch,{rows},d]", f"logits[batch,{rows},vocab]", "[batch,seq]"
+    if tied:
+        weights["embedding"] = "vocab d"
+        ops.append(gemm("logits", f"h{inner} * embedding[vocab,d] -> {logits}"))
+    else:
+        ops.append(linear("logits", f"h{inner}", "d,vocab", logits, weights, bias=bias))
+    if packed is not None:
+        widths = {"logits": "stats", "m": "stats", "z": "stats", "token": "index", "last_index": "index"}
+        return block("head", ops + sampler_ops(logits, f"[batch,{rows}]"), weights, end="", widths=widths)
+    return block("head", ops + loss(logits, token), weights, end="", widths=LOSS_WIDTHS)
