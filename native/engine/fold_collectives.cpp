@@ -120,8 +120,11 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
     if (together && known < together_.size() && together_[known]) return *together_[known];
     std::vector<Tick> offsets;
     for (const Tick t : at) offsets.push_back(t - begin);
-    const auto [it, fresh] = measured_.try_emplace({id, kind, offsets});
-    if (fresh) it->second = measured(id, kind, offsets, together);
+    auto it = measured_.find({id, kind, offsets});
+    if (it == measured_.end()) {  // what cannot be measured throws, and leaves nothing behind
+        Measured found = measured(id, kind, offsets, together);
+        it = measured_.emplace(std::tuple(id, kind, offsets), std::move(found)).first;
+    }
     if (together && known < together_.size()) together_[known] = &it->second;
     return it->second;
 }

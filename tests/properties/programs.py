@@ -106,14 +106,16 @@ def random_program(seed: int, compat: bool) -> RandomProgram:
 
 
 def _partitions(rng: random.Random, sizes: tuple[int, ...]) -> list[Partition]:
-    """Partition 0 is all ranks (no group); the others are contiguous, strided, along dims, or irregular."""
+    """Partition 0 is all ranks (no group); the others are contiguous, strided, along dims, irregular, or one again."""
     count = math.prod(sizes)
     ranks = list(range(count))
     found: list[Partition] = [[ranks]]
     for _ in range(rng.randint(0, 3)):
         part = rng.choice([n for n in range(1, count + 1) if count % n == 0])
-        kind = rng.choice(["contiguous", "strided", "dim", "shuffled", "one", "reversed"])
-        if kind == "dim":
+        kind = rng.choice(["contiguous", "strided", "dim", "shuffled", "one", "reversed", "again"])
+        if kind == "again":
+            found.append(rng.choice(found))
+        elif kind == "dim":
             dim = rng.randrange(len(sizes))
             stride, n = math.prod(sizes[:dim]), sizes[dim]
             found.append([[r + k * stride for k in range(n)] for r in ranks if r // stride % n == 0])
@@ -158,12 +160,12 @@ def _collective(writer: _Writer, waits: list[int]) -> None:
     if writer.compat and which == 0 and rng.random() < 0.15:
         more["involved_dim"] = [rng.random() < 0.7 for _ in range(4)]
     writer.begin(f"{op.name} {size} bytes, partition {which}, priority {priority}, {more}, after {waits}")
-    number_of = {members: name for name, members in writer.names.items()}
+    first = 1 + sum(map(len, writer.partitions[1:which]))
     previous = [s for s, line in enumerate(writer.text[:-1]) if line.split()[0] in CommOp.__members__]
     if previous and rng.random() < 0.7:      # else ranks may issue collectives in different orders, and stall
         waits = sorted({*waits, previous[-1]})
-    for group in writer.partitions[which]:
-        name = None if which == 0 else number_of[tuple(group)]
+    for number, group in enumerate(writer.partitions[which], first):
+        name = None if which == 0 else str(number)
         for rank in group:
             after = writer.after(rank, waits)
             writer.add(rank, writer.builders[rank].coll("coll", op, size, group=name, after=after,
