@@ -29,7 +29,7 @@ def workload_rows(design: Design) -> dict[str, Any]:
     counted = _parameters(work)
     return {
         "ranks": rank_count(design), "nodes": sum(trace.type.size * trace.ranks.size for trace in made.classes),
-        "gemm_flops": sum(row.gemm for row in found), "vector_flops": sum(row.vector or 0.0 for row in found),
+        "gemm_flops": _gemm(found), "vector_flops": sum(row.vector or 0.0 for row in found),
         "compute_bytes": sum(row.bytes for row in found), "operators": [asdict(row) for row in found],
         "communication": [asdict(row) for row in traffic(made, getattr(work, "mesh", None))],
         "memory_per_stage": stage_memory(work),
@@ -63,12 +63,18 @@ def _parameters(work: object) -> Parameters | None:
 
 
 def _summary(design: Design, classes: Sequence[Any], found: Sequence[Operator]) -> Table:
-    nodes = [trace.type.size for trace in classes]
+    nodes, gemm = [trace.type.size for trace in classes], _gemm(found)
     rows = [("nodes of a rank", _span(nodes)), ("different programs", f"{len(classes):,}"),
-            ("FLOPs of GEMM class, all ranks", _flops(sum(row.gemm for row in found))),
-            ("other FLOPs, all ranks", _flops(sum(row.vector or 0.0 for row in found))),
+            *([] if gemm is None else [("FLOPs of GEMM class, all ranks", _flops(gemm))]),
+            ("FLOPs, all ranks" if gemm is None else "other FLOPs, all ranks",
+             _flops(sum(row.vector or 0.0 for row in found))),
             ("bytes read and written, all ranks", format_bytes(sum(row.bytes for row in found)))]
     return Table(f"workload: {design.workload.tag}, {rank_count(design):,} ranks, one iteration", "<>", rows)
+
+
+def _gemm(found: Sequence[Operator]) -> float | None:
+    """FLOPs of GEMM class of all ranks; None where nobody tells classes apart."""
+    return None if any(row.gemm is None for row in found) else sum(row.gemm or 0.0 for row in found)
 
 
 def _operator_tables(found: Sequence[Operator]) -> list[Table]:
@@ -77,7 +83,7 @@ def _operator_tables(found: Sequence[Operator]) -> list[Table]:
     head = ("operator", "per rank", "GEMM", "other", "bytes", "time", "of compute")
     tables = []
     for block in dict.fromkeys(row.block for row in found):
-        rows = [(row.name, _span(row.times), _flops(row.gemm / row.runs),
+        rows = [(row.name, _span(row.times), "" if row.gemm is None else _flops(row.gemm / row.runs),
                  "" if row.vector is None else _flops(row.vector / row.runs), format_bytes(row.bytes / row.runs),
                  "" if row.time is None else format_time(row.time / row.runs / 1000),
                  "" if row.time is None or not total else f"{row.time / total:.1%}")

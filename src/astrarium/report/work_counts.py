@@ -19,6 +19,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Workload
 from astrarium.workload.footprint import footprint as training_footprint
 from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import footprint as inference_footprint
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.mesh import Mesh
@@ -38,14 +39,15 @@ P2P = {int(NodeKind.COMM_SEND): "send", int(NodeKind.COMM_RECV): "receive"}
 class Operator:
     """An operator of a block over an iteration: `times` per rank of each class that runs it; sums over all ranks.
 
-    FLOPs: `gemm` of GEMM class, `vector` the others (None: nobody said any). `time` in ps, None where nothing says it.
+    FLOPs: `gemm` of GEMM class (None: nobody tells classes apart), `vector` the others (None: nobody said any).
+    `time` in ps, None where nothing says it.
     """
 
     block: str
     name: str
     times: list[int] = field(default_factory=list)
     runs: int = 0
-    gemm: float = 0.0
+    gemm: float | None = 0.0
     vector: float | None = None
     bytes: int = 0
     time: int | None = None
@@ -87,7 +89,8 @@ def operators(design: Design, made: Generated) -> list[Operator]:
                 continue
             key = _block_and_name(parts)
             counts[key] = counts.get(key, 0) + 1
-            _count(found.setdefault(key, Operator(*key)), trace, node, gemm, ".".join(parts), times)
+            row = found.setdefault(key, Operator(*key, gemm=None if gemm is None else 0.0))
+            _count(row, trace, node, gemm or {}, ".".join(parts), times)
         for key, count in counts.items():
             found[key].times.append(count)
     blocks = dict.fromkeys(row.block for row in found.values())
@@ -109,7 +112,7 @@ def _count(row: Operator, trace: TraceClass, node: int, gemm: Mapping[tuple[str,
     row.bytes += int(trace.tensor_size[node]) * ranks
     if flops == flops:      # noqa: PLR0124 - not NaN
         product = gemm.get((name.partition(".")[2], flops), 0.0)
-        row.gemm += product * ranks
+        row.gemm = None if row.gemm is None else row.gemm + product * ranks
         row.vector = (row.vector or 0.0) + (flops - product) * ranks
     if times is not None:
         row.time = (row.time or 0) + int(times[node]) * ranks
@@ -125,10 +128,12 @@ def _durations(compute: Compute, design: Design, trace: TraceClass) -> I64 | Non
     return trace.duration_us.astype(np.int64) * 10**6 if trace.duration_us.any() else None
 
 
-def _gemm_flops(workload: Workload) -> dict[tuple[str, float], float]:
-    """(step, its FLOPs) -> those of GEMM class, for every step that the model has."""
-    return {(step.name, float(round(step.flops))): float(round(step.gemm)) for step in _STEPS.get(
-        type(workload), lambda _: iter(()))(workload) if step.gemm}
+def _gemm_flops(workload: Workload) -> dict[tuple[str, float], float] | None:
+    """(step, its FLOPs) -> those of GEMM class, for every step that the model has; None where nobody knows."""
+    steps = _STEPS.get(type(workload))
+    if steps is None:
+        return None
+    return {(step.name, float(round(step.flops))): float(round(step.gemm)) for step in steps(workload) if step.gemm}
 
 
 def _training_steps(workload: Any) -> Iterator[Step]:
@@ -143,8 +148,13 @@ def _inference_steps(workload: Any) -> Iterator[Step]:
             yield from block.forward.steps
 
 
+def _pools_steps(workload: Any) -> Iterator[Step]:
+    for name in ("prefill", "decode"):
+        yield from _inference_steps(workload.phase(name))
+
+
 _STEPS: Mapping[type[Workload], Callable[[Any], Iterator[Step]]] = MappingProxyType({
-    Transformer: _training_steps, Inference: _inference_steps})
+    Transformer: _training_steps, Inference: _inference_steps, Disaggregated: _pools_steps})
 
 
 # ------------------------------------------------------------ collectives and messages
