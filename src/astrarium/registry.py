@@ -103,6 +103,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     "agent": {
         "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),
         "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),
+        "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound on floors."),
         "annealing": ("astrarium.search.agents.annealing:Annealing", "Simulated annealing, several chains."),
         "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm (the default)."),
         "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),

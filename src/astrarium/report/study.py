@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -28,6 +29,10 @@ def study_plain(study: Study) -> dict[str, Any]:
         "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
         "nominal_points": space.nominal, "exhausted": study.exhausted,
         "network_model": None if base is None else base.network.backend, "notes": list(study.notes)}
+    if study.proof is not None:
+        finite = math.isfinite(study.proof.bound)
+        found |= {"bound": study.proof.bound if finite else None, "gap": study.proof.gap if finite else None,
+                  "proved": study.proof.complete}
     if len(study.plan.goal.objectives) > 1:
         found["front"] = [_trial(study, trial) for trial in study.front]
     return found
@@ -65,6 +70,16 @@ def study_tables(study: Study, title: str) -> Iterator[Table]:
         yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
 
 
+def _proof(study: Study) -> str:
+    proof, name = study.proof, study.plan.goal.objectives[0].name
+    assert proof is not None
+    if proof.gap == 0 and proof.complete:
+        return "optimal: no design of the space is better"
+    if not math.isfinite(proof.bound):
+        return "none yet"
+    return f"no design is below {shown(name, proof.bound)}, {proof.gap:.2%} under the best"
+
+
 def _course(study: Study) -> list[tuple[str, str]]:
     space, rate = study.plan.space, study.fresh / study.seconds if study.seconds else 0.0
     rows = [("space", f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs"),
@@ -75,6 +90,8 @@ def _course(study: Study) -> list[tuple[str, str]]:
         rows.append(("this run", f"{study.fresh:,} trials in {study.seconds:.2f} s, {rate:,.0f} trials/s"))
     for name, value in study.objectives().items():
         rows.append((name, shown(name, value)))
+    if study.proof is not None:
+        rows.append(("proof", _proof(study)))
     if study.best is None:
         rows.append(("best", "no trial met every requirement"))
     base = space.base

@@ -132,7 +132,8 @@ class Judge:
             return node
         raise InputError(where, f"{text!r} is not a condition on designs", expected="a comparison")
 
-    def _ranges(self) -> dict[str, Interval]:
+    def ranges(self) -> dict[str, Interval]:
+        """What each figure and each axis of numbers can be."""
         found: dict[str, Interval] = {name: (figure.least, math.inf) for name, figure in FIGURES.items()}
         for axis in self.space.axes:
             values = [*axis.values, *(() if axis.otherwise is None else (axis.otherwise,))]
@@ -150,7 +151,7 @@ class Judge:
             self._divisors(arg, text)
         if node.name not in ("/", "//", "%"):
             return
-        low, high = bounds(node.args[1], self._ranges())
+        low, high = bounds(node.args[1], self.ranges())
         if low > 0 or high < 0:
             return
         names = names_in(node.args[1])

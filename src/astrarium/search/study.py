@@ -14,6 +14,7 @@ import msgspec
 from astrarium.config import to_plain
 from astrarium.errors import InputError
 from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
+from astrarium.search.agents.exact import ExactSearch, Proof
 from astrarium.search.evaluate import Verdict
 from astrarium.search.front import Front
 from astrarium.search.goal import Goal
@@ -81,6 +82,7 @@ class Study:
     seconds: float
     fresh: int
     exhausted: bool = False
+    proof: Proof | None = None      # of the agent `exact`
     notes: tuple[str, ...] = field(default=())
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
@@ -148,7 +150,8 @@ class _Loop:
             self._report()
         self.store.flush()
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
-                     time.perf_counter() - self.start, self.fresh, exhausted, tuple(self.notes))
+                     time.perf_counter() - self.start, self.fresh, exhausted,
+                     self.agent.proof() if isinstance(self.agent, ExactSearch) else None, tuple(self.notes))
 
     def _told(self, verdict: Verdict) -> Values:
         """What an agent hears: less is better, infinity for infeasible."""

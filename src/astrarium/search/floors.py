@@ -1,0 +1,147 @@
+"""Floors: what no simulation can fall below, as expressions over the knobs of a space.
+
+`makespan` of a single collective in the native rule book: every byte occupies ports, so no NPU sends more than its
+bandwidth. Take the blocks of m NPUs inside the first d dims, B = N / m of them. Over the dims from d on, some block has
+to send at least (S as nccl-tests counts it; the mean over blocks)
+
+    all_reduce                  2 (B - 1) / B S        (Patarasuk and Yuan 2009, each block taken as one process)
+    reduce_scatter, all_gather  (B - 1) / B S
+    all_to_all                  m S (N - m) / N
+    broadcast, reduce           (B - 1) / B S
+    gather, scatter             (B - 1) / B S / B
+
+at no more than m times an NPU's bandwidth in those dims. The largest of these times over d is the floor; latencies,
+reductions, chunks and algorithms only add to it. `network_cost` and `network_bandwidth` are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from astrarium.design import Design
+from astrarium.errors import UnsupportedError
+from astrarium.network.config import Ring
+from astrarium.network.cost import LIBRA, tiers_of
+from astrarium.search.expression import Node, Op, Ref, bounds, names_in
+from astrarium.search.figures import FIGURES
+from astrarium.search.goal import Judge
+from astrarium.workload.single import SingleCollective
+
+__all__ = ["SAFE", "objective_floor"]
+
+SAFE = 1 - 1e-9      # floors are floats, makespans are whole picoseconds
+NEVER = 1e300
+
+_LINKS = "if({d}.shape == 'ring', 2, if({d}.shape == 'fully_connected', max(1, {d}.npus - 1), " \
+         "if({d}.shape == 'mesh', 2, if({d}.shape == 'hypercube', ceil(log2(max(2, {d}.npus))), 1))))"
+_SENT: Mapping[str, str] = {
+    "all_reduce": "2 * {s} * ({b} - 1) / {b} / {m}", "reduce_scatter": "{s} * ({b} - 1) / {b} / {m}",
+    "all_gather": "{s} * ({b} - 1) / {b} / {m}", "all_to_all": "{s} * ({n} - {m}) / {n}",
+    "broadcast": "{s} * ({b} - 1) / {b} / {m}", "reduce": "{s} * ({b} - 1) / {b} / {m}",
+    "gather": "{s} * ({b} - 1) / {b} / {b} / {m}", "scatter": "{s} * ({b} - 1) / {b} / {b} / {m}",
+    "barrier": "0 * {s}",
+}
+"""Bytes that an NPU sends on average over the dims outside its block of {m} NPUs, {b} blocks, {n} NPUs, payload {s}."""
+
+
+def _dims(design: Design, judge: Judge) -> list[str]:
+    one_way = any(isinstance(dim, Ring) and dim.one_way for dim in design.network.dims)
+    if one_way or any(path.endswith((".one_way", "network.dims", "]")) and path.startswith("network")
+                      for path in judge.space.paths):
+        raise UnsupportedError("network.dims", "there is no floor for one-way rings, or for dims chosen as a whole")
+    if any(dim.tag == "torus" for dim in design.network.dims):
+        raise UnsupportedError("network.dims", "a torus is one dim of several directions, for which there is no floor",
+                               expected="its ring dims")
+    return [f"network.dims[{index}]" for index in range(len(design.network.dims))]
+
+
+def _per_npu(design: Design, judge: Judge, dim: str) -> str:
+    """Byte/ns of all of an NPU's links in a dim: as the base or the space gives it."""
+    index = int(dim[dim.index("[") + 1:-1])
+    base = design.network.flat[index]
+    chosen = set(judge.space.paths)
+    if f"{dim}.bandwidth_per_npu" in chosen or (base.bandwidth is None and f"{dim}.bandwidth" not in chosen):
+        return f"{dim}.bandwidth_per_npu"
+    return f"{dim}.bandwidth * {_LINKS.format(d=dim)}"
+
+
+def _makespan(design: Design, judge: Judge) -> str:
+    if not isinstance(design.workload, SingleCollective):
+        raise UnsupportedError("workload", "there is no floor of the makespan for this kind of workload",
+                               expected="source: collective, or the option floor of the agent exact")
+    if "workload.op" in judge.space.paths or _RULES[design.compat]:
+        raise UnsupportedError("workload.op", "the floor is of one operation in the native rule book")
+    dims = _dims(design, judge)
+    rates = [f"({_per_npu(design, judge, dim)})" for dim in dims]
+    times = []
+    for first in range(len(dims)):
+        inside = "product(" + ", ".join(["1", *(f"{dim}.npus" for dim in dims[:first])]) + ")"
+        words = {"s": "workload.payload", "m": inside, "n": "network.npus", "b": f"(network.npus / {inside})"}
+        times.append(f"({_SENT[design.workload.op].format(**words)}) / ({' + '.join(rates[first:])})")
+    return f"max({', '.join(times)})"
+
+
+_RULES = {"none": False, "astra_sim": True}
+
+
+def _cost(design: Design, judge: Judge) -> str:
+    dims, terms = _dims(design, judge), []
+    for dim, tier in zip(dims, tiers_of(len(dims))):
+        link = LIBRA.link[tier]
+        switch = 2 * link + LIBRA.switch[tier] + LIBRA.nic.get(tier, 0.0) if tier in LIBRA.switch else NEVER
+        rate = f"({_per_npu(design, judge, dim)}) / {_LINKS.format(d=dim)}"
+        factor = f"if({dim}.shape == 'ring', {2 * link!r}, if({dim}.shape == 'fully_connected', " \
+                 f"{link!r} * ({dim}.npus - 1), if({dim}.shape == 'switch', {switch!r}, {NEVER!r})))"
+        terms.append(f"{factor} * {rate} * network.npus")      # N / n blocks of n NPUs
+    return " + ".join(terms)
+
+
+def _bandwidth(design: Design, judge: Judge) -> str:
+    return " + ".join(_per_npu(design, judge, dim) for dim in _dims(design, judge))
+
+
+_FIGURES = {"makespan": _makespan, "network_cost": _cost, "network_bandwidth": _bandwidth}
+
+
+def objective_floor(judge: Judge, floor: str | None = None) -> Node:
+    """The first objective with every figure replaced by its floor: a tree over the axes alone. `floor`: an expression
+    that the caller vouches for, in the place of the makespan's. Raises InputError where the objective could fall
+    although a figure rises, or a figure has no floor."""
+    tree = judge.objectives[0]
+    design = judge.space.base
+    if callable(tree) or design is None:
+        raise UnsupportedError("minimize", "a Python function has no floor", expected="an expression")
+    if judge.goal.objectives[0].maximize or not _rises(tree, judge.ranges()):
+        raise UnsupportedError("minimize", f"{judge.goal.objectives[0].name!r} may fall where a figure rises",
+                               expected="minimize: sums and products of figures and of what is not negative")
+    if judge.goal.cases:
+        raise UnsupportedError("cases", "the exact agent takes one workload")
+    for name in (name for name in names_in(tree) if name in FIGURES):
+        if name not in _FIGURES:
+            raise UnsupportedError("minimize", f"there is no floor of {name}", expected="one of " + ", ".join(_FIGURES))
+        text = floor if name == "makespan" and floor is not None else _FIGURES[name](design, judge)
+        tree = _swapped(tree, name, judge.scope.node(text, f"floor of {name}"))
+    return tree
+
+
+def _swapped(node: Node, name: str, new: Node) -> Node:
+    if isinstance(node, Ref):
+        return new if node.name == name else node
+    return Op(node.name, tuple(_swapped(arg, name, new) for arg in node.args)) if isinstance(node, Op) else node
+
+
+def _rises(node: Node, ranges: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether a tree can only rise when a figure in it does."""
+    if not isinstance(node, Op) or not any(name in FIGURES for name in names_in(node)):
+        return True
+    if node.name == "*":
+        return all(bounds(arg, ranges)[0] >= 0 and _rises(arg, ranges) for arg in node.args)
+    if node.name == "/":
+        return _free(node.args[1:]) and bounds(node.args[1], ranges)[0] > 0 and _rises(node.args[0], ranges)
+    return node.name in ("+", "min", "max", "sqrt", "ceil", "floor") and all(_rises(arg, ranges) for arg in node.args)
+
+
+def _free(nodes: Sequence[Node]) -> bool:
+    return not any(name in FIGURES for node in nodes for name in names_in(node))
+
+
