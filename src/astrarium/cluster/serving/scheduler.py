@@ -11,7 +11,7 @@ from astrarium.errors import InputError
 __all__ = ["Job", "Scheduler", "Step"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """A request in progress. `todo` tokens must be in the cache before it gives a token: its prompt, and after a
     preemption what it had generated; `done` of them are. `target`: the server that its cache goes to."""
@@ -124,8 +124,8 @@ class Scheduler:
         """All decoding jobs within the budget of tokens, each with room for one more token."""
         chosen: list[Job] = []
         for job in list(self.running):
-            if not job.decoding or len(chosen) >= self.policy.max_tokens or job not in self.running:
-                continue
+            if not job.decoding or len(chosen) >= self.policy.max_tokens or not job.blocks:
+                continue        # without blocks: it gave way in this very step
             need = self._blocks(job.done + 1) - job.blocks
             while need > self.free and self.running[-1] is not job:
                 self._preempt(self.running[-1])

@@ -44,6 +44,8 @@ def linked(trace: TraceClass, give: Lists, take: Lists, offset: I64, leave: I64)
     """The class with its receives in front and its sends behind. `give` and `take` [ranks] are equal but for peers and
     tags; `offset` and `leave`: first node and exit of every unit."""
     front, back, nodes = len(take[0]), len(give[0]), len(trace.type)
+    if not front and not back:
+        return trace
     parents = _parents(trace, give[0], take[0], offset, leave)
     pointer = np.zeros(len(parents) + 1, np.int64)
     np.cumsum([len(each) for each in parents], out=pointer[1:])
