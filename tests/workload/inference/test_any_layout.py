@@ -70,7 +70,7 @@ def test_any_layout(fields: dict[str, Any]) -> None:
 
 @pytest.mark.exam
 @given(workloads())
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 def test_any_layout_at_length(fields: dict[str, Any]) -> None:
     runs(fields)
 

@@ -50,6 +50,17 @@ def test_a_request_is_its_prefill_and_its_decode_steps() -> None:
     assert abs(each / 20 - mean) < 1e-3 * mean
 
 
+def test_mixed_contexts_are_their_sum() -> None:
+    """Without a window a step depends on the contexts' sum alone; with equal ones it is the plain step."""
+    shape = {"phase": "decode", "tp": 4, "batch": 4, "steps": 3}
+    mixed = makespan(inference(mix=[10, 2000, 500, 90], **shape))
+    assert mixed == makespan(inference(mix=[650, 650, 650, 650], **shape))
+    first = makespan(inference(mix=[700] * 4, **{**shape, "steps": 1}))
+    assert first == makespan(inference(context=700, **{**shape, "steps": 1}))
+    window = {"model": "mistral-7b", **shape, "steps": 1}
+    assert makespan(inference(mix=[1, 1, 1, 12_000], **window)) < makespan(inference(mix=[3000] * 4, **window))
+
+
 def test_ttft_and_tpot_are_said() -> None:
     result = ar.simulate(design(inference(tp=4, batch=2, prompt=100, generated=20)))
     summary = result.summary()
@@ -162,6 +173,7 @@ def test_use_cases_have_sources() -> None:
     ({"speculation": {"draft": SMALL, "tokens": 2, "acceptance": 0.5}, "pp": 2}, "pp", "1, with speculation"),
     ({"use_case": "chat", "prompt": None, "generated": None, "contexts": "each", "model": "llama3-405b",
       "micro_batches": 32, "batch": 32}, "phase", "added up"),
+    ({"phase": "decode", "batch": 2, "mix": [5]}, "mix", "2: batch"), ({"mix": [5]}, "mix", "phase: decode"),
     ({"order": "tp-pp"}, "order", "permutation"), ({"stage_layers": [3, 4], "pp": 2}, "stage_layers", "32 in all")])
 def test_what_makes_no_sense_is_refused(fields: dict[str, Any], path: str, expected: str) -> None:
     with pytest.raises(ar.InputError) as caught:

@@ -48,6 +48,8 @@ class Inference(Workload, frozen=True):
                      ] = "request"
     context: Annotated[int | None, Knob("Tokens in the cache at a decode step (phase: decode); left out: prompt + half "
                                         "of generated.", ge=1)] = None
+    mix: Annotated[Sequence[int] | None, Knob("Tokens in the cache of each sequence of a micro-batch, in place of "
+                                              "context (phase: decode).", ge=1)] = None
     steps: Annotated[int, Knob("Decode steps in a row (phase: decode).", ge=1)] = 1
     contexts: Annotated[Literal["mean", "each"],
                         Knob("Decode steps of a request: all at the mean context, or each at its own.")] = "mean"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -51,7 +52,11 @@ def _rounds(workload: Inference) -> Iterator[Pass]:
         yield from prefill_passes(count, prompt, workload.chunk)
         if workload.speculation is not None:
             yield from prefill_passes(count, prompt, workload.chunk, model=1)
-    if workload.phase == "decode":
+    if workload.phase == "decode" and workload.mix is not None:
+        for step in range(workload.steps):
+            counts = Counter(past + step for past in workload.mix)
+            yield Pass("decode", Packed(tuple(Sequences(counts[past], 1, past) for past in sorted(counts))), waits=True)
+    elif workload.phase == "decode":
         yield from decode_passes(workload, [workload.mean_context] * workload.steps)
     elif workload.phase == "request":
         rounds = generated

@@ -86,14 +86,16 @@ def _lengths(work: Inference) -> Iterator[Problem]:
             if getattr(work, field) is not None:
                 yield Problem(field, "means nothing beside use_case", f"no {field}, or no use_case")
         return
-    if work.prompt is None and not (work.phase == "decode" and work.context is not None):
+    known = work.phase == "decode" and (work.context is not None or work.mix is not None)
+    if work.prompt is None and not known:
         yield Problem("prompt", "is missing", "tokens of a prompt, or a use_case")
-    if work.generated is None and (work.phase == "request" or (work.phase == "decode" and work.context is None)):
+    if work.generated is None and work.phase != "prefill" and not known:
         yield Problem("generated", "is missing", "decode steps, or a use_case")
 
 
 def _phases(work: Inference) -> Iterator[Problem]:
     for field, given, phases in (("context", work.context is not None, ("decode",)),
+                                 ("mix", work.mix is not None, ("decode",)),
                                  ("steps", work.steps != 1, ("decode",)),
                                  ("contexts", work.contexts != "mean", ("request",)),
                                  ("chunk", work.chunk is not None, ("prefill", "request"))):
@@ -107,6 +109,18 @@ def _batch(work: Inference) -> Iterator[Problem]:
         low, high = work.batch // unit * unit, -(-work.batch // unit) * unit
         yield Problem("batch", f"{work.batch} is not a multiple of dp x micro_batches = {unit}",
                       f"{low} or {high}" if low else f"{high}")
+
+
+def _mix(work: Inference) -> Iterator[Problem]:
+    """As many contexts as sequences, and nothing else that says what they are."""
+    if work.mix is None:
+        return
+    if work.context is not None:
+        yield Problem("context", "means nothing beside mix", "no context, or no mix")
+    if work.speculation is not None:
+        yield Problem("mix", "is not for speculation", "one context")
+    if len(work.mix) != work.sequences:
+        yield Problem("mix", f"names {len(work.mix)} sequences", f"{work.sequences}: batch / (dp * micro_batches)")
 
 
 def _tokens(work: Inference) -> Iterator[Problem]:
@@ -168,4 +182,4 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 
 RULES: tuple[Callable[[Any], Iterable[Problem]], ...] = (
-    _model, _order, _lengths, _phases, _batch, _tokens, _layers, _speculation, _size)
+    _model, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
