@@ -16,6 +16,7 @@ from astrarium.trace.link.emit import Source, messages
 from astrarium.trace.link.gather import Communications, communications, host_only
 from astrarium.trace.link.groups import all_groups
 from astrarium.trace.link.host import HostTrace, read_host
+from astrarium.trace.link.issue import issue_edges
 from astrarium.trace.link.join import Join, joined
 from astrarium.trace.link.kineto import read_device
 from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordered
@@ -91,6 +92,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     _gpu_nodes(trace, edges, draft)
     threads, parent = host_threads(trace, calls)
     found = host_nodes(trace, calls, threads, draft)
+    issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
     comms = communications(trace, host, join, calls, parent, groups)
     if host is not None and not trace.operators.name:
