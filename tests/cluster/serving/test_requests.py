@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from astrarium.cluster.serving import ClosedLoop, Poisson, RequestTrace
 from astrarium.cluster.serving.requests import requests_of
@@ -42,6 +46,9 @@ def test_a_trace_of_azure(tmp_path: Path) -> None:
     found = requests_of(RequestTrace(path=str(path)))
     assert found.arrival[1] == pytest.approx(52 * 10**9, abs=10**6)
     assert found.prompt.tolist() == [4808, 3180]
+    path.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10T00:00:00.009930+00:00,1,10\n"
+                    "2024-05-10T01:00:01+01:00,2,8\n")
+    assert requests_of(RequestTrace(path=str(path))).arrival.tolist() == pytest.approx([0, 990_070_000_000], abs=10**6)
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -56,6 +63,20 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str, message: str)
         requests_of(RequestTrace(path=str(path)))
     with pytest.raises(InputError, match="cannot be read"):
         requests_of(RequestTrace(path=str(tmp_path / "none.csv")))
+
+
+VALUES = st.one_of(st.integers(), st.floats(), st.text(max_size=30))
+TABLES = st.lists(st.lists(VALUES, max_size=4)).map(
+    lambda rows: "arrival,prompt,output\n" + "\n".join(",".join(map(str, row)) for row in rows))
+
+
+@given(st.one_of(st.text(), TABLES))
+def test_no_file_is_a_crash(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "requests.csv"
+        path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
+        with contextlib.suppress(InputError):
+            assert len(requests_of(RequestTrace(path=str(path)))) > 0
 
 
 def test_streams_that_would_never_end_are_refused() -> None:

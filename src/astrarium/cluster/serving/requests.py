@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ PS = 10**12
 MOST = 1_000_000            # requests
 LONGEST = 10_000_000        # tokens of one request
 MOST_TOKENS = 100_000_000
+LARGEST = 200_000_000       # characters of a file
+FRACTION = re.compile(r"\.(\d+)")
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 
 
@@ -137,10 +140,18 @@ COLUMNS = (("arrival", "prompt", "output"), ("TIMESTAMP", "ContextTokens", "Gene
 def _read(trace: RequestTrace) -> Requests:
     try:
         with open(trace.path, encoding="utf-8", newline="") as file:
-            text = file.read(200 * MOST)
+            text = file.read(LARGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(trace.path, f"cannot be read ({error})", expected="a CSV file") from error
-    reader = csv.reader(io.StringIO(text))
+    if len(text) > LARGEST:
+        raise InputError(trace.path, f"more than {LARGEST:,} characters", expected="a smaller file")
+    try:
+        return _parsed(trace, csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise InputError(trace.path, f"is no CSV file ({error})", expected="lines of values with commas") from error
+
+
+def _parsed(trace: RequestTrace, reader: Iterator[list[str]]) -> Requests:
     header = [name.strip() for name in next(reader, [])]
     names = next((names for names in COLUMNS if set(names) <= set(header)), None)
     if names is None:
@@ -179,6 +190,7 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        whole, _, fraction = text.partition(".")
-        moment = datetime.fromisoformat(whole)
-        return (moment - datetime(1970, 1, 1)).total_seconds() + float("0." + (fraction or "0"))
+        fraction = FRACTION.search(text)
+        moment = datetime.fromisoformat(FRACTION.sub("", text, count=1))
+        since = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return since.timestamp() + (float(fraction[0]) if fraction else 0.0)
