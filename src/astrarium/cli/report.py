@@ -27,6 +27,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--parquet", metavar="FILE", help="the same as Parquet, with a data-set card (extra: parquet)")
     parser.add_argument("--trajectory", metavar="FILE", help="ArchGym-like lines of JSON, one a trial")
     parser.add_argument("--optuna", metavar="STORAGE", help="into an Optuna storage such as sqlite:///optuna.db")
+    parser.add_argument("--certificate", metavar="FILE",
+                        help="all that was simulated, for tools/check_optimum.py to say what it proves")
     parser.add_argument("--no-run", action="store_true", help="no simulation: neither re-checks nor sensitivities")
     json_flag(parser)
 
@@ -35,10 +37,10 @@ def run(options: argparse.Namespace) -> int:
     """Read, look, print, write."""
     from astrarium.search.stored import load_study
 
-    for flag in ("html", "parquet", "trajectory"):
+    for flag in ("html", "parquet", "trajectory", "certificate"):
         place(f"--{flag}", getattr(options, flag))
     studies = [load_study(path) for path in options.studies]
-    single = [flag for flag in ("parquet", "trajectory", "optuna") if getattr(options, flag)]
+    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate") if getattr(options, flag)]
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
     _exports(studies[0], options)
     if options.csv:
@@ -67,6 +69,10 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
         export.write_parquet(study, options.parquet)
     if options.trajectory:
         export.write_trajectory(study, options.trajectory)
+    if options.certificate:
+        from astrarium.search.certificate import write_certificate
+
+        write_certificate(study, options.certificate)
     if options.optuna:
         export.to_optuna(study, options.optuna, study.path)
 

@@ -69,7 +69,8 @@ def _makespan(design: Design, judge: Judge) -> str:
     if not isinstance(design.workload, SingleCollective):
         raise UnsupportedError("workload", "there is no floor of the makespan for this kind of workload",
                                expected="source: collective, or the option floor of the agent exact")
-    if "workload.op" in judge.space.paths or _RULES[design.compat]:
+    native = _NATIVE[design.compat]
+    if "workload.op" in judge.space.paths or not native:
         raise UnsupportedError("workload.op", "the floor is of one operation in the native rule book")
     dims = _dims(design, judge)
     rates = [f"({_per_npu(design, judge, dim)})" for dim in dims]
@@ -81,7 +82,7 @@ def _makespan(design: Design, judge: Judge) -> str:
     return f"max({', '.join(times)})"
 
 
-_RULES = {"none": False, "astra_sim": True}
+_NATIVE = {"none": True, "astra_sim": False}
 
 
 def _cost(design: Design, judge: Judge) -> str:

@@ -24,7 +24,7 @@ from astrarium.search.store import Store, Trial
 from astrarium.search.workers import Workers
 from astrarium.units import Quantity
 
-__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct"]
+__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "jsonable"]
 
 FORMAT = "1"
 FUNCTION = "a Python function"
@@ -48,7 +48,7 @@ class Plan:
     def described(self) -> dict[str, str]:
         """The plan as text, entry by entry; studies are the same where these are."""
         def text(value: object) -> str:
-            return msgspec.json.encode(_jsonable(value)).decode()      # in the order written: it is that of the axes
+            return msgspec.json.encode(jsonable(value)).decode()      # in the order written: it is that of the axes
         measures = [[each.name, "max" if each.maximize else "min",
                      each.measure if isinstance(each.measure, str) else FUNCTION] for each in self.goal.objectives]
         cases = [[case.name, case.weight, dict(case.changes)] for case in self.goal.cases]
@@ -217,9 +217,10 @@ class _Loop:
             self.progress(Progress(self.done, self.trials, value, time.perf_counter() - self.start, self.fresh))
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """Plain data with quantities as text and keys as text."""
     if isinstance(value, Quantity):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _jsonable(each) for key, each in value.items()}
-    return [_jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value
+        return {str(key): jsonable(each) for key, each in value.items()}
+    return [jsonable(each) for each in value] if isinstance(value, (list, tuple, range)) else value

@@ -1,0 +1,86 @@
+"""Certificates: a checker that shares no code with the search says what they prove, and finds what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.search.designs import small_space
+
+import astrarium as ar
+from astrarium.errors import InputError
+from astrarium.search import search
+from astrarium.search.certificate import write_certificate
+from astrarium.search.stored import load_study
+
+
+def check(root: Path, path: Path, *more: str) -> tuple[int, str]:
+    """Exit code and everything that the checker prints."""
+    source = str(Path(ar.__file__).resolve().parents[1])
+    done = subprocess.run([sys.executable, str(root / "tools" / "check_optimum.py"), str(path), *more], text=True,
+                          capture_output=True, check=False, env={"PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"})
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of an optimum."""
+    folder = tmp_path_factory.mktemp("certificate")
+    study = search(small_space(), "runtime_x_bandwidth", agent="exact", options={"warm": 64}, trials=10**6,
+                   study=folder / "s")
+    assert study.proof is not None
+    assert study.proof.gap == 0
+    write_certificate(load_study(folder / "s"), str(folder / "c.json"))
+    write_certificate(load_study(folder / "s"), str(folder / "c.json.gz"))
+    return folder / "c.json"
+
+
+def test_an_optimum_is_confirmed(root: Path, certificate: Path) -> None:
+    code, said = check(root, certificate)
+    assert code == 0, said
+    assert f"{small_space().count:,} feasible designs" in said
+    assert "optimal: no design of the space is better" in said
+    assert check(root, certificate.with_name("c.json.gz"), "--simulate", "1")[1].splitlines()[-1] in said
+
+
+def test_the_bound_of_a_stopped_search_is_the_checkers(root: Path, tmp_path: Path) -> None:
+    study = search(small_space(), "runtime_x_bandwidth", agent="exact", options={"warm": 32}, trials=96,
+                   study=tmp_path / "s")
+    write_certificate(load_study(tmp_path / "s"), str(tmp_path / "c.json"))
+    code, said = check(root, tmp_path / "c.json", "--simulate", "1")
+    assert code == 0, said
+    assert study.proof is not None
+    bound = float(said.split("below ")[-1].split(",")[0])
+    assert study.proof.bound <= bound * (1 + 1e-6)
+    assert bound < study.objectives()["runtime_x_bandwidth"]
+
+
+def test_what_is_wrong_is_found(root: Path, certificate: Path, tmp_path: Path) -> None:
+    found: dict[str, Any] = json.loads(certificate.read_text())
+    lied = {**found, "evaluated": [[*row[:-1], row[-1] * (1.01 if place == 5 else 1)]
+                                   for place, row in enumerate(found["evaluated"])]}
+    (tmp_path / "lied").write_text(json.dumps(lied))
+    code, said = check(root, tmp_path / "lied", "--simulate", "-1")
+    assert code == 1
+    assert "is worth" in said
+    best = found["best"]
+    rows = [row for row in found["evaluated"] if row != best]
+    second = min((row for row in rows if row[-1] is not None), key=lambda row: row[-1])
+    (tmp_path / "hidden").write_text(json.dumps({**found, "evaluated": rows, "best": second}))
+    code, said = check(root, tmp_path / "hidden", "--simulate", "0")
+    assert code == 0
+    assert "optimal" not in said
+    (tmp_path / "false").write_text(json.dumps({**found, "best": second}))
+    assert check(root, tmp_path / "false", "--simulate", "0")[0] == 1
+
+
+def test_what_has_no_certificate_is_refused(tmp_path: Path) -> None:
+    search(small_space(), ["makespan", "network_cost"], agent="random", trials=10, study=tmp_path / "two")
+    search(small_space(), "makespan", require="makespan < 1", trials=10, study=tmp_path / "none")
+    for name, says in [("two", "no certificate"), ("none", "no feasible design")]:
+        with pytest.raises(InputError, match=says):
+            write_certificate(load_study(tmp_path / name), str(tmp_path / "c"))

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""What a certificate of `astrarium report --certificate` proves, checked without Astrarium's search.
+
+usage: check_optimum.py FILE [--simulate N]        (default 100 of the designs in it, drawn with seed 0; -1: all)
+
+1. Every design of the space is looked at: all combinations of the knobs, kept where the constraints hold.
+2. Its objective cannot be below its floor. For one collective of all N NPUs with payload S (native rules: no NPU sends
+   more than its bandwidth), blocks of m NPUs inside the first d dims, B = N / m of them, the NPUs of a block send on
+   average at least 2 (B - 1) / B S / m bytes (all_reduce) over the dims from d on; the cost is LIBRA's table.
+3. The least floor among designs that are not in the certificate bounds the optimum from below.
+4. The best design and some others are simulated again: the values have to be those of the certificate.
+
+Only the simulator is trusted, and this file. It knows all_reduce, reduce_scatter and all_gather on rings (both ways),
+switches and fully connected dims, and objectives over makespan, network_cost, network_bandwidth and knobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gzip
+import itertools
+import json
+import math
+import random
+import re
+import sys
+from typing import Any
+
+import numpy as np
+
+import astrarium as ar
+from astrarium.config import decode
+
+SENT = {"all_reduce": 2.0, "reduce_scatter": 1.0, "all_gather": 1.0}
+TIERS = {1: "B", 2: "BD", 3: "BCD", 4: "ABCD"}
+LINK = {"A": 2.0, "B": 4.0, "C": 4.0, "D": 7.8}
+SWITCH = {"B": 13.0, "C": 13.0, "D": 18.0 + 31.6}      # the outermost tier has NICs
+BLOCK = 200_000
+OPERATORS: dict[type, Any] = {
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide, ast.Mod: np.mod, ast.LtE: np.less_equal, ast.Lt: np.less,
+    ast.GtE: np.greater_equal, ast.Gt: np.greater,
+    ast.Eq: lambda a, b: a == b, ast.NotEq: lambda a, b: a != b, ast.And: np.logical_and, ast.Or: np.logical_or}
+CALLS = {"product": math.prod, "sum": sum, "max": lambda values: np.maximum.reduce(np.broadcast_arrays(*values)),
+         "min": lambda values: np.minimum.reduce(np.broadcast_arrays(*values))}
+
+
+class Design:
+    """The space's designs as columns: a knob's values where it is chosen, else the base's."""
+
+    def __init__(self, certificate: dict[str, Any]):
+        self.base = decode(ar.Design, certificate["space"]["base"])
+        self.knob_of = {path: index for index, knob in enumerate(certificate["knobs"]) for path in knob["paths"]}
+        self.dims = len(self.base.network.dims)
+
+    def value(self, path: str, columns: list[Any]) -> Any:
+        """The column of one path."""
+        if path == "network.npus":
+            return math.prod(self.value(f"network.dims[{d}].npus", columns) for d in range(self.dims))
+        if path in self.knob_of:
+            return columns[self.knob_of[path]]
+        found = ar.get(self.base, path)
+        return found if isinstance(found, str) or found is None else float(found)
+
+    def evaluated(self, text: str, columns: list[Any], figures: dict[str, Any]) -> Any:
+        """An expression on columns; [*] is written out."""
+        text = re.sub(r"([\w.]+)\[\*\]([\w.]*)", lambda match: ", ".join(
+            f"{match[1]}[{d}]{match[2]}" for d in range(self.dims)), text)
+        return self._walk(ast.parse(text.strip(), mode="eval").body, columns, figures)
+
+    def _walk(self, node: ast.AST, columns: list[Any], figures: dict[str, Any]) -> Any:
+        def inner(part: ast.AST) -> Any:
+            return self._walk(part, columns, figures)
+
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.BinOp):
+            return OPERATORS[type(node.op)](inner(node.left), inner(node.right))
+        if isinstance(node, ast.BoolOp):
+            found = [inner(part) for part in node.values]
+            return OPERATORS[type(node.op)].reduce(np.broadcast_arrays(*found))
+        if isinstance(node, ast.Compare):
+            sides = [inner(node.left), *map(inner, node.comparators)]
+            return np.logical_and.reduce(np.broadcast_arrays(*(
+                OPERATORS[type(op)](a, b) for op, a, b in zip(node.ops, sides, sides[1:]))))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
+            return CALLS[node.func.id]([inner(part) for part in node.args])
+        path = ast.unparse(node)
+        return figures[path] if path in figures else self.value(path, columns)
+
+    def per_npu(self, d: int, columns: list[Any]) -> Any:
+        """Byte/ns of an NPU in a dim, and of one link."""
+        path, n = f"network.dims[{d}]", self.value(f"network.dims[{d}].npus", columns)
+        shape = self.value(f"{path}.shape", columns)
+        legal = (shape == "ring") | (shape == "switch") | (shape == "fully_connected")
+        if not np.all(legal):
+            raise SystemExit(f"{path}.shape: this checker knows ring, switch and fully_connected")
+        links = np.where(shape == "ring", 2, np.where(shape == "switch", 1, np.maximum(1, n - 1)))
+        total = self.value(f"{path}.bandwidth_per_npu", columns)
+        if total is None:
+            total = self.value(f"{path}.bandwidth", columns) * links
+        return total, total / links
+
+    def floors(self, columns: list[Any]) -> dict[str, Any]:
+        """Floors of the figures, as columns."""
+        work = self.base.workload
+        if not isinstance(work, ar.SingleCollective) or work.op not in SENT or self.base.compat != "none":
+            raise SystemExit("this checker knows all_reduce, reduce_scatter and all_gather of all NPUs, native rules")
+        npus = self.value("network.npus", columns)
+        rates = [self.per_npu(d, columns) for d in range(self.dims)]
+        time, inside = np.zeros(1), np.ones(1)
+        for d in range(self.dims):
+            blocks = npus / inside
+            sent = SENT[work.op] * (blocks - 1) / blocks * float(work.payload) / inside
+            time = np.maximum(time, sent / sum(total for total, _ in rates[d:]))
+            inside = inside * self.value(f"network.dims[{d}].npus", columns)
+        cost = sum(self.price(d, columns) * link * npus for d, (_, link) in enumerate(rates))
+        return {"makespan": time, "network_cost": cost, "network_bandwidth": sum(total for total, _ in rates)}
+
+    def price(self, d: int, columns: list[Any]) -> Any:
+        """Dollars per NPU and GB/s of one link."""
+        tier, n = TIERS[self.dims][d], self.value(f"network.dims[{d}].npus", columns)
+        shape = self.value(f"network.dims[{d}].shape", columns)
+        switch = 2 * LINK[tier] + SWITCH[tier] if tier in SWITCH else math.inf      # no such switch: refused
+        return np.where(shape == "ring", 2 * LINK[tier], np.where(shape == "switch", switch, LINK[tier] * (n - 1)))
+
+
+def used(texts: list[str], design: Design) -> set[int]:
+    """Knobs that the floors, the objective or a constraint can depend on."""
+    found = {index for path, index in design.knob_of.items() if path.startswith("network.dims")}
+    for text in texts:
+        for path, index in design.knob_of.items():
+            if path in text or re.sub(r"\[\d+\]", "[*]", path) in text:
+                found.add(index)
+    return found
+
+
+def least_open_floor(certificate: dict[str, Any], design: Design, best: float) -> tuple[float, int, int]:
+    """(least floor of a design that was not simulated, at most `best`; designs looked at; designs below `best`)."""
+    knobs, objective = certificate["knobs"], certificate["objective"]
+    where = certificate["space"].get("constraints", [])
+    matters = sorted(used([objective, *where], design))
+    rest = [index for index in range(len(knobs)) if index not in matters]
+    done: dict[tuple[int, ...], int] = {}
+    for row in certificate["evaluated"]:
+        key = tuple(row[index] for index in matters)
+        done[key] = done.get(key, 0) + 1
+    if len({tuple(row[:-1]) for row in certificate["evaluated"]}) != len(certificate["evaluated"]):
+        raise SystemExit("a design is there twice")
+    each = math.prod(len(knobs[index]["values"]) for index in rest)
+    split = len(matters)
+    while split and math.prod(len(knobs[index]["values"]) for index in matters[split - 1:]) <= BLOCK:
+        split -= 1
+    grids = np.indices([len(knobs[index]["values"]) for index in matters[split:]]).reshape(len(matters) - split, -1)
+    least, looked, below = best, 0, 0
+    for outer in itertools.product(*(range(len(knobs[index]["values"])) for index in matters[:split])):
+        columns: list[Any] = [None] * len(knobs)
+        for index, place in zip(matters[:split], outer):
+            columns[index] = np.array([knobs[index]["numbers"][place]])
+        for index, places in zip(matters[split:], grids):
+            columns[index] = np.array(knobs[index]["numbers"])[places]
+        good = np.broadcast_to(True, grids.shape[1:])
+        for text in where:
+            good = good & design.evaluated(text, columns, {})
+        if not good.any():
+            continue
+        floor = np.broadcast_to(design.evaluated(objective, columns, design.floors(columns)), good.shape) * (1 - 1e-9)
+        looked += int(good.sum()) * each
+        for at in np.nonzero(good & ~(floor >= best))[0]:
+            below += each
+            if done.get((*outer, *(int(places[at]) for places in grids)), 0) < each:
+                least = min(least, float(floor[at]))
+    return least, looked, below
+
+
+def simulated(certificate: dict[str, Any], design: Design, row: list[Any]) -> float | None:
+    """The objective of one design by simulation; None where it is refused."""
+    knobs = certificate["knobs"]
+    changes = {path: knob["values"][index] for knob, index in zip(knobs, row) for path in knob["paths"]}
+    columns: list[Any] = [np.array([knob["numbers"][index]]) for knob, index in zip(knobs, row)]
+    for pattern, text in certificate["space"].get("derived", {}).items():
+        changes |= derived(pattern, text, design, columns)
+    try:
+        made = ar.replace_all(design.base, changes)
+        figures = design.floors(columns)
+        figures["makespan"] = ar.simulate(made, record=False).makespan_ps / 1000
+    except ar.InputError:
+        return None
+    found = float(np.ravel(design.evaluated(certificate["objective"], columns, figures))[0])
+    return found if math.isfinite(found) else None
+
+
+def derived(pattern: str, text: str, design: Design, columns: list[Any]) -> dict[str, Any]:
+    """Derived paths of the one form that examples use: an `if` on each dim's shape."""
+    match = re.fullmatch(r"if\((network\.dims\[\*\]\.shape) == '(\w+)', '(\w+)', '(\w+)'\)", text)
+    if match is None:
+        raise SystemExit(f"derived {pattern}: this checker knows if(network.dims[*].shape == 'a', 'b', 'c')")
+    found = {}
+    for d in range(design.dims):
+        shape = design.value(match[1].replace("*", str(d)), columns)
+        found[pattern.replace("*", str(d))] = match[3] if np.all(shape == match[2]) else match[4]
+    return found
+
+
+def main() -> int:
+    """Print what is proved; 1 where the certificate is wrong."""
+    parser = argparse.ArgumentParser(description="What a certificate of an optimum proves.")
+    parser.add_argument("file")
+    parser.add_argument("--simulate", type=int, default=100, help="designs to simulate again; -1: all")
+    options = parser.parse_args()
+    with (gzip.open if options.file.endswith(".gz") else open)(options.file, "rb") as stream:
+        certificate = json.loads(stream.read())
+    if certificate.get("format") != "astrarium optimum 1" or certificate["requirements"]:
+        raise SystemExit("this checker knows certificates of format 1 without requirements")
+    if any("when" in choice for choice in certificate["space"]["choices"].values() if isinstance(choice, dict)):
+        raise SystemExit("this checker knows no conditional knobs")
+    if certificate["space"].get("variables"):
+        raise SystemExit("this checker knows no variables")
+    design, rows = Design(certificate), certificate["evaluated"]
+    best = certificate["best"][-1]
+    if min(row[-1] for row in rows if row[-1] is not None) != best or certificate["best"] not in rows:
+        raise SystemExit("the best design is not the best of those simulated")
+    picked = rows if options.simulate < 0 else random.Random(0).sample(rows, min(len(rows), options.simulate))
+    for row in [certificate["best"], *picked]:
+        again = simulated(certificate, design, row)
+        same = again == row[-1] or (None not in (again, row[-1]) and math.isclose(again, row[-1], rel_tol=1e-12))
+        if not same:
+            raise SystemExit(f"design {row[:-1]} is worth {again}, not {row[-1]}")
+    bound, looked, below = least_open_floor(certificate, design, best)
+    print(f"{looked:,} feasible designs, {below:,} with a floor below {best!r}, {len(rows):,} simulated, "
+          f"{len(picked) + 1:,} of them again")
+    print("optimal: no design of the space is better" if bound >= best else
+          f"no design is below {bound!r}, {(best - bound) / best:.4%} under the best")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
