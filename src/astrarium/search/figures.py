@@ -36,6 +36,16 @@ def _memory(result: Result) -> float:
     return float(peak)
 
 
+def _phase(name: str) -> Callable[[Result], float]:
+    def figure(result: Any) -> float:
+        found = [each.per_token for each in result.phases if each.name == name]
+        if not found:
+            raise InputError("ttft" if name == "prefill" else "tpot", f"is not known: the workload has no {name}",
+                             expected="source: inference or disaggregated, with that phase")
+        return float(found[0]) / 1000
+    return figure
+
+
 def _of(name: str) -> Callable[[Result], float]:
     def figure(result: Any) -> float:
         return float(getattr(result, name))
@@ -49,6 +59,8 @@ FIGURES: Mapping[str, Figure] = MappingProxyType({
     "compute_time": Figure("Compute time of the rank that finishes last, ns.", _of("compute"), record=True),
     "peak_memory": Figure("Highest use of local memory on any rank, bytes.", _memory, record=True,
                           over_cases="largest"),
+    "ttft": Figure("Time to the first token of an inference workload, ns.", _phase("prefill"), record=True),
+    "tpot": Figure("Time of each further token, ns.", _phase("decode"), record=True),
     "network_cost": Figure("US dollars of the network (LIBRA's prices).",
                            of_design=lambda design: network_cost(design.network), over_cases="largest"),
     "network_bandwidth": Figure("Byte/ns out of one NPU over all its links.",
