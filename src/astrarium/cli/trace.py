@@ -14,6 +14,7 @@ SUB_VERBS = {
     "write": ("trace_write", "Write what the workload of a design makes as PREFIX.RANK.et and a file of its groups."),
     "convert": ("trace_convert", "A text workload of ASTRA-sim 1.0 (DATA, HYBRID_TRANSFORMER, ...) as PREFIX.RANK.et."),
     "stage": ("trace_stage", "STAGE's main.py with its own flags: the traces that it writes, to compare."),
+    "transform": ("trace_transform", "Cut, merge, rename, strip, scale, coalesce, retarget: files in, files out."),
     "show": ("trace_show", "Count what is in a trace file: nodes by kind, GPU operations, collectives, streams."),
 }
 """Sub-verb -> (module in this package, one sentence)."""

@@ -1,0 +1,78 @@
+"""Leaving nodes out of a graph: what waited for them waits for what they waited for."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.errors import InputError, TraceError
+from astrarium.trace.columns import Columns
+from astrarium.trace.graph import graph_of, index_of, ready_order
+from astrarium.trace.transform.patch import Change
+
+__all__ = ["MOST", "bridged", "ordered"]
+
+MOST = 16               # times as many edges as before, and a million more: what bridging may make
+Waits = tuple[tuple[int, ...], tuple[int, ...]]      # ids: data, control
+
+
+def ordered(columns: Columns, source: str) -> npt.NDArray[np.int32]:
+    """Indexes of all nodes, each after what it waits for. TraceError where some can never run."""
+    order = ready_order(columns, graph_of(columns))
+    if len(order) != columns.nodes:
+        raise TraceError(source, f"{columns.nodes - len(order)} nodes wait for a cycle or for a node that is missing",
+                         expected="a trace that `astrarium check` finds no error in")
+    return order
+
+
+def bridged(columns: Columns, keep: npt.NDArray[np.bool_], source: str) -> dict[int, Change | None]:
+    """Changes that leave out the nodes where `keep` [nodes] is False and keep every order among the others.
+
+    A way through left-out nodes that has a control dependency in it becomes one, else a data dependency; dependencies
+    on missing nodes go with the node or stay. InputError where that would make very many.
+    """
+    found: dict[int, Change | None] = dict.fromkeys(np.flatnonzero(~keep).tolist())
+    if not found:
+        return {}
+    order = ordered(columns, source)
+    dropped = set(columns.node_id[~keep].tolist())
+    touched = _touched(columns, keep)
+    waits: dict[int, Waits] = {}
+    most, made = MOST * (columns.data_dep.size + columns.ctrl_dep.size) + 1_000_000, 0
+    for node in order.tolist():
+        if not touched[node] and keep[node]:
+            continue
+        data, ctrl = _waits(columns, node, dropped, waits)
+        made += len(data) + len(ctrl)
+        if made > most:
+            raise InputError("transform", f"leaving {len(dropped):,} nodes out would make more than {most:,} "
+                                          "dependencies", expected="fewer nodes left out at once")
+        if keep[node]:
+            found[node] = Change(data_deps=data, ctrl_deps=ctrl)
+        else:
+            waits[int(columns.node_id[node])] = (data, ctrl)
+    return found
+
+
+def _touched(columns: Columns, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """[nodes] whether the node waits for one that goes."""
+    out = np.zeros(columns.nodes, np.bool_)
+    for ptr, ids in ((columns.data_ptr, columns.data_dep), (columns.ctrl_ptr, columns.ctrl_dep)):
+        at = index_of(columns, ids)
+        gone = (at >= 0) & ~keep[np.maximum(at, 0)]
+        out[np.repeat(np.arange(columns.nodes), np.diff(ptr))[gone]] = True
+    return out
+
+
+def _waits(columns: Columns, node: int, dropped: set[int], waits: dict[int, Waits]) -> Waits:
+    data: dict[int, None] = {}
+    ctrl: dict[int, None] = {}
+    for ptr, ids, into in ((columns.data_ptr, columns.data_dep, data), (columns.ctrl_ptr, columns.ctrl_dep, ctrl)):
+        for number in ids[int(ptr[node]):int(ptr[node + 1])].tolist():
+            if number not in dropped:
+                into[number] = None
+                continue
+            before = waits.get(number, ((), ()))
+            into.update(dict.fromkeys(before[0]))
+            ctrl.update(dict.fromkeys(before[1]))
+    return tuple(data), tuple(ctrl)
