@@ -28,7 +28,8 @@ def run_ranks(script: str, folder: Path, ranks: int, *, address: str = "127.0.0.
     for rank in range(ranks):
         env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
                "MASTER_ADDR": address, "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
-               "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")]), **(more or {}).get(rank, {})}
+               "PYTHONPATH": os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")]),
+               **(more or {}).get(rank, {})}
         words = before[rank] if before else ()
         started.append(subprocess.Popen([*words, sys.executable, "script.py"], cwd=folder, env=env,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))

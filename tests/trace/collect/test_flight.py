@@ -42,7 +42,7 @@ def test_the_order_of_issue_says_which_is_which(tmp_path):
         if node.attr("pg_name"):
             found[node.start] = (node.attr("pg_name").value, node.attr("comm_size").value)
     assert found == {50: ("7", 400), 20: ("0", 64), 80: ("0", 0)}
-    assert result.report.rank == 1 and result.report.groups == 2
+    assert (result.report.rank, result.report.groups) == (1, 2)
 
 
 def test_counts_that_differ_are_said_and_nothing_is_guessed():

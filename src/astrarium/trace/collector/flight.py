@@ -20,6 +20,7 @@ from astrarium.trace.link.comm import element_bytes
 __all__ = ["Flight", "Issued", "completed"]
 
 PREFIX = "gloo:"
+MESSAGES = {"gloo:send", "gloo:recv"}      # the flight recorder leaves them out
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,10 @@ def completed(data: bytes, issued: Sequence[Issued]) -> tuple[bytes, str | None]
     by_name: dict[str, list[dict[str, Any]]] = {}
     for event in sorted(events, key=lambda each: int(each.get("args", {}).get("Record function id", 0))):
         by_name.setdefault(event["name"], []).append(event)
-    odd = []
-    for name in sorted({each.name for each in issued} | set(by_name)):
+    odd, notes = [], []
+    if len(document.get("distributedInfo", {}).get("pg_config") or ()) > 1 and MESSAGES & set(by_name):
+        notes.append("gloo does not say in which group a message is sent: peers are taken as ranks of the world")
+    for name in sorted(({each.name for each in issued} | set(by_name)) - MESSAGES):
         calls = [each for each in issued if each.name == name]
         own = by_name.get(name, [])
         if len(calls) != len(own):
@@ -92,8 +95,9 @@ def completed(data: bytes, issued: Sequence[Issued]) -> tuple[bytes, str | None]
             continue
         for event, call in zip(own, calls, strict=True):
             event.setdefault("args", {}).update(_arguments(call))
-    note = f"groups are not recorded of {', '.join(odd)}" if odd else None
-    return msgspec.json.encode(document), note
+    if odd:
+        notes.append(f"groups are not recorded of {', '.join(odd)}")
+    return msgspec.json.encode(document), "; ".join(notes) or None
 
 
 def _arguments(call: Issued) -> dict[str, Any]:
