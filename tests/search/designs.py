@@ -34,8 +34,14 @@ def network_space() -> Space:
     return Space(four_dims(), CHOICES, "network.npus == 1024")
 
 
+def tiny_space() -> Space:
+    """64 NPUs in two dims, 360 designs."""
+    return Space(small_space().base, {**small_space().choices, "network.dims[*].bandwidth": ["25 GB/s", "100 GB/s"],
+                                      "collective.chunks": [1, 4]}, "network.npus == 64")
+
+
 def small_space() -> Space:
-    """64 NPUs in two dims, 1,296 designs: small enough to look at every one."""
+    """64 NPUs in two dims, 1,620 designs: small enough to look at every one."""
     base = ar.Design(
         workload=ar.SingleCollective(op="all_reduce", payload="100 MB"),
         network=ar.Network([ar.Ring(8, bandwidth="50 GB/s", latency="500 ns"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.search.designs import small_space
+from tests.search.designs import tiny_space
 
 import astrarium as ar
 from astrarium.errors import InputError
@@ -30,7 +30,7 @@ def check(root: Path, path: Path, *more: str) -> tuple[int, str]:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """That of an optimum."""
     folder = tmp_path_factory.mktemp("certificate")
-    study = search(small_space(), "runtime_x_bandwidth", agent="exact", options={"warm": 64}, trials=10**6,
+    study = search(tiny_space(), "runtime_x_bandwidth", agent="exact", options={"warm": 32}, trials=10**6,
                    study=folder / "s")
     assert study.proof is not None
     assert study.proof.gap == 0
@@ -42,13 +42,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_optimum_is_confirmed(root: Path, certificate: Path) -> None:
     code, said = check(root, certificate)
     assert code == 0, said
-    assert f"{small_space().count:,} feasible designs" in said
+    assert f"{tiny_space().count:,} feasible designs" in said
     assert "optimal: no design of the space is better" in said
     assert check(root, certificate.with_name("c.json.gz"), "--simulate", "1")[1].splitlines()[-1] in said
 
 
 def test_the_bound_of_a_stopped_search_is_the_checkers(root: Path, tmp_path: Path) -> None:
-    study = search(small_space(), "runtime_x_bandwidth", agent="exact", options={"warm": 32}, trials=96,
+    study = search(tiny_space(), "runtime_x_bandwidth", agent="exact", options={"warm": 32}, trials=48,
                    study=tmp_path / "s")
     write_certificate(load_study(tmp_path / "s"), str(tmp_path / "c.json"))
     code, said = check(root, tmp_path / "c.json", "--simulate", "1")
@@ -79,8 +79,8 @@ def test_what_is_wrong_is_found(root: Path, certificate: Path, tmp_path: Path) -
 
 
 def test_what_has_no_certificate_is_refused(tmp_path: Path) -> None:
-    search(small_space(), ["makespan", "network_cost"], agent="random", trials=10, study=tmp_path / "two")
-    search(small_space(), "makespan", require="makespan < 1", trials=10, study=tmp_path / "none")
+    search(tiny_space(), ["makespan", "network_cost"], agent="random", trials=10, study=tmp_path / "two")
+    search(tiny_space(), "makespan", require="makespan < 1", trials=10, study=tmp_path / "none")
     for name, says in [("two", "no certificate"), ("none", "no feasible design")]:
         with pytest.raises(InputError, match=says):
             write_certificate(load_study(tmp_path / name), str(tmp_path / "c"))

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.search.designs import small_space
+from tests.search.designs import tiny_space
 
 import astrarium as ar
 from astrarium.collective.algorithms import ALGORITHMS
@@ -59,7 +59,7 @@ def test_no_simulation_falls_below_its_floor(op: str) -> None:
 
 
 def test_floors_of_design_figures_are_exact() -> None:
-    space = Space(small_space().base, {"network.dims[*].shape": ["ring", "switch", "fully_connected"],
+    space = Space(tiny_space().base, {"network.dims[*].shape": ["ring", "switch", "fully_connected"],
                                        "network.dims[*].npus": [2, 4, 8, 32],
                                        "network.dims[*].bandwidth": ["25 GB/s", "100 GB/s"]})
     for name in ("network_cost", "network_bandwidth"):
@@ -80,16 +80,16 @@ GOALS = ("makespan", "runtime_x_bandwidth", "runtime_x_cost", "makespan + networ
 def optima(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     """The least value of each goal, by looking at every design."""
     path = tmp_path_factory.mktemp("every") / "study"
-    every = search(small_space(), GOALS, agent="grid", trials=10**6, study=path)
-    assert every.distinct == small_space().count
+    every = search(tiny_space(), GOALS, agent="grid", trials=10**6, study=path)
+    assert every.distinct == tiny_space().count
     values = [trial.verdict.values for trial in load_study(path).trials() if trial.verdict.values]
     return {name: min(each[place] for each in values) for place, name in enumerate(GOALS)}
 
 
 @pytest.mark.parametrize("minimize", GOALS)
 def test_the_optimum_is_that_of_exhaustive_search(minimize: str, optima: dict[str, float]) -> None:
-    space = small_space()
-    found = search(space, minimize, agent="exact", options={"warm": 64}, trials=10**6)
+    space = tiny_space()
+    found = search(space, minimize, agent="exact", options={"warm": 32}, trials=10**6)
     assert found.proof is not None
     assert found.proof.complete
     assert found.proof.gap == 0
@@ -100,9 +100,9 @@ def test_the_optimum_is_that_of_exhaustive_search(minimize: str, optima: dict[st
 
 
 def test_a_search_that_is_stopped_has_an_honest_gap(optima: dict[str, float]) -> None:
-    space, optimum = small_space(), optima["runtime_x_bandwidth"]
+    space, optimum = tiny_space(), optima["runtime_x_bandwidth"]
     last = -math.inf
-    for trials in (32, 64, 128, 200):
+    for trials in (32, 48, 64, 96):
         found = search(space, "runtime_x_bandwidth", agent="exact", options={"warm": 32, "batch": 16}, trials=trials)
         assert found.proof is not None
         best = found.objectives()["runtime_x_bandwidth"]
@@ -118,7 +118,7 @@ def test_a_search_that_is_stopped_has_an_honest_gap(optima: dict[str, float]) ->
 
 
 def test_a_floor_of_your_own(optima: dict[str, float]) -> None:
-    space = small_space()
+    space = tiny_space()
     floor = "1e6 * if(network.dims[0].bandwidth < 30, 1, 0)"
     found = search(space, "makespan", agent="exact", options={"floor": floor, "warm": 256}, trials=10**6)
     assert found.proof is not None
@@ -137,11 +137,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("goal", "says"), BAD)
 def test_what_has_no_floor_is_refused(goal: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        search(small_space(), agent="exact", trials=10, **goal)
+        search(tiny_space(), agent="exact", trials=10, **goal)
 
 
 def test_continua_and_one_way_rings_are_refused() -> None:
-    base = small_space().base
+    base = tiny_space().base
     continuous = Space(base, {"network.dims[0].bandwidth": {"from": "1 GB/s", "to": "2 GB/s"}})
     with pytest.raises(InputError, match="a step or values"):
         search(continuous, "makespan", agent="exact", trials=10)
