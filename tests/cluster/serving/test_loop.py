@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -174,6 +175,25 @@ def test_apart_everybody_is_answered_too(rows: list[tuple[int, int, int]], front
         assert server.scheduler.free == blocks
         assert server.scheduler.handing == 0
         assert server.load == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 60), st.integers(1, 30)), min_size=1, max_size=12),
+       st.integers(1, 3), st.integers(7, 12), st.lists(st.integers(1, 4), min_size=1, max_size=5))
+@settings(max_examples=60)
+def test_guesses_have_room_and_nobody_gets_more_than_was_asked_for(rows: list[tuple[int, int, int]], guesses: int,
+                                                                   blocks: int, yielded: list[int]) -> None:
+    def timed(step: Step) -> int:
+        for job in step.decode:
+            assert job.blocks * 16 >= job.done + 1 + guesses
+        assert len(step.decode) * (1 + guesses) + sum(each for _, each in step.prefill) <= 100
+        return MS
+
+    server = Server(Scheduler(Policy(max_tokens=100), blocks, guesses=guesses), timed)
+    turns = itertools.cycle(min(each, guesses + 1) for each in yielded)
+    stream = requests(*sorted(rows))
+    served = answer(stream, Fleet([server], yielded=lambda: next(turns)))
+    assert len(served.gaps) == int((stream.output - 1).sum())
+    assert server.scheduler.free == blocks
 
 
 def test_goodput_counts_requests_that_keep_every_promise() -> None:

@@ -16,6 +16,7 @@ from astrarium.cluster.serving import Buckets, ClosedLoop, Poisson, Policy, serv
 from astrarium.errors import InputError
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.disaggregated import Disaggregated
+from astrarium.workload.inference.speculative import expected_tokens
 
 
 def design(device: str, link: str, **fields: Any) -> ar.Design:
@@ -100,9 +101,24 @@ def test_pools_hand_over_what_a_batch_hands_over() -> None:
     assert int(served.finish[0]) == pytest.approx(run.makespan_ps, rel=2e-3)
 
 
+def test_speculation_gives_the_tokens_of_the_closed_form() -> None:
+    """(1 - a^(k + 1)) / (1 - a) tokens a step on average; every step is k of the draft and a verification."""
+    draft = {"family": "decoder", "layers": 4, "d_model": 1024, "heads": 8, "ffn": 4096, "vocab": 128_256}
+    speculation = {"draft": draft, "tokens": 3, "acceptance": 0.7}
+    base = design("h100_sxm", "450 GB/s", model="llama3-8b", speculation=speculation)
+    stream = ClosedLoop(concurrency=4, count=40, prompt=50, output=400)
+    served = serve(base, stream, Policy(seed=1), Buckets(context=512))
+    bursts = int((served.gaps > 0).sum())
+    assert len(served.gaps) / bursts == pytest.approx(expected_tokens(0.7, 3), rel=0.02)
+    assert serve(base, stream, Policy(seed=1), Buckets(context=512)).summary() == served.summary()
+    assert serve(base, stream, Policy(seed=2), Buckets(context=512)).summary() != served.summary()
+    one = serve(base, ClosedLoop(concurrency=1, count=1, prompt=50, output=2), None, EXACT)
+    step = Inference("llama3-8b", tp=8, phase="decode", context=50, speculation=speculation)
+    assert one.gaps.tolist() == [ar.simulate(ar.replace(base, "workload", step)).makespan_ps]
+
+
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"model": "mixtral-8x7b", "dp": 2, "ep": 2, "batch": 2}, "share experts"),
-    ({"speculation": {"draft": "llama3-8b", "tokens": 2, "acceptance": 0.5}}, "random")])
+    ({"model": "mixtral-8x7b", "dp": 2, "ep": 2, "batch": 2}, "share experts")])
 def test_what_cannot_be_served_is_refused(fields: dict[str, Any], message: str) -> None:
     base = design("h100_sxm", "450 GB/s", **{"model": "llama3-8b", **fields})
     with pytest.raises(InputError, match=message):

@@ -43,6 +43,7 @@ class Server:
 class Fleet:
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
     tokens)` is then the time in ps in which a cache gets from one to the other. `overhead` ps between two steps.
+    `yielded()`: tokens that a decoding sequence gets in a step (1, but for speculation).
 
     A request goes to the server with the fewest requests, the first of equals; so does its cache.
     """
@@ -51,6 +52,7 @@ class Fleet:
     back: Sequence[Server] = ()
     transfer: Callable[[int, int, int], int] = lambda front, back, tokens: 0
     overhead: int = 0
+    yielded: Callable[[], int] = lambda: 1
 
 
 @dataclass
@@ -122,7 +124,8 @@ class _Run:
                     spent = server.time_of(step) + self.fleet.overhead
                     self.push(now + spent, STEP, number)
                     self.steps, self.busy = self.steps + 1, self.busy + spent
-                    self.tokens += len(step.decode) + sum(each for _, each in step.prefill)
+                    each = 1 + server.scheduler.guesses
+                    self.tokens += len(step.decode) * each + sum(tokens for _, tokens in step.prefill)
                 elif not server.scheduler.gave_way:
                     break       # the head of the queue waits for blocks that a transfer still holds
 
@@ -144,8 +147,9 @@ class _Run:
 
     def _done(self, step: Step, number: int, server: Server, now: int) -> None:
         for job in step.decode:
-            job.done += 1
-            self.token(job, server.scheduler, now)
+            for _ in range(min(self.fleet.yielded(), job.output - job.generated)):
+                job.done += 1
+                self.token(job, server.scheduler, now)
         for job, tokens in step.prefill:
             job.done += tokens
             if job.done < job.todo:

@@ -43,7 +43,8 @@ class Step:
 @dataclass
 class Scheduler:
     """The queue and the cache of one server. `free` blocks of the cache; `handing` requests whose cache is on its way
-    here; `gave_way`: whether the last step preempted somebody."""
+    here; `guesses` of a draft that every decoding sequence has verified in a step; `gave_way`: whether the last step
+    preempted somebody."""
 
     policy: Policy
     free: int
@@ -51,6 +52,7 @@ class Scheduler:
     running: list[Job] = field(default_factory=list)
     preemptions: int = 0
     handing: int = 0
+    guesses: int = 0
     gave_way: bool = False
 
     def __post_init__(self) -> None:
@@ -58,8 +60,8 @@ class Scheduler:
 
     def add(self, job: Job, most: int) -> None:
         """A new request, which takes `most` tokens of cache here. Raises InputError where it could never run."""
-        if self._blocks(most) > self.total:
-            raise InputError("requests", f"request {job.number} needs {most:,} tokens of cache",
+        if self._blocks(most + self.guesses) > self.total:
+            raise InputError("requests", f"request {job.number} needs {most + self.guesses:,} tokens of cache",
                              expected=f"at most {self.total * self.policy.block:,}, all that fit")
         if self.policy.schedule == "prefill_first" and most > self.policy.max_tokens:
             raise InputError("policy.max_tokens", f"request {job.number} may have to prefill {most:,} tokens at once",
@@ -76,7 +78,7 @@ class Scheduler:
                 return Step((), prompts)
         decode = self._decode()
         self.gave_way = self.preemptions > before
-        left = self.policy.max_tokens - len(decode)
+        left = self.policy.max_tokens - len(decode) * (1 + self.guesses)
         prefill = []
         for job in self.running:
             if not job.decoding and left > 0:
@@ -105,7 +107,7 @@ class Scheduler:
         """Jobs from the head of the queue whose cache has arrived."""
         while self.waiting and self.waiting[0].decoding and len(self.running) < self.policy.max_batch:
             job = self.waiting[0]
-            need = self._blocks(job.done + 1)
+            need = self._blocks(job.done + 1 + self.guesses)
             if need > self.free:
                 return
             self.waiting.popleft()
@@ -121,12 +123,13 @@ class Scheduler:
         job.blocks = 0
 
     def _decode(self) -> tuple[Job, ...]:
-        """All decoding jobs within the budget of tokens, each with room for one more token."""
+        """All decoding jobs within the budget of tokens, each with room for its next token and its guesses."""
         chosen: list[Job] = []
+        each, most = 1 + self.guesses, self.policy.max_tokens
         for job in list(self.running):
-            if not job.decoding or len(chosen) >= self.policy.max_tokens or not job.blocks:
+            if not job.decoding or (len(chosen) + 1) * each > most or not job.blocks:
                 continue        # without blocks: it gave way in this very step
-            need = self._blocks(job.done + 1) - job.blocks
+            need = max(0, self._blocks(job.done + each) - job.blocks)
             while need > self.free and self.running[-1] is not job:
                 self._preempt(self.running[-1])
             if need > self.free:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from astrarium import config
 from astrarium.cluster.serving.loop import Fleet, Server
@@ -11,7 +14,7 @@ from astrarium.cluster.serving.scheduler import Scheduler
 from astrarium.cluster.serving.steps import Known, StepTimes, TransferTimes
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.workload.inference.config import Inference
+from astrarium.workload.inference.config import Inference, Speculation
 from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks
 from astrarium.workload.inference.passes import replica_of
@@ -24,7 +27,8 @@ def fleet_of(design: Design, policy: Policy, buckets: Buckets, known: Known) -> 
     """The servers. The ranks of each are next to each other. Raises InputError for what is not served."""
     work, overhead = design.workload, round(float(policy.overhead) * 1000)
     if isinstance(work, Inference):
-        return Fleet(_servers(design, _shards(work, 0, "workload"), policy, buckets, known), overhead=overhead)
+        front = _servers(design, _shards(work, 0, "workload"), policy, buckets, known, work.speculation)
+        return Fleet(front, overhead=overhead, yielded=_yielded(work.speculation, policy.seed))
     if not isinstance(work, Disaggregated):
         raise InputError("workload.source", "is not served", expected="inference or disaggregated")
     if work.retrieval is not None:
@@ -40,17 +44,27 @@ def _shards(work: Inference, start: int, path: str) -> list[Shards]:
     """The replicas of a workload, each on ranks of its own."""
     if work.ep > 1:
         raise InputError(f"{path}.ep", "replicas that share experts are not served", expected="1, and experts over tp")
-    if work.speculation is not None:
-        raise InputError(f"{path}.speculation", "is not served: how many tokens a step gives is random",
-                         expected="no speculation")
     one = config.replace_all(work, {"dp": 1, "batch": work.batch // work.dp})
     return [Shards(replica_of(one), start + number * one.ranks) for number in range(work.dp)]
 
 
-def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: Buckets, known: Known) -> list[Server]:
+def _yielded(speculation: Speculation | None, seed: int) -> Callable[[], int]:
+    """How many tokens a decoding sequence gets in a step: accepted guesses up to the first that is not, and one."""
+    if speculation is None:
+        return lambda: 1
+    generator, most = np.random.Generator(np.random.PCG64(seed)), speculation.tokens + 1
+    missed = 1 - speculation.acceptance
+    return lambda: min(int(generator.geometric(missed)), most) if missed > 0 else most
+
+
+def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: Buckets, known: Known,
+             speculation: Speculation | None = None) -> list[Server]:
     if design.memory.capacity is None:
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
-    blocks = cache_blocks(shards[0].replica, room, policy.block, policy.max_tokens)
-    return [Server(Scheduler(policy, blocks), StepTimes(design, each.replica, each.start, buckets, known).of)
-            for each in shards]
+    guesses = speculation.tokens if speculation else 0
+    draft = replace(shards[0].replica, model=speculation.draft, _made={}) if speculation else None
+    models = (shards[0].replica, draft) if draft else (shards[0].replica,)
+    blocks = cache_blocks(models, room, policy.block, policy.max_tokens)
+    return [Server(Scheduler(policy, blocks, guesses=guesses),
+                   StepTimes(design, each.replica, each.start, buckets, known, draft, guesses).of) for each in shards]

@@ -21,7 +21,7 @@ from astrarium.workload.inference.program import Pass, Program, assembled
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.transfers import Shards, cache_transfers
 
-__all__ = ["Known", "StepTimes", "TransferTimes", "shape_of"]
+__all__ = ["Known", "Shape", "StepTimes", "TransferTimes", "shape_of"]
 
 I32 = npt.NDArray[np.int32]
 Known = MutableMapping[tuple[object, ...], int]
@@ -32,6 +32,9 @@ NAMES = (("step", 1.0), ("", 1.0))
 class StepTimes:
     """Times in ps of the steps of a replica whose first rank is `start`, by shape; the design's other ranks are idle.
 
+    With a `draft` every step of decoding sequences is `guesses` steps of the draft and one that verifies them; prompts
+    go through both models.
+
     `known` keeps them: give one dict to several runs of one design.
     """
 
@@ -40,16 +43,30 @@ class StepTimes:
     start: int
     buckets: Buckets
     known: Known
+    draft: Replica | None = None
+    guesses: int = 0
 
     def of(self, step: Step) -> int:
         """Time of a step in ps."""
         shape = shape_of(step, self.buckets)
         key = ("step", self.start, shape)
         if key not in self.known:
-            made, tiles = assembled(Program((self.replica,), (Pass("step", shape),)))
+            made, tiles = assembled(self.program(shape))
             part = Part(self.start, made, [each.offset for each in tiles], [each.exit for each in tiles], 0)
             self.known[key] = _time(self.design, [part], [])
         return self.known[key]
+
+    def program(self, shape: Shape) -> Program:
+        """The passes of a step."""
+        if self.draft is None:
+            return Program((self.replica,), (Pass("step", Packed((*shape.decode, *shape.prompts))),))
+        rounds = []
+        for guess in range(self.guesses if shape.decode else 1):
+            parts = [Sequences(each.count, 1, each.past + guess) for each in shape.decode]
+            rounds.append(Pass("draft", Packed((*parts, *(() if guess else shape.prompts))), model=1))
+        checked = self.guesses + 1
+        parts = [Sequences(each.count, checked, each.past, checked) for each in shape.decode]
+        return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *shape.prompts)))))
 
 
 @dataclass(frozen=True)
@@ -106,7 +123,15 @@ def _idle(ranks: int) -> Generated:
     return Generated((trace,), (), (), (None,))
 
 
-def shape_of(step: Step, buckets: Buckets) -> Packed:
+@dataclass(frozen=True)
+class Shape:
+    """A step: decoding sequences, and prompts or parts of them."""
+
+    decode: tuple[Sequences, ...]
+    prompts: tuple[Sequences, ...]
+
+
+def shape_of(step: Step, buckets: Buckets) -> Shape:
     """The step, rounded up. Decoding sequences count by their number and their tokens in all, which is exact for
     attention to everything; under a window it counts some too many."""
     parts: list[Sequences] = []
@@ -117,7 +142,7 @@ def shape_of(step: Step, buckets: Buckets) -> Packed:
         if buckets.context > 1:
             mean, rest = _up(mean + (rest > 0), buckets.context), 0
         parts += [Sequences(count - rest, 1, mean)] + ([Sequences(rest, 1, mean + 1)] if rest else [])
-    return Packed((*parts, *_prompts(step, buckets)))
+    return Shape(tuple(parts), tuple(_prompts(step, buckets)))
 
 
 def _prompts(step: Step, buckets: Buckets) -> Sequence[Sequences]:

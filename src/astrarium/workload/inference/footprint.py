@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from astrarium import config
@@ -64,20 +65,22 @@ def max_batch(workload: Inference, capacity: float) -> int:
     return low * unit
 
 
-def cache_blocks(replica: Replica, room: float, block: int, max_tokens: int) -> int:
-    """Cache blocks of `block` tokens in `room` bytes beside weights and working memory, on the fullest stage.
+def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens: int) -> int:
+    """Cache blocks of `block` tokens of all models in `room` bytes beside weights and working memory, on the fullest
+    stage.
 
     A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
     fits, UnsupportedError for a model without a cache.
     """
-    if isinstance(replica.model, Mamba):
+    if any(isinstance(each.model, Mamba) for each in models):
         raise UnsupportedError("workload.model", "has a state and no cache, of which serving counts blocks",
                                expected="a decoder")
-    found, spread = [], replica.mesh.size(("sp",))
-    for stage in range(replica.stages):
-        one = replica.cache_bytes(stage, Packed((Sequences(spread, 1, block - 1),))) / spread
-        step = Packed((Sequences(1, max_tokens, 0, 1),))
-        free = room - replica.weight_bytes(stage) - replica.working(stage, step)
+    found, spread = [], models[0].mesh.size(("sp",))
+    some, step = Packed((Sequences(spread, 1, block - 1),)), Packed((Sequences(1, max_tokens, 0, 1),))
+    for stage in range(models[0].stages):
+        one = sum(each.cache_bytes(stage, some) for each in models) / spread
+        held = sum(each.weight_bytes(stage) for each in models)
+        free = room - held - max(each.working(stage, step) for each in models)
         found.append(int(free // one) if one else 2**40)
     if min(found) < 1:
         raise InputError("memory.capacity", "has no room for a cache beside weights and working memory",
