@@ -19,9 +19,10 @@ inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
 
 }  // namespace
 
-RankClasses::RankClasses(const Plan& plan) : plan_(plan), geometry_(plan.network) {
+RankClasses::RankClasses(const Plan& plan, const std::set<Places>& split) : plan_(plan), geometry_(plan.network) {
     match_messages();
     start();
+    for (const Places& places : split) tell_apart(places);
     while (refine()) {
     }
     number();
@@ -137,6 +138,17 @@ void RankClasses::start() {
         }
         colour_[r] = h;
     }
+}
+
+void RankClasses::tell_apart(const Places& places) {
+    const auto mark = [&](std::size_t rank, std::size_t place) {
+        const std::size_t index = place / static_cast<std::size_t>(places.stride) % static_cast<std::size_t>(places.n);
+        colour_[rank] = mix(colour_[rank], mix(mix(3, places.shape), index));
+    };
+    for (std::size_t r = 0; r < plan_.ranks() && places.shape == 0; ++r) mark(r, r);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g)
+        for (std::size_t p = 0; p < plan_.groups[g].size && group_shape_[g] == places.shape; ++p)
+            mark(static_cast<std::size_t>(plan_.groups[g][p]), p);
 }
 
 bool RankClasses::refine() {

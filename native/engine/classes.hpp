@@ -1,6 +1,8 @@
 // Classes of ranks that provably do the same at the same time, by colour refinement.
 #pragma once
+#include <compare>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,12 +17,24 @@ struct Unfoldable {
 };
 inline constexpr const char* overlapping = "overlapping communication of one NPU";
 
+// A step of the collectives of groups of a shape (0: all ranks), by which members can be told apart: their place / stride % n.
+struct Places {
+    std::uint64_t shape;
+    int stride, n;
+    auto operator<=>(const Places&) const = default;
+};
+
+// Members of a class turned out not to be equal; classes that tell these places apart may be.
+struct Asymmetric : Unfoldable {
+    std::vector<Places> places;
+};
+
 // Two ranks share a class when they run the same program, take part in the same kind of groups (classes by position,
 // places of the members relative to the first), and their messages go to, and come from, ranks of the same class over
 // the same way. `kind` numbers groups likewise; kind 0 is all ranks.
 class RankClasses {
 public:
-    explicit RankClasses(const Plan& plan);
+    explicit RankClasses(const Plan& plan, const std::set<Places>& split = {});
 
     std::vector<std::int32_t> of;            // [ranks]
     std::vector<std::int32_t> first;         // [classes] lowest rank
@@ -28,10 +42,14 @@ public:
     std::vector<std::int32_t> first_group;   // [kinds] a group of the kind; -1 all ranks
     std::vector<std::int32_t> partner_slot;  // [slots of representatives only are read] slot at the peer, -1 elsewhere
 
+    // The shape of a kind of group, for `Places`.
+    std::uint64_t shape(std::size_t kind) const { return kind == 0 ? 0 : group_shape_[static_cast<std::size_t>(first_group[kind])]; }
+
 private:
     using Hash = std::uint64_t;
     void match_messages();
     void start();
+    void tell_apart(const Places& places);
     bool refine();
     void number();
     std::vector<Hash> group_roles() const;

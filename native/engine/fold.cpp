@@ -7,8 +7,8 @@
 
 namespace astrarium {
 
-Fold::Fold(const Plan& plan, bool record)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), classes_(plan), idle_(plan, false, true), usage_(plan.network.dims.size()) {
+Fold::Fold(const Plan& plan, bool record, const std::set<Places>& split)
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()) {
     check_supported();
     std::size_t nodes = 0;
     for (const std::int32_t rank : classes_.first) {
@@ -396,8 +396,9 @@ std::uint64_t Fold::measured_events() const {
 }
 
 // First with every collective as a delay; where communication of an NPU overlaps, with those that may as messages.
-static Outcome try_folded(const Plan& plan, bool record) {
-    Fold fold(plan, record);
+static Outcome try_folded(const Plan& plan, bool record, const std::set<Places>& split) {
+    Fold fold(plan, record, split);
+    if (!split.empty() && fold.classes().first.size() * 2 > plan.ranks()) throw Unfoldable{"too few equal ranks"};
     try {
         return fold.run();
     } catch (const Unfoldable& reason) {
@@ -406,9 +407,23 @@ static Outcome try_folded(const Plan& plan, bool record) {
     return run_image(plan, fold, record);
 }
 
+// Where members of a class turn out to differ, their places are told apart, and it starts again.
+static Outcome refine_folded(const Plan& plan, bool record) {
+    std::set<Places> split;
+    for (;;) {
+        try {
+            return try_folded(plan, record, split);
+        } catch (const Asymmetric& reason) {
+            const std::size_t before = split.size();
+            split.insert(reason.places.begin(), reason.places.end());
+            if (split.size() == before) throw;
+        }
+    }
+}
+
 Outcome run_folded(const Plan& plan, bool record) {
     try {
-        return try_folded(plan, record);
+        return refine_folded(plan, record);
     } catch (const Unfoldable& reason) {
         Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
         out.unfolded_because = reason.why;

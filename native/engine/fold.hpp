@@ -24,7 +24,7 @@ public:
         std::vector<Step> steps;               // of all members of one group
     };
 
-    Fold(const Plan& plan, bool record);
+    Fold(const Plan& plan, bool record, const std::set<Places>& split = {});
     Outcome run();
 
     // For runs in which some collectives are delays that are measured once (Image).
@@ -84,10 +84,11 @@ private:
     static void occupy(Tick& until_now, Tick from, Tick until);
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together) const;
+    std::vector<Places> places(const Collective& c, std::int32_t kind) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
-    Measured loop_back(const Plan& small, std::size_t participants) const;
-    Measured run_members(const Plan& small, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
+    bool loop_back(const Plan& small, std::size_t participants, Measured& found) const;
+    Measured run_members(const Plan& small, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
     Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late);
     Outcome outcome();
 

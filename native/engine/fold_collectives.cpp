@@ -97,6 +97,17 @@ bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     return stand_alike(plan_, c, {}, whole);
 }
 
+// The steps of a collective by which members may differ: those whose programs are by role, if there are any.
+std::vector<Places> Fold::places(const Collective& c, std::int32_t kind) const {
+    std::vector<Places> roles, all;
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases) {
+            all.push_back({classes_.shape(static_cast<std::size_t>(kind)), phase.stride, phase.n});
+            if (phase.schedule && phase.schedule->mode == PeerMode::absolute) roles.push_back(all.back());
+        }
+    return roles.empty() ? all : roles;
+}
+
 bool Fold::reduce_alike(const std::vector<std::uint32_t>& members) const {
     if (plan_.reduce_bandwidth.size == 0) return true;
     const double rate = plan_.reduction_rate(plan_.npu_of[members[0]]);
@@ -145,20 +156,23 @@ Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::ve
         std::vector<std::int32_t> npu_of(members.size());
         for (std::size_t p = 0; p < members.size(); ++p) npu_of[p] = plan_.npu_of[members[p]];
         small.npu_of = {npu_of.data(), npu_of.size()};
-        return loop_back(small, offsets.size());
+        Measured found;
+        if (loop_back(small, offsets.size(), found)) return found;
     }
-    return run_members(small, members, offsets);
+    return run_members(small, kind, members, offsets);
 }
 
-Fold::Measured Fold::loop_back(const Plan& small, std::size_t participants) const {
+// One member for all; not where its chunks race within an instant.
+bool Fold::loop_back(const Plan& small, std::size_t participants, Measured& found) const {
     Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
     for (Step& step : alone.steps) step.change *= static_cast<std::int64_t>(small.npu_of.size);  // its equals do the same
-    if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    return {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
-            alone.loads, std::move(alone.steps)};
+    if (alone.tie) return false;
+    found = {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
+             alone.loads, std::move(alone.steps)};
+    return true;
 }
 
-Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
+Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
     if (members.size() > 4096) throw Unfoldable{"an asymmetric collective of more than 4,096 ranks"};
     Plan small = base;
     std::vector<std::int32_t> npu_of, program_of, zeros(members.size(), 0), minus(members.size(), -1);
@@ -210,7 +224,7 @@ Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32
         const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));
         Tick& done = out.done[at];
         std::uint8_t& late = out.late[at];
-        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Unfoldable{"members of one class end a collective at different times"};
+        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Asymmetric{{"members of one class end a collective at different times"}, places(base.collectives[0], kind)};
         late = alone.late[p];
         if (record_) {
             const auto same = [](const std::vector<Load>& x, const std::vector<Load>& y) {
@@ -221,7 +235,7 @@ Fold::Measured Fold::run_members(const Plan& base, const std::vector<std::uint32
             if (done < 0)
                 out.loads[at] = alone.loads[p];
             else if (!same(out.loads[at], alone.loads[p]))
-                throw Unfoldable{"members of one class load their links differently"};
+                throw Asymmetric{{"members of one class load their links differently"}, places(base.collectives[0], kind)};
         }
         done = alone.each[p];
     }

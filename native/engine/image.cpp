@@ -31,14 +31,14 @@ std::vector<int> way(const Network& network, const Geometry& geometry, int from,
 
 }  // namespace
 
-Image::Image(const Plan& whole, const RankClasses& classes) : whole_(whole), classes_(classes) {
+Image::Image(const Plan& whole, const RankClasses& classes, bool messages) : whole_(whole), classes_(classes) {
     if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
     if (whole.remote.kind != RemoteKind::none && whole.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
     members_.assign(classes.first.size(), 0);
     for (const std::int32_t c : classes.of) ++members_[static_cast<std::size_t>(c)];
     find_seats();
     make_plan();
-    find_dims();
+    find_dims(messages);
 }
 
 void Image::find_seats() {
@@ -104,9 +104,9 @@ void Image::make_plan() {
 }
 
 // Kinds whose members differ in a dim that messages between ranks cross, or all where collectives of a rank may overlap.
-void Image::find_dims() {
+void Image::find_dims(bool messages) {
     const Geometry geometry(whole_.network);
-    std::vector<bool> crossed(whole_.network.dims.size(), whole_.lanes[lane_comm] > 1);
+    std::vector<bool> crossed(whole_.network.dims.size(), messages || whole_.lanes[lane_comm] > 1);
     for (std::size_t c = 0; c < classes_.first.size(); ++c) {
         const auto rank = static_cast<std::size_t>(classes_.first[c]);
         const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
@@ -206,10 +206,10 @@ void Image::check(const Phase& phase, std::uint32_t kind, std::map<Steps, std::u
             moves.emplace_back(classes_.of[to], s.send_match[k], way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[to]));
             heard[place].emplace_back(rank, s.send_match[k]);
             const auto [it, fresh] = sources.try_emplace({classes_.of[to], s.send_match[k]}, cls, k);
-            if (!fresh && it->second != std::pair(cls, k)) throw Unfoldable{"members of one class take different steps in a collective"};
+            if (!fresh && it->second != std::pair(cls, k)) throw Asymmetric{{"members of one class take different steps in a collective"}, {{classes_.shape(kind), phase.stride, phase.n}}};
         }
         const auto [it, fresh] = known.try_emplace(cls, program, moves);
-        if (!fresh && it->second != std::pair(program, moves)) throw Unfoldable{"members of one class take different steps in a collective"};
+        if (!fresh && it->second != std::pair(program, moves)) throw Asymmetric{{"members of one class take different steps in a collective"}, {{classes_.shape(kind), phase.stride, phase.n}}};
     }
     if (alike(heard, kind)) entry->second = ordered.size();
 }

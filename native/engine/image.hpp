@@ -16,8 +16,8 @@ class Image {
 public:
     static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
 
-    // Throws Unfoldable for what it cannot stand for.
-    Image(const Plan& whole, const RankClasses& classes);
+    // Throws Unfoldable for what it cannot stand for. `messages`: all collectives run as messages, none is measured.
+    Image(const Plan& whole, const RankClasses& classes, bool messages = false);
     Image(const Image&) = delete;
     Image& operator=(const Image&) = delete;
 
@@ -64,7 +64,7 @@ private:
     };
     void find_seats();
     void make_plan();
-    void find_dims();
+    void find_dims(bool messages);
     void check(const Phase& phase, std::uint32_t kind, std::map<Steps, std::uint64_t>& ordered);
     bool alike(std::vector<std::vector<std::pair<std::uint32_t, int>>>& heard, std::uint32_t kind) const;
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {

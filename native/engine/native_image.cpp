@@ -37,7 +37,17 @@ void Native::land(std::uint32_t id) {
     const Landing& landing = landings_[id];
     keep_apart(landing.flight.destination, landing.flight, in_until_);
     const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
-    clock_.at(when, BatchClock::done, {messages_[id].high, messages_[id].low, send_over, id, 0});
+    const Message& m = messages_[id];
+    if (wires_.tie()) {
+        std::vector<Places> places;
+        if (m.purpose == Message::chunk) {
+            const Instance& i = instances_[m.instance];
+            const Phase& phase = phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase];
+            places.push_back({image_->classes().shape(kind_of(i.group)), phase.stride, phase.n});
+        }
+        throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(places)};
+    }
+    clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
 }
 
 // A collective whose dims no message crosses: measured once for each pattern of arrivals.
@@ -89,8 +99,8 @@ void Native::keep_apart(std::int32_t npu, const Flight& flight, const std::vecto
     }
 }
 
-Outcome run_image(const Plan& plan, Fold& fold, bool record) {
-    Image image(plan, fold.classes());
+static Outcome run_image(const Plan& plan, Fold& fold, bool record, bool messages) {
+    Image image(plan, fold.classes(), messages);
     try {
         return Native(image, fold, record).run();
     } catch (const BadTrace&) {
@@ -99,6 +109,16 @@ Outcome run_image(const Plan& plan, Fold& fold, bool record) {
         throw Unfoldable{"the run does not end"};
     } catch (const Unsupported&) {
         throw Unfoldable{"the run does not end"};
+    }
+}
+
+Outcome run_image(const Plan& plan, Fold& fold, bool record) {
+    try {
+        return run_image(plan, fold, record, false);
+    } catch (const Asymmetric&) {
+        throw;
+    } catch (const Unfoldable&) {
+        return run_image(plan, fold, record, true);
     }
 }
 

@@ -124,7 +124,7 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false));
     }
-    if (image_) refuse_tie(now, serial, family);
+    tie_ |= image_ && tied(now, serial, family);
     const Tick end = add(begin, serial);
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
@@ -136,14 +136,16 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
 
 // Which of two messages goes first at a port goes by the senders' ranks, which equals need not share. It does not matter where
 // neither takes time; and within one family equals agree (Image::ordered).
-void Wires::refuse_tie(Tick now, Tick serial, std::uint64_t family) {
+bool Wires::tied(Tick now, Tick serial, std::uint64_t family) {
+    bool found = false;
     for (const Way& way : ways_) {
         Ask& last = asks_[way.in];
         const bool again = last.time == now, held = serial > 0 || (again && last.held);
         const bool related = !again || (family != 0 && last.family == family);
-        if (!related && held) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+        found |= !related && held;
         last = {now, related ? family : 0, held};
     }
+    return found;
 }
 
 Tick Wires::out_until(std::size_t cls, std::size_t dim) const {

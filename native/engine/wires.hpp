@@ -63,7 +63,7 @@ private:
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
-    void refuse_tie(Tick now, Tick serial, std::uint64_t family);
+    bool tied(Tick now, Tick serial, std::uint64_t family);
     void refuse_tie(Tick now, Tick serial);
     void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
