@@ -6,6 +6,9 @@ from typing import Any
 
 import astrarium as ar
 from astrarium.search import Space
+from astrarium.search.evaluate import Evaluator
+from astrarium.search.exam import Problem
+from astrarium.search.goal import goal_of
 
 
 def four_dims(**network: Any) -> ar.Design:
@@ -53,3 +56,18 @@ def small_space() -> Space:
         "network.dims[*].bandwidth": ["25 GB/s", "50 GB/s", "100 GB/s"],
         "collective.chunks": [1, 2, 4, 8],
     }, "network.npus == 64")
+
+
+def real_problem() -> Problem:
+    """Two network dims with their algorithms: makespan of an all_reduce; every design is simulated once."""
+    space = small_space()
+    evaluator = Evaluator(space, goal_of("runtime_x_bandwidth"))
+    known: dict[Any, float] = {}
+
+    def value(point: Any) -> float:
+        if point not in known:
+            verdict = evaluator(point)
+            assert verdict.values is not None
+            known[point] = verdict.values[0]
+        return known[point]
+    return Problem("two dims", space, value)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
-from tests.search.designs import four_dims, small_space
+from tests.search.designs import four_dims, real_problem, small_space
 
 from astrarium.errors import InputError
 from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Scale
-from astrarium.search.evaluate import Evaluator
 from astrarium.search.exam import GOAL, Problem, best_after, problems, sit
 from astrarium.search.goal import goal_of
 
@@ -26,21 +24,6 @@ PROBLEMS = {problem.name: problem for problem in problems()}
 def test_beats_random(agent: str, problem: str) -> None:
     exam = sit(agent_options(agent), PROBLEMS[problem], 500, range(10))
     assert exam.gain > 1.02, exam
-
-
-def real_problem() -> Problem:
-    """Two network dims with their algorithms: makespan of an all_reduce; every design is simulated once."""
-    space = small_space()
-    evaluator = Evaluator(space, goal_of("runtime_x_bandwidth"))
-    known: dict[Any, float] = {}
-
-    def value(point: Any) -> float:
-        if point not in known:
-            verdict = evaluator(point)
-            assert verdict.values is not None
-            known[point] = verdict.values[0]
-        return known[point]
-    return Problem("two dims", space, value)
 
 
 def test_beats_random_on_a_real_space() -> None:

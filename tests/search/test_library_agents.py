@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.search.designs import four_dims, small_space
+from tests.search.designs import four_dims, real_problem, small_space
 
 from astrarium.errors import InputError
 from astrarium.search import Space, search
@@ -76,6 +76,14 @@ def test_several_objectives(agent: str) -> None:
 def test_an_absent_library_is_named_with_its_pip_line() -> None:
     with pytest.raises(InputError, match=r"needs no_such_library.*pip install 'astrarium\[search\]'"):
         needed("tpe", "search", "no_such_library")
+
+
+@pytest.mark.exam
+@pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2", "bayesian", "ppo"])
+def test_beats_random_on_a_real_space(agent: str) -> None:
+    ready(agent)
+    exam: Any = sit(agent_options(agent), real_problem(), 50 if agent == "bayesian" else 150, range(10))
+    assert exam.gain > 1, exam
 
 
 @pytest.mark.exam
