@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
     from astrarium.workload.micro import Micro
+    from astrarium.workload.model.decoder import Decoder, Experts, Latent
+    from astrarium.workload.model.diffusion import Diffusion
+    from astrarium.workload.model.dlrm import Dlrm
+    from astrarium.workload.model.encoder import Encoder, Image
+    from astrarium.workload.model.encoder_decoder import Audio, EncoderDecoder
+    from astrarium.workload.model.mamba import Mamba
+    from astrarium.workload.precision import Precision
     from astrarium.workload.single import SingleCollective
+    from astrarium.workload.stage.config import Stage
     from astrarium.workload.transformer import Transformer
 
 _WHERE = {
@@ -50,7 +58,15 @@ _WHERE = {
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
     "astrarium.workload.micro": ("Micro",),
+    "astrarium.workload.model.decoder": ("Decoder", "Experts", "Latent"),
+    "astrarium.workload.model.diffusion": ("Diffusion",),
+    "astrarium.workload.model.dlrm": ("Dlrm",),
+    "astrarium.workload.model.encoder": ("Encoder", "Image"),
+    "astrarium.workload.model.encoder_decoder": ("Audio", "EncoderDecoder"),
+    "astrarium.workload.model.mamba": ("Mamba",),
+    "astrarium.workload.precision": ("Precision",),
     "astrarium.workload.single": ("SingleCollective",),
+    "astrarium.workload.stage.config": ("Stage",),
     "astrarium.workload.inference.config": ("Inference",),
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
@@ -58,11 +74,12 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "AstraSim", "AstrariumError", "Case", "Choice", "Collective", "Design", "Disaggregated", "FullyConnected",
-    "Hypercube", "Inference", "InputError", "InternalError", "Memory", "Mesh", "Micro", "Network", "NpuType",
-    "PluginError", "Remote", "Replay", "Ring", "Roofline",
-    "SingleCollective", "Space", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError",
-    "Transformer", "UnsupportedError",
+    "AstraSim", "AstrariumError", "Audio", "Case", "Choice", "Collective", "Decoder", "Design", "Diffusion",
+    "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected", "Hypercube", "Image",
+    "Inference", "InputError", "InternalError", "Latent", "Mamba", "Memory", "Mesh", "Micro", "Network", "NpuType",
+    "PluginError", "Precision", "Remote", "Replay", "Ring", "Roofline", "SingleCollective", "Space", "Stage",
+    "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "Transformer",
+    "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "replace", "replace_all", "search",
     "simulate", "simulate_many",
 ]

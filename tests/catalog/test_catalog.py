@@ -50,3 +50,11 @@ def test_unknown_rows() -> None:
         catalog.device("h100")
     with pytest.raises(ar.InputError, match=r"catalog: 'device' is not known; .*did you mean 'devices'"):
         catalog.load("device")
+
+
+def test_rows_are_read_once_and_cannot_be_changed() -> None:
+    rows = catalog.load("models")
+    assert catalog.load("models") is rows
+    with pytest.raises(TypeError):
+        rows["gpt3-13b"]["model"]["layers"] = 1  # type: ignore[index]
+    assert isinstance(rows["dlrm-dcnv2"]["model"]["tables"], tuple)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Mapping
@@ -44,15 +45,26 @@ class Link:
     source: str
 
 
+@functools.cache
 def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
-    """The rows of a kind, name -> columns, in the order of the file. Raises InputError for an unknown kind."""
+    """The rows of a kind, name -> columns, in the order of the file. Raises InputError for an unknown kind.
+
+    A file is read once per process; what comes back cannot be changed.
+    """
     if kind not in KINDS:
         raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
                          did_you_mean=nearest(kind, KINDS))
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     text = files(__name__).joinpath(f"{kind}.toml").read_text(encoding="utf-8")
-    rows: dict[str, dict[str, Any]] = toml.loads(text)
-    return {name: MappingProxyType(row) for name, row in rows.items()}
+    rows: Mapping[str, Mapping[str, Any]] = _frozen(toml.loads(text))
+    return rows
+
+
+def _frozen(value: Any) -> Any:
+    """Tables and lists that cannot be changed, all the way down."""
+    if isinstance(value, dict):
+        return MappingProxyType({key: _frozen(entry) for key, entry in value.items()})
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _row(kind: str, name: str) -> Mapping[str, Any]:

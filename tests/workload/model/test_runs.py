@@ -92,4 +92,4 @@ def test_serving_and_disaggregation_are_for_caches() -> None:
         Disaggregated(model=model, batch=4, prompt=40, generated=3, prefill={"tp": 1}, decode={"tp": 1})  # type: ignore[arg-type]
     replica = replica_of(Inference(model, batch=4, prompt=40, generated=3))
     with pytest.raises(InputError, match=r"workload\.model: has a state and no cache, of which serving counts blocks"):
-        cache_blocks(replica, 1e12, 16, 100)
+        cache_blocks([replica], 1e12, 16, 100)
