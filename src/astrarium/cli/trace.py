@@ -15,6 +15,8 @@ SUB_VERBS = {
     "convert": ("trace_convert", "A text workload of ASTRA-sim 1.0 (DATA, HYBRID_TRANSFORMER, ...) as PREFIX.RANK.et."),
     "stage": ("trace_stage", "STAGE's main.py with its own flags: the traces that it writes, to compare."),
     "transform": ("trace_transform", "Cut, merge, rename, strip, scale, coalesce, retarget: files in, files out."),
+    "collective": ("trace_collective", "A collective algorithm as traces (custom collectives) or as an MSCCL program."),
+    "graph": ("trace_graph", "The graph of a trace as a picture: .dot, .graphml; .svg and .pdf through Graphviz."),
     "show": ("trace_show", "Count what is in a trace file: nodes by kind, GPU operations, collectives, streams."),
 }
 """Sub-verb -> (module in this package, one sentence)."""

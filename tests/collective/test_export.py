@@ -1,0 +1,91 @@
+"""Algorithms as Chakra traces and as MSCCL programs: read again, proved, and as fast as they are natively."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astrarium.collective.algorithms import ALGORITHMS
+from astrarium.collective.config import Collective
+from astrarium.collective.custom import from_traces
+from astrarium.collective.export import collective_traces, schedule_of
+from astrarium.collective.messages import expand, message_blocks
+from astrarium.collective.msccl import msccl_program
+from astrarium.collective.msccl_exam import examine_msccl
+from astrarium.collective.msccl_write import msccl_xml
+from astrarium.collective.msccl_xml import parse_msccl
+from astrarium.design import Design
+from astrarium.engine.plan import Kind
+from astrarium.errors import InputError, UnsupportedError
+from astrarium.network.config import Network, Ring
+from astrarium.simulate import simulate
+from astrarium.trace import check, traces_of_bytes
+from astrarium.vocab import CommOp
+from astrarium.workload.single import SingleCollective
+
+PAIRS = [(name, op) for name, line in ALGORITHMS.items() for op in sorted(line.ops)]
+PROVED = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
+
+
+@pytest.mark.parametrize(("name", "op"), PAIRS)
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_traces_hold_every_message_of_the_schedule(name: str, op: CommOp, n: int) -> None:
+    size = 840 * n
+    traces = traces_of_bytes(collective_traces(name, op, n, size))
+    assert not [finding for finding in check(traces) if finding.severity == "error"]
+    program = from_traces(traces)
+    schedule = schedule_of(name, op, n)
+    table = expand(schedule)
+    block = 0 if op == CommOp.BARRIER else (size * n if op in (CommOp.ALL_GATHER, CommOp.GATHER) else size
+                                            ) / schedule.blocks
+    wanted = sorted((int(p), int(q), len(message_blocks(schedule, int(p), int(e))) * -int(-block // 1))
+                    for p, q, e in zip(table.src, table.dst, table.entry, strict=True))
+    found = []
+    for p in range(n):
+        columns = traces.of(p)[0]
+        row = traces.of(p)[1]
+        for at, node in enumerate(columns.comm_node.tolist()):
+            if columns.type[node] == 5:
+                found.append((p, int(columns.destination[row, at]), int(columns.comm_size[node])))
+    assert sorted(found) == wanted
+    sends = sum(int((each.kind == Kind.SEND).sum()) for each in program.programs)
+    assert (sends > 0) == (len(wanted) > 0)
+
+
+@pytest.mark.parametrize(("name", "op"), [pair for pair in PAIRS if pair[1] != CommOp.BARRIER])
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_msccl_programs_are_proved(name: str, op: CommOp, n: int) -> None:
+    algo = parse_msccl(msccl_xml(schedule_of(name, op, n)))
+    assert len(algo.gpus) == n
+    msccl_program(algo, 840 * n)
+    if op in PROVED:
+        examine_msccl(algo)
+
+
+@pytest.mark.parametrize("name", ["ring", "direct", "halving_doubling"])
+def test_what_was_exported_takes_the_same_time(name: str, tmp_path: Path) -> None:
+    def time(algorithm: object) -> float:
+        design = Design(workload=SingleCollective("all_reduce", "1 MB"), collective=algorithm,
+                        network=Network([Ring(8, bandwidth="50 GB/s", latency="500 ns")]))
+        return float(simulate(design).makespan)
+
+    for rank, data in enumerate(collective_traces(name, CommOp.ALL_REDUCE, 8, 10**6)):
+        (tmp_path / f"a.{rank}.et").write_bytes(data)
+    (tmp_path / "a.xml").write_bytes(msccl_xml(schedule_of(name, CommOp.ALL_REDUCE, 8)))
+    native = time(Collective(all_reduce=[name]))
+    assert time(Collective(custom={"all_reduce": f"{tmp_path}/a"})) == native
+    program = time(Collective(custom={"all_reduce": f"{tmp_path}/a.xml"}))
+    # a step of MSCCL carries neighbouring chunks: halving and doubling's messages fall apart into several, in turn
+    assert program > native if name == "halving_doubling" else program == native
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="no barrier"):
+        msccl_xml(schedule_of("ring", CommOp.BARRIER, 4))
+    with pytest.raises(InputError, match="participants"):
+        schedule_of("ring", CommOp.ALL_REDUCE, 0)
+    with pytest.raises(InputError, match="messages to write"):
+        schedule_of("direct", CommOp.ALL_TO_ALL, 1 << 15)
+    with pytest.raises(InputError, match="bytes"):
+        collective_traces("ring", CommOp.ALL_REDUCE, 2, -1)
