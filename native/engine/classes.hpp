@@ -16,6 +16,7 @@ struct Unfoldable {
     std::string why;
 };
 inline constexpr const char* overlapping = "overlapping communication of one NPU";
+inline constexpr const char* passing = "messages that pass other NPUs of a mesh";
 
 // A step of the collectives of groups of a shape (0: all ranks), by which members can be told apart: their place / stride % n.
 struct Places {

@@ -313,6 +313,7 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
     Flight flight;
     flight.source = flight.at = from, flight.destination = to, flight.size = size;
     std::vector<Load> out, in;
+    if (idle_.passes(flight)) throw Unfoldable{passing};
     const Wires::Transit t = idle_.transit(flight, out, in);
     carry(c, out);
     carry(other, in);

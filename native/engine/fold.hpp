@@ -31,6 +31,7 @@ public:
     const RankClasses& classes() const { return classes_; }
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
     const std::vector<std::size_t>& dims_of(std::size_t kind);
+    bool passes_others(std::size_t kind, const std::vector<std::size_t>& dims) const;
     std::int64_t groups_like(std::size_t kind) const;
     std::uint64_t measured_events() const;
 

@@ -85,7 +85,27 @@ const std::vector<std::size_t>& Fold::dims_of(std::size_t kind) {
         for (std::size_t p = 1; p < kind_size_[kind] && !differs; ++p) differs = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
         if (differs) dims.push_back(d);
     }
+    if (passes_others(kind, dims)) throw Unfoldable{passing};
     return dims;
+}
+
+// Whether messages between a group's members may pass NPUs of a line that are not members: other groups may use the same links.
+bool Fold::passes_others(std::size_t kind, const std::vector<std::size_t>& dims) const {
+    const auto mesh = [this](std::size_t d) { return plan_.network.dims[d].shape == Shape::mesh; };
+    if (std::none_of(dims.begin(), dims.end(), mesh)) return false;
+    const std::int32_t group = classes_.first_group[kind];
+    const Geometry geometry(plan_.network);
+    std::size_t product = 1;
+    for (const std::size_t d : dims) {
+        std::vector<int> places;
+        for (std::size_t p = 0; p < kind_size_[kind]; ++p)
+            places.push_back(geometry.coordinate(plan_.npu_of[group < 0 ? p : static_cast<std::size_t>(plan_.groups[static_cast<std::size_t>(group)][p])], d));
+        std::sort(places.begin(), places.end());
+        places.erase(std::unique(places.begin(), places.end()), places.end());
+        if (mesh(d) && static_cast<std::size_t>(places.back() - places.front()) + 1 != places.size()) return true;
+        product *= places.size();
+    }
+    return product != kind_size_[kind];
 }
 
 bool Fold::symmetric(const Collective& c, std::int32_t kind) const {

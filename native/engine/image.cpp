@@ -32,6 +32,8 @@ std::vector<int> way(const Network& network, const Geometry& geometry, int from,
 }  // namespace
 
 Image::Image(const Plan& whole, const RankClasses& classes, bool messages) : whole_(whole), classes_(classes) {
+    for (const Dim& dim : whole.network.dims)
+        if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
     if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
     if (whole.remote.kind != RemoteKind::none && whole.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
     members_.assign(classes.first.size(), 0);

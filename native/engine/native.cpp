@@ -125,6 +125,7 @@ void Native::depart(std::uint32_t id) {
 void Native::arrive(std::uint32_t id) {
     Message& m = messages_[id];
     if (plan_.network.backend == Backend::ports) {
+        if (!wires_.arrived(m.flight)) return depart(id);  // along a mesh
         if (image_) return land(id);
         const Tick when = wires_.deliver(alone_ ? wires_.image(m.flight) : m.flight, clock_.now);
         return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});

@@ -24,6 +24,7 @@ Wires::Wires(const Plan& plan, bool record, bool alone, const Image* image)
     std::size_t total = 0;
     for (const Dim& dim : plan.network.dims) {
         base_.push_back(total);
+        lines_ = lines_ || dim.shape == Shape::mesh;
         total += ports_per_npu(dim) * (image ? plan.ranks() : static_cast<std::size_t>(plan.npus));
     }
     if (alone || plan.network.backend == Backend::foreign) return;  // ports appear as they are used
@@ -70,7 +71,7 @@ void Wires::ways(const Flight& f) {
         const Dim& dim = plan_.network.dims[d];
         const int from = geometry_.coordinate(f.source, d), to = geometry_.coordinate(f.destination, d);
         if (from == to) continue;
-        const int hops = geometry_.hops(d, from, to);
+        int hops = geometry_.hops(d, from, to);
         int out = 0, in = 0, charged = 1;
         switch (dim.shape) {
             case Shape::ring: {
@@ -80,7 +81,7 @@ void Wires::ways(const Flight& f) {
                 break;
             }
             case Shape::ring_one_way: charged = hops; break;
-            case Shape::mesh: out = in = to > from ? 0 : 1, charged = hops; break;
+            case Shape::mesh: out = in = to > from ? 0 : 1, hops = 1; break;  // then from NPU to NPU
             case Shape::fully_connected: out = to, in = from; break;
             case Shape::hypercube:
                 out = std::countr_zero(static_cast<unsigned>(from ^ to));
@@ -89,14 +90,15 @@ void Wires::ways(const Flight& f) {
             case Shape::switch_: break;
         }
         const bool here = !image_ || image_->slot_of(f.source) >= 0, there = !image_ || image_->slot_of(f.destination) >= 0;
-        ways_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged});
+        ways_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged, out});
     }
 }
 
 Tick Wires::depart(Flight& flight, Tick now) {
     if (plan_.network.backend == Backend::routed) return next_link(flight, now);
+    if (flight.at != flight.source) return pass(flight, now);
     ways(flight);
-    Tick start = now;
+    Tick start = now, line = 0;  // line: the time of a transfer along a mesh
     if (alone_) grow();
     for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
     Tick head = start;
@@ -106,10 +108,33 @@ Tick Wires::depart(Flight& flight, Tick now) {
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
+        if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = std::max(line, serial);
         charge(way.out, false, flight.size * way.charged, held);
         if (record_) usage_.add(way.dim, start, held, image_ ? image_->members(static_cast<std::size_t>(image_->slot_of(flight.source))) : 1);
     }
-    return head;
+    return arrived(flight) ? head : add(head, line);
+}
+
+// A line has no way round: what goes far asks for the link of every NPU between, when it is there.
+Tick Wires::pass(Flight& f, Tick now) {
+    std::size_t d = 0;
+    while (!on_the_way(f, d)) ++d;
+    const Dim& dim = plan_.network.dims[d];
+    const int which = geometry_.coordinate(f.destination, d) < geometry_.coordinate(f.at, d);
+    const std::size_t link = port(d, f.at, which);
+    const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), start = std::max(now, out_free_[link]);
+    out_free_[link] = add(start, serial);
+    quiet_ = std::max(quiet_, out_free_[link]);
+    charge(link, false, f.size, serial);
+    if (record_) usage_.add(d, start, serial);
+    f.at += geometry_.stride(d) * (which ? -1 : 1);
+    return add(add(start, arrived(f) ? 0 : serial), ticks(dim.latency, false));
+}
+
+bool Wires::passes(const Flight& f) const {
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d)
+        if (plan_.network.dims[d].shape == Shape::mesh && geometry_.hops(d, geometry_.coordinate(f.source, d), geometry_.coordinate(f.destination, d)) > 1) return true;
+    return false;
 }
 
 Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {

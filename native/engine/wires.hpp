@@ -31,7 +31,12 @@ public:
     // When the message's head asks for its in port (ports), or the message reaches the next device (links).
     Tick depart(Flight& flight, Tick now);
     // Ports: when it is delivered. Links: when it reaches the next device; `there` says whether that is its destination.
-    bool arrived(const Flight& flight) const { return plan_.network.backend == Backend::ports || flight.at == flight.destination; }
+    bool arrived(const Flight& flight) const {
+        if (plan_.network.backend != Backend::ports) return flight.at == flight.destination;
+        for (std::size_t d = 0; lines_ && d < plan_.network.dims.size(); ++d)
+            if (on_the_way(flight, d)) return false;
+        return true;
+    }
     Tick deliver(const Flight& flight, Tick now, std::uint64_t family = 0);  // ports only
     void report(Outcome& out);
     Usage& usage() { return usage_; }
@@ -43,6 +48,7 @@ public:
 
     // The message that an equal of the source sends to the source, where all NPUs stand alike.
     Flight image(const Flight& flight) const;
+    bool passes(const Flight& flight) const;  // whether it loads links of NPUs between
     // A message by itself on an idle network (ports): when the out ports are free, the head arrives, it is delivered.
     struct Transit {
         Tick held, head, delivered;
@@ -56,8 +62,12 @@ private:
     struct Way {  // one dim of a message
         std::size_t dim;
         std::size_t out, in;
-        int hops, charged;
+        int hops, charged, which;
     };
+    bool on_the_way(const Flight& f, std::size_t dim) const {  // along a mesh
+        return plan_.network.dims[dim].shape == Shape::mesh && geometry_.coordinate(f.at, dim) != geometry_.coordinate(f.destination, dim);
+    }
+    Tick pass(Flight& flight, Tick now);
     void ways(const Flight& flight);
     void grow();
     std::size_t port(std::size_t dim, int npu, int which) const;
@@ -69,7 +79,7 @@ private:
 
     const Plan& plan_;
     const Image* image_;
-    bool record_, alone_, tie_ = false;
+    bool record_, alone_, tie_ = false, lines_ = false;  // lines_: there is a mesh
     Tick quiet_ = 0;
     struct Ask {
         Tick time = -1;

@@ -24,7 +24,7 @@ class NativeNetwork(Protocol):
 class Way:
     """One dim of a message between two NPUs: port numbers at both ends, hops, and links that it loads there."""
 
-    __slots__ = ("bandwidth", "charged", "entry", "exit", "head")
+    __slots__ = ("bandwidth", "charged", "entry", "exit", "head", "line", "passed")
 
     def __init__(self, d: int, dim: Dim, stride: int, source: int, destination: int) -> None:
         start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
@@ -32,9 +32,12 @@ class Way:
         out, into = _port_numbers(dim, start, end)
         self.exit: Port = (d, source, -1, out)
         self.entry: Port = (d, -1, destination, into)
-        self.head = ticks(dim.latency * count)
+        self.head = ticks(dim.latency * (1 if dim.shape == Shape.MESH else count))
         self.bandwidth = dim.bandwidth
-        self.charged = count if dim.shape in (Shape.RING, Shape.RING_ONE_WAY, Shape.MESH) else 1
+        self.charged = count if dim.shape in (Shape.RING, Shape.RING_ONE_WAY) else 1
+        self.line = dim.shape == Shape.MESH     # then from NPU to NPU: the links of those that the message passes
+        step = -stride if end < start else stride
+        self.passed = [(d, source + k * step, -1, out) for k in range(1, count)] if self.line else []
 
 
 def _port_numbers(dim: Dim, start: int, end: int) -> tuple[int, int]:
@@ -82,7 +85,23 @@ class Ports:
             head += way.head + held - wire
             if self._traffic is not None:
                 self._traffic.add(way.exit, size * way.charged, start, held)
-        self._clock.at(head, ARRIVE, key, lambda: self._deliver(key, ways, size, delivered))
+        links = [(way, port) for way in ways for port in way.passed]
+        if links:
+            head += max(ticks(size / way.bandwidth) for way in ways if way.line)
+        self._clock.at(head, ARRIVE, key, lambda: self._pass(key, links, ways, size, delivered))
+
+    def _pass(self, key: Key, links: list[tuple[Way, Port]], ways: list[Way], size: int, delivered: Event) -> None:
+        """The next of the links that a message passes along a line; at its end, the destination's port."""
+        if not links:
+            return self._deliver(key, ways, size, delivered)
+        (way, port), *rest = links
+        wire = ticks(size / way.bandwidth)
+        start = max(self._clock.now, self._free.get(port, 0))
+        self._free[port] = start + wire
+        if self._traffic is not None:
+            self._traffic.add(port, size, start, wire)
+        there = start + way.head + (wire if rest else 0)
+        return self._clock.at(there, ARRIVE, key, lambda: self._pass(key, rest, ways, size, delivered))
 
     def _deliver(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
         free, start, wire = self._free, self._clock.now, 0
