@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import astrarium as ar
 from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.generate import generate
 from astrarium.workload.graph import Options, lower_stack
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.decoder_blocks import decoder_stack
@@ -35,9 +38,9 @@ class Attention(torch.nn.Module):
 
 
 class FFN(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, inner):
         super().__init__()
-        self.gate, self.up, self.down = linear(D, FFN_SIZE), linear(D, FFN_SIZE), linear(FFN_SIZE, D)
+        self.gate, self.up, self.down = linear(D, inner), linear(D, inner), linear(inner, D)
 
     def forward(self, g):
         return self.down(torch.nn.functional.silu(self.gate(g)) * self.up(g))
@@ -46,9 +49,9 @@ class FFN(torch.nn.Module):
 class Layer(torch.nn.Module):
     """One LLaMA layer with the attention written out."""
 
-    def __init__(self):
+    def __init__(self, inner=FFN_SIZE):
         super().__init__()
-        self.attention, self.ffn = Attention(), FFN()
+        self.attention, self.ffn = Attention(), FFN(inner)
         self.norm1, self.norm2 = torch.nn.RMSNorm(D), torch.nn.RMSNorm(D)
 
     def forward(self, x):
@@ -157,3 +160,38 @@ def test_tensor_parallel_collectives(world, sequence):
     # The loss's own sum, and the gradients of norms (D elements; `Weight.replicas` here), are not the layer's steps.
     got = [each for each in recorded(lambda: layer(x).backward(torch.zeros_like(x))) if each[1] > 4 * D]
     assert got == collectives(ours({"tp": 4}, tp_sequence=sequence), "tp")
+
+
+class Language(torch.nn.Module):
+    """Embedding, three layers, final norm and head; each is between 1 and 2 MB, so each fills a bucket of 1 MB."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm, self.head = torch.nn.Embedding(2048, D), torch.nn.RMSNorm(D), linear(D, 2048)
+        self.layers = torch.nn.ModuleList(Layer(1024) for _ in range(3))
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_fully_sharded_data_parallelism(world, batches):
+    """FSDP2's collectives of `batches` micro-batches, one by one. It gathers the embedding again for backward, which
+    needs no weights; here that is left out."""
+    from torch.distributed.fsdp import fully_shard
+
+    module = Language()
+    for unit in (*module.layers, module.embedding, [module.norm, module.head]):
+        fully_shard(unit, mesh=world, reshard_after_forward=True)
+    fully_shard(module, mesh=world)
+    got = recorded(lambda: [module(torch.zeros(B, S, dtype=torch.long)).sum().backward() for _ in range(batches)])
+    model = ar.Decoder(layers=3, d_model=D, heads=HEADS, kv_heads=KV, ffn=1024, vocab=2048, positions="none", seq=S)
+    made = generate(ar.Transformer(
+        model, global_batch=4 * B * batches, micro_batch=B, dp=4, zero=3, bucket="1 MB", clip=False,
+        precision=ar.Precision(weights="fp32", gradients="fp32", activations="fp32"))).classes[0]
+    nodes = np.flatnonzero(made.type == NodeKind.COMM_COLL)
+    ours = [(CommOp(made.comm_type[node]), int(made.comm_size[node])) for node in nodes]
+    assert got == sorted(ours + [(CommOp.ALL_GATHER, 2048 * D * 4 // 4)] * batches)
