@@ -57,7 +57,7 @@ _FILE_KEYS = tuple({"low": "from", "high": "to"}.get(name, name) for name in _NA
 def choice_of(path: str, given: object) -> Choice:
     """A `Choice` from what stands behind a path: one already, a list, or a mapping (from, to, step, values...)."""
     if isinstance(given, Choice):
-        return given
+        return _checked_choice(path, {name: getattr(given, name) for name in _NAMES})
     if isinstance(given, range):
         return Choice(values=tuple(given))
     if isinstance(given, Mapping):
@@ -66,10 +66,7 @@ def choice_of(path: str, given: object) -> Choice:
             if key not in _NAMES:
                 raise InputError(f"{path}.{key}", "unknown key", expected="one of " + ", ".join(_FILE_KEYS),
                                  did_you_mean=nearest(str(key), _FILE_KEYS))
-        for key in ("log", "shared", "ordered"):
-            if not isinstance(named.get(key, False), bool):
-                raise InputError(f"{path}.{key}", f"{named[key]!r} is not true or false")
-        return Choice(**named)
+        return _checked_choice(path, named)
     if isinstance(given, (set, frozenset)):
         return Choice(values=tuple(sorted(given, key=lambda each: (str(type(each)), each))))
     if isinstance(given, Sequence) and not isinstance(given, str):
@@ -78,10 +75,22 @@ def choice_of(path: str, given: object) -> Choice:
                      expected="a list of values, or a mapping with from and to, or values")
 
 
+def _checked_choice(path: str, named: dict[str, Any]) -> Choice:
+    """Every entry of the kind that it has to be; null counts as left out."""
+    found = {key: value for key, value in named.items() if value is not None}
+    kinds: dict[str, tuple[Any, str]] = {
+        "log": (bool, "true or false"), "shared": (bool, "true or false"), "ordered": (bool, "true or false"),
+        "when": (str, "an expression"), "values": ((list, tuple, range), "a list"), "factor": ((int, float), "a number")}
+    for key, (kind, words) in kinds.items():
+        if key in found and (not isinstance(found[key], kind) or (key == "factor" and isinstance(found[key], bool))):
+            raise InputError(f"{path}.{key}", f"{str(found[key])[:60]!r} is not {words}")
+    return Choice(**found)
+
+
 def domain(path: str, choice: Choice, field: Field) -> Domain:
     """The values that `choice` means for `field`, each as the field holds it. Raises InputError."""
     ranged = choice.low is not None or choice.high is not None
-    listed = not isinstance(choice.values, (str, Mapping)) and len(choice.values) > 0
+    listed = len(choice.values) > 0
     if ranged == listed:
         raise InputError(path, "holds no values" if not ranged else "has both values and a range",
                          expected="values, or from and to")
