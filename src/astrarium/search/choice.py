@@ -80,7 +80,8 @@ def _checked_choice(path: str, named: dict[str, Any]) -> Choice:
     found = {key: value for key, value in named.items() if value is not None}
     kinds: dict[str, tuple[Any, str]] = {
         "log": (bool, "true or false"), "shared": (bool, "true or false"), "ordered": (bool, "true or false"),
-        "when": (str, "an expression"), "values": ((list, tuple, range), "a list"), "factor": ((int, float), "a number")}
+        "when": (str, "an expression"), "values": ((list, tuple, range), "a list"),
+        "factor": ((int, float), "a number")}
     for key, (kind, words) in kinds.items():
         if key in found and (not isinstance(found[key], kind) or (key == "factor" and isinstance(found[key], bool))):
             raise InputError(f"{path}.{key}", f"{str(found[key])[:60]!r} is not {words}")
