@@ -98,8 +98,9 @@ Tick Wires::depart(Flight& flight, Tick now) {
     if (plan_.network.backend == Backend::routed) return next_link(flight, now);
     if (flight.at != flight.source) return pass(flight, now);
     ways(flight);
-    Tick start = now, line = 0;  // line: the time of a transfer along a mesh
+    Tick start = now, line = 0;  // line: the time of a transfer along the first mesh; further ones come when it is crossed
     if (alone_) grow();
+    if (lines_) leave_one_mesh();
     for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
     Tick head = start;
     for (const Way& way : ways_) {
@@ -108,11 +109,21 @@ Tick Wires::depart(Flight& flight, Tick now) {
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
-        if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = std::max(line, serial);
+        if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
         charge(way.out, false, flight.size * way.charged, held);
         if (record_) usage_.add(way.dim, start, held, image_ ? image_->members(static_cast<std::size_t>(image_->slot_of(flight.source))) : 1);
     }
     return arrived(flight) ? head : add(head, line);
+}
+
+void Wires::leave_one_mesh() {
+    bool found = false;
+    std::erase_if(ways_, [&](const Way& way) {
+        if (plan_.network.dims[way.dim].shape != Shape::mesh) return false;
+        const bool later = found;
+        found = true;
+        return later;
+    });
 }
 
 // A line has no way round: what goes far asks for the link of every NPU between, when it is there.

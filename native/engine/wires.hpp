@@ -67,6 +67,7 @@ private:
     bool on_the_way(const Flight& f, std::size_t dim) const {  // along a mesh
         return plan_.network.dims[dim].shape == Shape::mesh && geometry_.coordinate(f.at, dim) != geometry_.coordinate(f.destination, dim);
     }
+    void leave_one_mesh();
     Tick pass(Flight& flight, Tick now);
     void ways(const Flight& flight);
     void grow();

@@ -24,7 +24,7 @@ class NativeNetwork(Protocol):
 class Way:
     """One dim of a message between two NPUs: port numbers at both ends, hops, and links that it loads there."""
 
-    __slots__ = ("bandwidth", "charged", "entry", "exit", "head", "line", "passed")
+    __slots__ = ("bandwidth", "charged", "entry", "exit", "head", "hops", "line", "step")
 
     def __init__(self, d: int, dim: Dim, stride: int, source: int, destination: int) -> None:
         start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
@@ -35,9 +35,13 @@ class Way:
         self.head = ticks(dim.latency * (1 if dim.shape == Shape.MESH else count))
         self.bandwidth = dim.bandwidth
         self.charged = count if dim.shape in (Shape.RING, Shape.RING_ONE_WAY) else 1
-        self.line = dim.shape == Shape.MESH     # then from NPU to NPU: the links of those that the message passes
-        step = -stride if end < start else stride
-        self.passed = [(d, source + k * step, -1, out) for k in range(1, count)] if self.line else []
+        self.line = dim.shape == Shape.MESH     # then from NPU to NPU
+        self.hops, self.step = count, -stride if end < start else stride
+
+    def links(self, at: int) -> list[Port]:
+        """The out ports of a line that a message takes from NPU `at` on."""
+        d, _, _, number = self.exit
+        return [(d, at + k * self.step, -1, number) for k in range(self.hops)]
 
 
 def _port_numbers(dim: Dim, start: int, end: int) -> tuple[int, int]:
@@ -75,20 +79,27 @@ class Ports:
 
     def _depart(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
         free, start = self._free, self._clock.now
+        links: list[tuple[Way, Port]] = []
+        at = ways[0].exit[1]
         for way in ways:
+            if way.line:
+                links += [(way, port) for port in way.links(at)]
+                at += way.hops * way.step
+        # Further lines come when the first is crossed.
+        taken = [way for way in ways if not way.line or way is links[0][0]]
+        for way in taken:
             start = max(start, free.get(way.exit, 0))
         head = start
-        for way in ways:
+        for way in taken:
             wire = ticks(size / way.bandwidth)
             held = wire * way.charged
             free[way.exit] = start + held
             head += way.head + held - wire
             if self._traffic is not None:
                 self._traffic.add(way.exit, size * way.charged, start, held)
-        links = [(way, port) for way in ways for port in way.passed]
-        if links:
-            head += max(ticks(size / way.bandwidth) for way in ways if way.line)
-        self._clock.at(head, ARRIVE, key, lambda: self._pass(key, links, ways, size, delivered))
+        if len(links) > 1:
+            head += ticks(size / links[0][0].bandwidth)
+        self._clock.at(head, ARRIVE, key, lambda: self._pass(key, links[1:], ways, size, delivered))
 
     def _pass(self, key: Key, links: list[tuple[Way, Port]], ways: list[Way], size: int, delivered: Event) -> None:
         """The next of the links that a message passes along a line; at its end, the destination's port."""
