@@ -17,7 +17,8 @@ SUB_VERBS = {
     "transform": ("trace_transform", "Cut, merge, rename, strip, scale, coalesce, retarget: files in, files out."),
     "collective": ("trace_collective", "A collective algorithm as traces (custom collectives) or as an MSCCL program."),
     "graph": ("trace_graph", "The graph of a trace as a picture: .dot, .graphml; .svg and .pdf through Graphviz."),
-    "show": ("trace_show", "Count what is in a trace file: nodes by kind, GPU operations, collectives, streams."),
+    "show": ("trace_show", "What is in a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),
+    "diff": ("trace_diff", "What differs between two traces: nodes by structure, values, totals by kind."),
 }
 """Sub-verb -> (module in this package, one sentence)."""
 

@@ -19,15 +19,18 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the counts."""
-    from astrarium.trace import read_traces
+    from astrarium.report.trace_times import time_tables, times_of
+    from astrarium.trace import groups_of, read_traces
     from astrarium.trace.link import statistics
 
-    counted = statistics(read_traces([options.file]).classes[0])
+    traces = read_traces([options.file])
+    counted = statistics(traces.classes[0])
+    times = times_of(traces.classes[0], traces.texts, groups_of(traces))
     if options.json:
-        print(json.dumps(counted.plain(), indent=1))
+        print(json.dumps({**counted.plain(), "times": times.plain()}, indent=1))
         return 0
     from astrarium.report.tables import print_tables
     from astrarium.report.trace_statistics import statistics_tables
 
-    print_tables(statistics_tables(counted, options.file), sys.stdout)
+    print_tables([*statistics_tables(counted, options.file), *time_tables(times)], sys.stdout)
     return 0

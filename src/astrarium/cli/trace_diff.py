@@ -1,0 +1,35 @@
+"""`astrarium trace diff A B`: what differs between two traces."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from astrarium.cli.arguments import Parser, json_flag
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """The two."""
+    for name, words in (("before", "prefix of the first traces, or one file"), ("after", "the second ones")):
+        parser.add_argument(name, metavar=name.upper(), help=words)
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the difference; 0 whether or not there is one."""
+    from astrarium.report.tables import print_tables
+    from astrarium.report.trace_diff import diff_tables
+    from astrarium.trace import read_traces
+    from astrarium.trace.diff import diff_traces
+
+    sides = [read_traces([path] if os.path.isfile(path) else path) for path in (options.before, options.after)]
+    found = diff_traces(*sides)
+    if options.json:
+        print(json.dumps(found.plain(), indent=1))
+    else:
+        print_tables(diff_tables(found), sys.stdout)
+    return 0

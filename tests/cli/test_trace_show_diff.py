@@ -1,0 +1,45 @@
+"""`astrarium trace show` with times, and `astrarium trace diff`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astrarium.trace import Attribute, Metadata, Node, attribute, encode_trace
+from astrarium.trace.write import write_files
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Run
+
+
+def _write(path: Path, name: str = "gemm") -> Path:
+    cpu = attribute("is_cpu_op", False)
+    nodes = [Node(1, name, 4, (), (), 100, 50, attrs=(cpu, attribute("stream", 7))),
+             Node(2, "ncclDevKernel", 7, (), (1,), 130, 40, attrs=(
+                 cpu, attribute("stream", 8), attribute("comm_type", 0), attribute("comm_size", 40_000_000))),
+             Node(3, "tail", 4, (), (2,), 180, 20, attrs=(cpu, attribute("stream", 7)))]
+    metadata = Metadata(attrs=(Attribute("world_size", 4, "int64_val"),))
+    write_files([(str(path), encode_trace(metadata, nodes))])
+    return path
+
+
+def test_overlap_idle_and_busbw(run: Run, tmp_path: Path) -> None:
+    said = run("trace", "show", _write(tmp_path / "w.0.et"), "--json")
+    times = json.loads(said.out)["times"]
+    assert {word: times[word] for word in ("span", "compute", "communication", "overlap", "idle")} == {
+        "span": 100, "compute": 70, "communication": 40, "overlap": 20, "idle": 10}
+    # 40 MB in 40 us are 1000 GB/s; 2 (n - 1) / n of it on 4 ranks
+    assert times["collectives"][0]["busbw"] == 1500
+    said = run("trace", "show", tmp_path / "w.0.et")
+    assert "1.5 TB/s" in said.out or "1500 GB/s" in said.out, said.out
+    assert "10.0%" in said.out
+
+
+def test_differences_are_listed(run: Run, tmp_path: Path) -> None:
+    _write(tmp_path / "a.0.et")
+    _write(tmp_path / "b.0.et", "other")
+    said = run("trace", "diff", tmp_path / "a", tmp_path / "b")
+    assert (said.code, "1 only in the first, 1 only in the second" in said.out) == (0, True)
+    said = run("trace", "diff", tmp_path / "a.0.et", tmp_path / "a.0.et", "--json")
+    assert json.loads(said.out)["same"] is True
