@@ -95,12 +95,12 @@ def test_maximise_and_requirements(tmp_path: Path) -> None:
 
 def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study"
-    search(small_space(), "makespan", trials=10, study=path)
+    search(small_space(), "makespan", agent="genetic", trials=10, study=path)
     for change, says in [({"seed": 1}, "another seed"), ({"agent": "random"}, "another agent"),
                          ({"require": "makespan < 1"}, "another requirements"),
                          ({"options": {"mutation": 0.2}}, "another agent")]:
         with pytest.raises(InputError, match=says):
-            search(small_space(), "makespan", trials=10, study=path, **change)
+            search(small_space(), "makespan", **{"agent": "genetic", **change}, trials=10, study=path)
     space = small_space()
     with pytest.raises(InputError, match="another space"):
         search(Space(space.base, space.choices, "network.npus == 128"), "makespan", trials=10, study=path)

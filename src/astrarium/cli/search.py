@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
-TRIALS, SEED, AGENT = 200, 0, "genetic"
+TRIALS, SEED, AGENT = 200, 0, "annealing"
 EVERY = 0.1      # seconds between two states of the progress line
 
 

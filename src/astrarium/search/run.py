@@ -20,7 +20,7 @@ __all__ = ["chosen_agent", "search"]
 
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
-           cases: Sequence[Case] = (), agent: str | Options = "genetic", options: Mapping[str, Any] | None = None,
+           cases: Sequence[Case] = (), agent: str | Options = "annealing", options: Mapping[str, Any] | None = None,
            trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False,
            study: str | os.PathLike[str] | None = None,
            progress: Callable[[Progress], None] | None = None) -> Study:
