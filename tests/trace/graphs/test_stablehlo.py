@@ -1,0 +1,129 @@
+"""StableHLO text: FLOPs and bytes in closed form, groups of collectives, and refusals by name."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astrarium.errors import AstrariumError, InputError, UnsupportedError
+from astrarium.trace import check, traces_of_bytes
+from astrarium.trace.graphs import stablehlo_text
+from astrarium.vocab import CommOp, NodeKind
+
+MLP = """
+module @jit_step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%arg0: tensor<8x64xf32> {jax.buffer = "x}"}, %arg1: tensor<64x256xbf16>)\
+ -> (tensor<8x256xf32> {jax.result_info = ""}) {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %0 = stablehlo.convert %arg1 : (tensor<64x256xbf16>) -> tensor<64x256xf32> loc(#loc3)
+    %1 = stablehlo.dot_general %arg0, %0, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] :\
+ (tensor<8x64xf32>, tensor<64x256xf32>) -> tensor<8x256xf32>
+    %2 = call @relu(%1) : (tensor<8x256xf32>) -> tensor<8x256xf32>
+    %3 = stablehlo.reduce(%2 init: %cst) applies stablehlo.add across dimensions = [1] :\
+ (tensor<8x256xf32>, tensor<f32>) -> tensor<8xf32>
+    %4 = "stablehlo.all_reduce"(%2) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,\
+ replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+    ^bb0(%arg2: tensor<f32>, %arg3: tensor<f32>):
+      %9 = stablehlo.add %arg2, %arg3 : tensor<f32>
+      stablehlo.return %9 : tensor<f32>
+    }) : (tensor<8x256xf32>) -> tensor<8x256xf32>
+    %5 = stablehlo.broadcast_in_dim %3, dims = [0] : (tensor<8xf32>) -> tensor<8x256xf32>
+    %6 = stablehlo.add %4, %5 : tensor<8x256xf32>
+    return %6 : tensor<8x256xf32>
+  }
+  func.func private @relu(%arg0: tensor<8x256xf32>) -> tensor<8x256xf32> {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [] : (tensor<f32>) -> tensor<8x256xf32>
+    %1 = stablehlo.maximum %arg0, %0 : tensor<8x256xf32>
+    return %1 : tensor<8x256xf32>
+  }
+}
+"""
+
+
+def body(*lines: str, arguments: str = "%arg0: tensor<8x16xf32>") -> str:
+    inside = "\n".join(f"    {line}" for line in lines)
+    return f"module {{\n  func.func public @main({arguments}) -> tensor<f32> {{\n{inside}\n    return %0\n  }}\n}}\n"
+
+
+def test_a_step_with_a_call_a_reduction_and_a_group():
+    trace = stablehlo_text(MLP, rank=3)
+    files = [stablehlo_text(MLP, rank=rank).encode() for rank in range(4)]
+    assert [finding for finding in check(traces_of_bytes(files)) if finding.severity == "error"] == []
+    assert trace.kind == "post"
+    assert trace.gemm_flops == 2 * 8 * 64 * 256
+    # convert, maximum, reduce (per element read), add; movements have none
+    assert trace.other_flops == 64 * 256 + 8 * 256 + 8 * 256 + 8 * 256
+    by_op = {node.attr("op_type").value: node for node in trace.nodes if node.attr("op_type")}
+    dot, reduced = by_op["stablehlo.dot_general"], by_op["stablehlo.all_reduce"]
+    assert dot.attr("tensor_size").value == 4 * (8 * 64 + 64 * 256 + 8 * 256)
+    assert dot.data_deps == (by_op["stablehlo.convert"].id,)
+    assert by_op["stablehlo.maximum"].data_deps[0] == dot.id
+    assert reduced.data_deps == (by_op["stablehlo.maximum"].id,)
+    assert (reduced.attr("comm_type").value, reduced.attr("comm_size").value) == (CommOp.ALL_REDUCE, 8 * 256 * 4)
+    assert trace.groups[reduced.attr("pg_name").value] == (2, 3)
+    assert reduced.id in by_op["stablehlo.add"].data_deps
+
+
+@pytest.mark.parametrize(("word", "attributes", "op", "size"), [
+    ("all_gather", "all_gather_dim = 0 : i64", CommOp.ALL_GATHER, 8 * 16 * 4),
+    ("reduce_scatter", "scatter_dimension = 0 : i64", CommOp.REDUCE_SCATTER, 8 * 16 * 4),
+    ("all_to_all", "concat_dimension = 0 : i64, split_count = 4 : i64", CommOp.ALL_TO_ALL, 8 * 16 * 4),
+    ("collective_broadcast", "", CommOp.BROADCAST, 8 * 16 * 4)])
+def test_collectives(word, attributes, op, size):
+    groups = "replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>"
+    given_ = ", ".join(each for each in (attributes, groups) if each)
+    text = body(f'%0 = "stablehlo.{word}"(%arg0) <{{{given_}}}> : (tensor<8x16xf32>) -> tensor<32x16xf32>')
+    node, = stablehlo_text(text).nodes
+    assert (node.attr("comm_type").value, node.attr("comm_size").value) == (op, size)
+    assert node.attr("pg_name") is None     # all ranks
+
+
+def test_a_permutation_is_messages():
+    text = body('%0 = "stablehlo.collective_permute"(%arg0) <{source_target_pairs = dense<[[0, 1], [1, 2], [2, 0]]> : '
+                'tensor<3x2xi64>}> : (tensor<8x16xf32>) -> tensor<8x16xf32>',
+                "%1 = stablehlo.negate %0 : tensor<8x16xf32>")
+    files = [stablehlo_text(text, rank=rank) for rank in range(3)]
+    assert check(traces_of_bytes([each.encode() for each in files])) == []
+    send, recv, last = files[1].nodes
+    assert (send.type, send.attr("comm_dst").value) == (NodeKind.COMM_SEND, 2)
+    assert (recv.type, recv.attr("comm_src").value) == (NodeKind.COMM_RECV, 0)
+    assert last.data_deps == (send.id, recv.id)
+
+
+@pytest.mark.parametrize(("line", "flops"), [
+    ("%0 = stablehlo.dot_general %arg0, %arg0, batching_dims = [0] x [0], contracting_dims = [2] x [1] : "
+     "(tensor<4x8x16xf32>, tensor<4x16x32xf32>) -> tensor<4x8x32xf32>", 2 * 4 * 8 * 32 * 16),
+    ('%0 = "stablehlo.dot_general"(%arg0, %arg0) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = '
+     "[1], rhs_contracting_dimensions = [0]>} : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>",
+     2 * 8 * 4 * 16),
+    ("%0 = stablehlo.convolution(%arg0, %arg0) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = "
+     "{stride = [1, 1]} {batch_group_count = 1 : i64} : (tensor<2x8x8x3xf32>, tensor<3x3x3x16xf32>) -> "
+     "tensor<2x6x6x16xf32>", 2 * 2 * 6 * 6 * 16 * 27)])
+def test_products(line, flops):
+    assert stablehlo_text(body(line)).gemm_flops == flops
+
+
+@pytest.mark.parametrize(("line", "error", "words"), [
+    ("%0 = stablehlo.fft %arg0, type = FFT : (tensor<8xf32>) -> tensor<8xf32>", UnsupportedError, "stablehlo.fft"),
+    ("%0 = stablehlo.custom_call @x(%arg0) : (tensor<8xf32>) -> tensor<8xf32>", UnsupportedError, "custom_call"),
+    ("%0 = stablehlo.multipl %arg0, %arg0 : tensor<8xf32>", UnsupportedError, "multiply"),
+    ("%0 = stablehlo.add %arg0, %arg0 : tensor<?xf32>", InputError, "dynamic shape"),
+    ("%0 = stablehlo.add %arg0, %arg0 : tensor<8xq9>", InputError, "q9"),
+    ("%0 = call @gone(%arg0) : (tensor<8xf32>) -> tensor<8xf32>", InputError, "not there"),
+    ("%0 = call @main(%arg0) : (tensor<8xf32>) -> tensor<8xf32>", InputError, "calls itself"),
+    ('%0 = "stablehlo.all_reduce"(%arg0) ({', InputError, "without replica_groups")])
+def test_refused_by_name_and_line(line, error, words):
+    with pytest.raises(error, match=words) as caught:
+        stablehlo_text(body(line))
+    assert "line" in str(caught.value) or "@main" in str(caught.value)
+
+
+@given(st.text(alphabet="%0123#=<>{}()[]:\"x \nfuncmainstablehlo.addtensor@-,", max_size=300))
+def test_hostile_text(text):
+    for whole in (text, MLP[:900] + text, body(text)):
+        with contextlib.suppress(AstrariumError):
+            stablehlo_text(whole)
