@@ -3,9 +3,11 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <memory>
 #include <queue>
 
 #include "classes.hpp"
+#include "image.hpp"
 #include "ready.hpp"
 #include "run.hpp"
 #include "usage.hpp"
@@ -84,7 +86,8 @@ private:
     void carry(std::uint32_t c, const std::vector<Load>& loads);
     static void occupy(Tick& until_now, Tick from, Tick until);
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
-    Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together) const;
+    Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
+    Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
     std::vector<Places> places(const Collective& c, std::int32_t kind) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
@@ -110,6 +113,7 @@ private:
     std::vector<std::vector<std::size_t>> kind_dims_;  // as far as asked for
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
+    std::unique_ptr<Image> image_;  // made when first asked for
     std::vector<const Measured*> together_;  // by collective and kind: of all that come at once
     struct Mail {  // a message that is on its way, or a receive that was posted
         bool sent, late;

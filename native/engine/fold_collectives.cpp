@@ -160,7 +160,7 @@ const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const s
     return it->second;
 }
 
-Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) const {
+Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
     if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
@@ -179,7 +179,25 @@ Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::ve
         Measured found;
         if (loop_back(small, offsets.size(), found)) return found;
     }
+    const auto& dims = plan_.network.dims;
+    const bool line = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.shape == Shape::mesh; });
+    if (!astra_ && !line && plan_.network.backend == Backend::ports) return run_equals(c, kind, offsets);
     return run_members(small, kind, members, offsets);
+}
+
+// One member per class.
+Fold::Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets) {
+    if (!image_) image_ = std::make_unique<Image>(plan_, classes_);
+    const auto& participants = participants_[static_cast<std::size_t>(kind)];
+    Alone alone = run_image_alone(*image_, c, static_cast<std::uint32_t>(kind), participants, offsets, record_);
+    if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
+    Measured out{{}, {}, alone.quiet, alone.events, {}, std::move(alone.steps)};
+    for (const std::uint32_t cls : participants) {
+        out.done.push_back(alone.each[cls]), out.late.push_back(alone.late[cls]);
+        if (record_) out.loads.push_back(std::move(alone.loads[cls]));
+    }
+    for (Step& step : out.steps) step.change /= groups_like(static_cast<std::size_t>(kind));  // the steps of one group
+    return out;
 }
 
 // One member for all; not where its chunks race within an instant.

@@ -1,8 +1,7 @@
 #include "image.hpp"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
+#include <unordered_map>
 
 #include "slots.hpp"
 
@@ -13,19 +12,25 @@ constexpr std::int64_t checks = 4'000'000;  // sends of members that are compare
 
 int index_in(const Phase& phase, std::uint32_t place) { return static_cast<int>(place) / phase.stride % phase.n; }
 
+inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
+    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+    h ^= h >> 32;
+    h *= 0xd6e8feb86659fd93ull;
+    return h ^ h >> 32;
+}
+
 // The way of a message as far as it matters to the NPUs at its ends: per dim that differs, hops, ports.
-std::vector<int> way(const Network& network, const Geometry& geometry, int from, int to) {
-    std::vector<int> out;
+std::uint64_t way(const Network& network, const Geometry& geometry, int from, int to) {
+    std::uint64_t h = 0;
     for (std::size_t d = 0; d < network.dims.size(); ++d) {
         const Dim& dim = network.dims[d];
         const int a = geometry.coordinate(from, d), b = geometry.coordinate(to, d);
         if (a == b) continue;
-        out.push_back(static_cast<int>(d));
-        out.push_back(geometry.hops(d, a, b));
-        if (dim.shape == Shape::hypercube) out.push_back(a ^ b);
-        if (dim.shape == Shape::ring || dim.shape == Shape::fully_connected) out.push_back((b - a + dim.npus) % dim.npus);
+        h = mix(h, d << 32 | static_cast<unsigned>(geometry.hops(d, a, b)));
+        if (dim.shape == Shape::hypercube) h = mix(h, static_cast<unsigned>(a ^ b));
+        if (dim.shape == Shape::ring || dim.shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>((b - a + dim.npus) % dim.npus));
     }
-    return out;
+    return h;
 }
 
 }  // namespace
@@ -164,70 +169,86 @@ Flight Image::arriving(std::size_t slot) const {
     return flight(source(slot), static_cast<std::uint32_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]));
 }
 
-std::uint64_t Image::ordered(std::uint32_t collective, std::uint32_t kind, const Phase& phase) const {
-    return checked_.at({collective, kind}).at({phase.schedule, phase.stride, phase.n});
+namespace {
+
+int peer_of(const Schedule& s, int index, int peer) {
+    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
+    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
 }
 
-void Image::check(std::uint32_t collective, std::uint32_t kind) {
-    const auto [it, fresh] = checked_.try_emplace({collective, kind});
-    if (!fresh) return;
-    const Collective& c = whole_.collectives[collective];
+}  // namespace
+
+void Image::check(const Collective& c, std::uint32_t kind) {
     if (c.custom) throw Unfoldable{"a custom collective"};
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
             if (phase.algorithm != Algorithm::schedule || !phase.schedule) throw Unfoldable{overlapping};
-            if (phase.n > 1) check(phase, kind, it->second);
+            if (phase.n > 1) check(phase, kind);
         }
 }
 
 // Every member of a class must send the same to the same classes on the same ways, and receive likewise.
-void Image::check(const Phase& phase, std::uint32_t kind, std::map<Steps, std::uint64_t>& ordered) {
-    const auto [entry, unknown] = ordered.try_emplace({phase.schedule, phase.stride, phase.n}, 0);
+void Image::check(const Phase& phase, std::uint32_t kind) {
+    const auto [entry, unknown] = checked_.try_emplace({kind, phase.schedule, phase.stride, phase.n});
     if (!unknown) return;
+    entry->second.number = checked_.size();
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
     const Geometry geometry(whole_.network);
-    if (static_cast<std::int64_t>(size(kind)) * s.n > checks) throw Unfoldable{"a large collective that meets messages"};
-    using Move = std::tuple<std::int32_t, std::int32_t, std::vector<int>>;  // class of the peer, its receive, the way
-    std::map<std::int32_t, std::pair<std::int32_t, std::vector<Move>>> known;                       // per class: program, its sends
-    std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::int32_t, std::size_t>> sources;  // (class, receive) -> sender's class, its send
-    std::vector<std::vector<std::pair<std::uint32_t, int>>> heard(size(kind));                      // per member: (rank, receive)
+    if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(s.send_peer.size) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
+        throw Unfoldable{"a large collective that meets messages"};
+    const auto fail = [&] { throw Asymmetric{{"members of one class take different steps in a collective"}, {{classes_.shape(kind), phase.stride, phase.n}}}; };
+    std::vector<std::uint64_t> known(classes_.first.size(), 0);  // per class: program and sends
+    const std::size_t receives = s.recv_peer.size + 1;
+    std::unordered_map<std::uint64_t, std::uint64_t> sources;  // (class, receive) -> sender's class, its send
     for (std::uint32_t p = 0; p < size(kind); ++p) {
         const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
-        const std::int32_t program = s.program[static_cast<std::size_t>(index)];
+        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
         const std::uint32_t rank = rank_at(seat, p);
-        const std::int32_t cls = classes_.of[rank];
-        std::vector<Move> moves;
-        for (auto k = static_cast<std::size_t>(s.send_ptr[static_cast<std::size_t>(program)]);
-             k < static_cast<std::size_t>(s.send_ptr[static_cast<std::size_t>(program) + 1]); ++k) {
-            const int other = s.send_peer[k];
-            const int peer = s.mode == PeerMode::relative ? (index + other) % s.n : s.mode == PeerMode::xor_ ? index ^ other : other;
-            const auto place = static_cast<std::uint32_t>(first + peer * phase.stride);
-            const std::uint32_t to = rank_at(seat, place);
-            moves.emplace_back(classes_.of[to], s.send_match[k], way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[to]));
-            heard[place].emplace_back(rank, s.send_match[k]);
-            const auto [it, fresh] = sources.try_emplace({classes_.of[to], s.send_match[k]}, cls, k);
-            if (!fresh && it->second != std::pair(cls, k)) throw Asymmetric{{"members of one class take different steps in a collective"}, {{classes_.shape(kind), phase.stride, phase.n}}};
+        const auto cls = static_cast<std::size_t>(classes_.of[rank]);
+        std::uint64_t h = mix(1, program), last_way = 0;
+        std::uint32_t last = rank;
+        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
+            const std::uint32_t to = rank_at(seat, static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride));
+            if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[to]);
+            const auto other = static_cast<std::uint64_t>(classes_.of[to]), match = static_cast<std::uint64_t>(s.send_match[k]);
+            h = mix(mix(mix(h, other), match), last_way);
+            const auto [it, fresh] = sources.try_emplace(other * receives + match, cls << 32 | k);
+            if (!fresh && it->second != (cls << 32 | k)) fail();
         }
-        const auto [it, fresh] = known.try_emplace(cls, program, moves);
-        if (!fresh && it->second != std::pair(program, moves)) throw Asymmetric{{"members of one class take different steps in a collective"}, {{classes_.shape(kind), phase.stride, phase.n}}};
+        if (known[cls] == 0) known[cls] = h | 1;
+        if (known[cls] != (h | 1)) fail();
     }
-    if (alike(heard, kind)) entry->second = ordered.size();
+}
+
+std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) const {
+    return checked_.at({kind, phase.schedule, phase.stride, phase.n}).number;
 }
 
 // Whether, by class, the ranks heard from stand in one order: (what is heard, whether from the same rank as before).
-bool Image::alike(std::vector<std::vector<std::pair<std::uint32_t, int>>>& heard, std::uint32_t kind) const {
+bool Image::ordered(std::uint32_t kind, const Phase& phase) {
+    Checked& checked = checked_.at({kind, phase.schedule, phase.stride, phase.n});
+    if (checked.ordered >= 0) return checked.ordered != 0;
+    const Schedule& s = *phase.schedule;
+    const Seat seat{classes_.first_group[kind], 0};
+    std::vector<std::vector<std::pair<std::uint32_t, int>>> heard(size(kind));  // per member: (rank, receive)
+    for (std::uint32_t p = 0; p < size(kind); ++p) {
+        const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
+        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
+        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k)
+            heard[static_cast<std::size_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride)].emplace_back(rank_at(seat, p), s.send_match[k]);
+    }
     std::map<std::int32_t, std::vector<std::pair<int, bool>>> known;
-    for (std::uint32_t p = 0; p < heard.size(); ++p) {
+    checked.ordered = 1;
+    for (std::uint32_t p = 0; p < heard.size() && checked.ordered; ++p) {
         auto& mine = heard[p];
         std::sort(mine.begin(), mine.end());
         std::vector<std::pair<int, bool>> order;
         for (std::size_t i = 0; i < mine.size(); ++i) order.emplace_back(mine[i].second, i > 0 && mine[i].first == mine[i - 1].first);
-        const std::int32_t cls = classes_.of[rank_at({classes_.first_group[kind], 0}, p)];
-        const auto [it, fresh] = known.try_emplace(cls, order);
-        if (!fresh && it->second != order) return false;
+        const auto [it, fresh] = known.try_emplace(classes_.of[rank_at(seat, p)], order);
+        if (!fresh && it->second != order) checked.ordered = 0;
     }
-    return true;
+    return checked.ordered != 0;
 }
 
 }  // namespace astrarium

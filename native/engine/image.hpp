@@ -49,15 +49,20 @@ public:
     }
 
     // Throws unless equals do the same in every step of a collective of a kind of group.
-    void check(std::uint32_t collective, std::uint32_t kind);
-    // A number for steps like those of `phase` if the ranks that a member hears from in them stand in the same order for all
-    // members of its class; else 0.
-    std::uint64_t ordered(std::uint32_t collective, std::uint32_t kind, const Phase& phase) const;
+    void check(const Collective& collective, std::uint32_t kind);
+    // A number for the steps of a phase; and whether the ranks that a member hears from in them stand in the same order for all
+    // members of its class: then ties between them go alike.
+    std::uint64_t family(std::uint32_t kind, const Phase& phase) const;
+    bool ordered(std::uint32_t kind, const Phase& phase);
     // Whether messages between ranks use a dim in which a kind's members differ: its collectives then run as messages.
     bool meets_messages(std::uint32_t kind) const { return met_[kind]; }
 
 private:
-    using Steps = std::tuple<const Schedule*, int, int>;  // schedule, stride, n: phases that take the same steps
+    using Steps = std::tuple<std::uint32_t, const Schedule*, int, int>;  // kind, schedule, stride, n: phases that take the same steps
+    struct Checked {
+        std::uint64_t number = 0;
+        int ordered = -1;  // not yet known
+    };
     struct Seat {
         std::int32_t group = -1;
         std::uint32_t place = 0xffffffffu;
@@ -65,8 +70,7 @@ private:
     void find_seats();
     void make_plan();
     void find_dims(bool messages);
-    void check(const Phase& phase, std::uint32_t kind, std::map<Steps, std::uint64_t>& ordered);
-    bool alike(std::vector<std::vector<std::pair<std::uint32_t, int>>>& heard, std::uint32_t kind) const;
+    void check(const Phase& phase, std::uint32_t kind);
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
     }
@@ -80,7 +84,7 @@ private:
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::vector<bool> met_;
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::map<Steps, std::uint64_t>> checked_;  // by collective and kind: `ordered`
+    std::map<Steps, Checked> checked_;
 };
 
 }  // namespace astrarium

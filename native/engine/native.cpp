@@ -183,7 +183,7 @@ Outcome Native::outcome() {
     out.finish = std::move(finish_);
     out.busy = std::move(busy_);
     for (std::size_t r = 0; r < ranks_.size() && !image_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
-    if (image_) out.row = image_->classes().of, out.folded = true, out.events += fold_->measured_events();
+    if (image_) out.row = image_->classes().of, out.folded = true, out.events += fold_ ? fold_->measured_events() : 0;
     if (!record_) return out;
     out.node_ptr.push_back(0);
     for (std::size_t r = 0; r < ranks_.size(); ++r)
@@ -205,7 +205,8 @@ Alone Native::run_alone() {
 
 Alone Native::run_members() {
     wires_.usage().keep_steps();
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r) make_ready(r, 0);
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r)
+        if (plan_.program(r).nodes() > 0) make_ready(r, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;

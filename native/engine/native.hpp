@@ -19,7 +19,8 @@ namespace astrarium {
 class Native final : private ForeignHost {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
-    Native(Image& image, Fold& fold, bool record);  // one rank per class; throws Unfoldable where that is not exact
+    // One rank per class; throws Unfoldable where that is not exact. Without `fold` no collective is measured.
+    Native(const Plan& plan, Image& image, Fold* fold, bool record);
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -130,6 +131,7 @@ private:
     void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message);
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective);
     void land(std::uint32_t message);
+    void refuse_tie(const Message& m) const;
     void begin_measured(std::uint32_t group, const Gathering& all);
     void keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Tick>>& until) const;
 

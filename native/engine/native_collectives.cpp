@@ -39,7 +39,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
         instance_free_.push_back(static_cast<std::uint32_t>(instances_.size()));
         instances_.emplace_back();
     }
-    if (image_) image_->check(collective, kind_of(group));
+    if (image_) image_->check(plan_.collectives[collective], kind_of(group));
     const std::uint32_t id = instance_free_.back();
     instance_free_.pop_back();
     Instance& i = instances_[id];
@@ -81,7 +81,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     if (position == none)
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": the rank is not a member of the collective's group");
-    if (image_ && !image_->meets_messages(kind_of(group)) && image_->size(kind_of(group)) > 1) return gather(rank, node, group, id);
+    if (fold_ && !image_->meets_messages(kind_of(group)) && image_->size(kind_of(group)) > 1) return gather(rank, node, group, id);
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;

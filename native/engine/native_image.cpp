@@ -5,8 +5,8 @@
 
 namespace astrarium {
 
-Native::Native(Image& image, Fold& fold, bool record)
-    : plan_(image.plan()), record_(record), alone_(false), image_(&image), fold_(&fold), wires_(plan_, record, false, &image), membership_(plan_) {
+Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
+    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_) {
     prepare();
     const std::vector<Tick> free(plan_.network.dims.size(), 0);
     out_until_.assign(ranks_.size(), free), in_until_ = out_until_;
@@ -27,10 +27,9 @@ void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
     const int from = static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride;
-    const std::uint64_t family = image_->ordered(i.collective, kind, phase);
     landings_[message] = {image_->arriving(kind, other, static_cast<std::uint32_t>(from)),
                           image_->rank_at(kind, other, static_cast<std::uint32_t>(from)),
-                          family ? family << 32 | i.serial : 0};
+                          image_->family(kind, phase) << 32 | i.serial};
 }
 
 void Native::land(std::uint32_t id) {
@@ -38,16 +37,20 @@ void Native::land(std::uint32_t id) {
     keep_apart(landing.flight.destination, landing.flight, in_until_);
     const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
     const Message& m = messages_[id];
-    if (wires_.tie()) {
-        std::vector<Places> places;
-        if (m.purpose == Message::chunk) {
-            const Instance& i = instances_[m.instance];
-            const Phase& phase = phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase];
-            places.push_back({image_->classes().shape(kind_of(i.group)), phase.stride, phase.n});
-        }
-        throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(places)};
-    }
+    if (wires_.met() != Wires::Met::nobody) refuse_tie(m);
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
+}
+
+// Messages of several ranks come to one port at one instant: in the order of their ranks, which equals must share.
+void Native::refuse_tie(const Message& m) const {
+    std::vector<Places> places;
+    if (m.purpose == Message::chunk) {
+        const Instance& i = instances_[m.instance];
+        const Phase& phase = phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase];
+        if (wires_.met() == Wires::Met::family && image_->ordered(kind_of(i.group), phase)) return;
+        places.push_back({image_->classes().shape(kind_of(i.group)), phase.stride, phase.n});
+    }
+    throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(places)};
 }
 
 // A collective whose dims no message crosses: measured once for each pattern of arrivals.
@@ -99,18 +102,28 @@ void Native::keep_apart(std::int32_t npu, const Flight& flight, const std::vecto
     }
 }
 
-static Outcome run_image(const Plan& plan, Fold& fold, bool record, bool messages) {
-    Image image(plan, fold.classes(), messages);
+namespace {
+
+// A run of representatives that goes wrong is left to the full run, which says what is wrong, of which rank.
+template <class Run>
+auto or_unfoldable(Run&& run) {
     try {
-        return Native(image, fold, record).run();
+        return run();
     } catch (const BadTrace&) {
-        throw Unfoldable{"the run does not end"};  // the full run says what is wrong, of which rank
+        throw Unfoldable{"the run does not end"};
     } catch (const Stall&) {
         throw Unfoldable{"the run does not end"};
     } catch (const Unsupported&) {
         throw Unfoldable{"the run does not end"};
     }
 }
+
+Outcome run_image(const Plan& plan, Fold& fold, bool record, bool messages) {
+    Image image(plan, fold.classes(), messages);
+    return or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
+}
+
+}  // namespace
 
 Outcome run_image(const Plan& plan, Fold& fold, bool record) {
     try {
@@ -120,6 +133,34 @@ Outcome run_image(const Plan& plan, Fold& fold, bool record) {
     } catch (const Unfoldable&) {
         return run_image(plan, fold, record, true);
     }
+}
+
+// One collective of the classes in `participants`, which come at `offsets`; the results are by class.
+Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
+                      const std::vector<Tick>& offsets, bool record) {
+    const Plan& all = image.plan();
+    Plan plan;
+    plan.npus = all.npus, plan.network = all.network, plan.policy = all.policy, plan.npu_of = all.npu_of, plan.groups = all.groups;
+    plan.reduce_bandwidth = all.reduce_bandwidth;
+    plan.collectives.push_back(collective);
+    static constexpr std::uint64_t ids[] = {0, 1};
+    static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::delay), static_cast<std::uint8_t>(Kind::collective)};
+    static constexpr std::int16_t lanes[] = {-1, lane_comm};
+    static constexpr std::int64_t nothing[] = {0, 0};
+    static constexpr std::int32_t slots[] = {-1, 0}, parents[] = {0, 1}, child_ptr[] = {0, 1, 1}, child[] = {1};
+    std::vector<std::int64_t> delays(2 * participants.size(), 0), slot_ptr{0};
+    std::vector<std::int32_t> program_of(all.ranks(), 0), zeros(participants.size(), 0), group(participants.size(), static_cast<std::int32_t>(kind) - 1);
+    plan.programs.resize(1 + participants.size());  // the first is that of classes that take no part
+    plan.programs[0].child_ptr = {parents, 1};
+    for (std::size_t i = 0; i < participants.size(); ++i) {
+        delays[2 * i] = offsets[i];
+        program_of[participants[i]] = static_cast<std::int32_t>(i + 1);
+        plan.programs[i + 1] = {{ids, 2}, {kinds, 2}, {lanes, 2}, {&delays[2 * i], 2}, {nothing, 2}, {nothing, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+    }
+    for (const std::int32_t program : program_of) slot_ptr.push_back(slot_ptr.back() + (program > 0));
+    plan.program_of = {program_of.data(), program_of.size()}, plan.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
+    plan.slot_a = {zeros.data(), zeros.size()}, plan.slot_b = {group.data(), group.size()}, plan.slot_c = {zeros.data(), zeros.size()};
+    return or_unfoldable([&] { return Native(plan, image, nullptr, record).run_members(); });
 }
 
 }  // namespace astrarium

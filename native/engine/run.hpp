@@ -45,6 +45,10 @@ Alone run_native_alone(const Plan& plan, bool record);
 Alone run_astra_members(const Plan& plan, bool record);
 Alone run_native_members(const Plan& plan, bool record);
 
+class Image;
+Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
+                      const std::vector<Tick>& offsets, bool record);
+
 // A message on ASTRA-sim's congestion-unaware network; `load` becomes what it puts on its sender's dim.
 Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size, Load& load);
 // The traffic of an outcome, per NPU of `npu_of`.

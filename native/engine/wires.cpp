@@ -160,7 +160,7 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false));
     }
-    tie_ |= image_ && tied(now, serial, family);
+    if (image_) meet(now, serial, family);
     const Tick end = add(begin, serial);
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
@@ -171,17 +171,16 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
 }
 
 // Which of two messages goes first at a port goes by the senders' ranks, which equals need not share. It does not matter where
-// neither takes time; and within one family equals agree (Image::ordered).
-bool Wires::tied(Tick now, Tick serial, std::uint64_t family) {
-    bool found = false;
+// neither takes time.
+void Wires::meet(Tick now, Tick serial, std::uint64_t family) {
+    met_ = Met::nobody;
     for (const Way& way : ways_) {
         Ask& last = asks_[way.in];
         const bool again = last.time == now, held = serial > 0 || (again && last.held);
         const bool related = !again || (family != 0 && last.family == family);
-        found |= !related && held;
+        if (again && held) met_ = related && met_ != Met::stranger ? Met::family : Met::stranger;
         last = {now, related ? family : 0, held};
     }
-    return found;
 }
 
 Tick Wires::out_until(std::size_t cls, std::size_t dim) const {

@@ -57,6 +57,9 @@ public:
     std::vector<Load> loads() const;  // of the one NPU, alone
     Tick quiet() const { return quiet_; }
     bool tie() const { return tie_; }
+    // One rank per class: whether the last delivered message came to a port at one instant with one of its family, or of another.
+    enum class Met { nobody, family, stranger };
+    Met met() const { return met_; }
 
 private:
     struct Way {  // one dim of a message
@@ -74,13 +77,14 @@ private:
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
-    bool tied(Tick now, Tick serial, std::uint64_t family);
+    void meet(Tick now, Tick serial, std::uint64_t family);
     void refuse_tie(Tick now, Tick serial);
     void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
     const Plan& plan_;
     const Image* image_;
     bool record_, alone_, tie_ = false, lines_ = false;  // lines_: there is a mesh
+    Met met_ = Met::nobody;
     Tick quiet_ = 0;
     struct Ask {
         Tick time = -1;
