@@ -32,3 +32,16 @@ def test_what_is_refused(run: Run, tmp_path: Path) -> None:
                         ("cut_ranks:ranks=1", "rank 1"), ("scale_sizes:by=x", "scale_sizes.by")):
         said = run("trace", "transform", tmp_path / "w", "-o", tmp_path / "o", "--step", step)
         assert (said.code, words in said.err) == (1, True), said.err
+
+
+def test_anonymised_traces_are_written_with_their_names_aside(run: Run, tmp_path: Path) -> None:
+    made = TraceBuilder()
+    made.comp("secret", 1000)
+    made.write(tmp_path / "w.0.et")
+    said = run("trace", "anonymise", tmp_path / "w", "-o", tmp_path / "o", "--seed", "7", "--durations", "10", "--names",
+               tmp_path / "names.json", "--json")
+    assert (said.code, json.loads(said.out)["renamed"]) == (0, 1)
+    assert json.loads((tmp_path / "names.json").read_text()) == {"op0": "secret"}
+    columns = read_traces(tmp_path / "o").classes[0]
+    assert columns.names() == ["op0"]
+    assert 900 <= int(columns.duration[0]) <= 1100

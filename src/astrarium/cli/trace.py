@@ -16,6 +16,7 @@ SUB_VERBS = {
     "stage": ("trace_stage", "STAGE's main.py with its own flags: the traces that it writes, to compare."),
     "transform": ("trace_transform", "Cut, merge, rename, strip, scale, coalesce, retarget: files in, files out."),
     "collective": ("trace_collective", "A collective algorithm as traces (custom collectives) or as an MSCCL program."),
+    "anonymise": ("trace_anonymise", "Names go, durations and sizes move within a budget: a trace to share."),
     "suite": ("trace_suite", "The benchmark suite: named traces of training and inference, generated on demand."),
     "graph": ("trace_graph", "The graph of a trace as a picture: .dot, .graphml; .svg and .pdf through Graphviz."),
     "show": ("trace_show", "What is in a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),

@@ -38,7 +38,7 @@ class Entry:
 
     def config(self) -> Workload:
         """The workload as its config class."""
-        return decode(cast("type[Workload]", Workload), self.workload)
+        return decode(Workload, self.workload)
 
 
 @dataclass(frozen=True)

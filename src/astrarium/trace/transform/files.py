@@ -28,12 +28,13 @@ def _nothing(rank: int) -> Changes:
 class Edit:
     """What becomes of one class of equal ranks: what they have in common, and what a new rank has of its own.
 
-    A node that `own` names takes that change alone. `more` are messages to append.
+    A node that `own` names takes that change alone. `more` are messages to append; `metadata` replaces the first one.
     """
 
     common: Changes = field(default_factory=dict)
     own: Callable[[int], Changes] = _nothing
     more: Sequence[bytes] = ()
+    metadata: bytes | None = None
 
 
 class Files(Sequence[bytes]):
@@ -82,12 +83,12 @@ def rebuilt(traces: Traces, edits: Sequence[Edit], layout: Sequence[int] | None 
         number = int(traces.rank_class[old])
         edit, own = edits[number], edits[number].own(rank)
         file = traces.file_bytes(old)
-        if not own and not edit.common and not edit.more:
+        if not own and not edit.common and not edit.more and edit.metadata is None:
             return file
         key = (number, file)
         if not own and last and last[0][0] == key:
             return last[0][1]
-        made = _edited(file, edit.common, own, edit.more)
+        made = _edited(file, edit, own)
         if not own:
             last[:] = [(key, made)]
         return made
@@ -95,9 +96,10 @@ def rebuilt(traces: Traces, edits: Sequence[Edit], layout: Sequence[int] | None 
     return Files(len(origin), make)
 
 
-def _edited(file: bytes, common: Changes, own: Changes, more: Sequence[bytes]) -> bytes:
-    messages = node_messages(file)
-    parts = [delimited(next(messages, b""))]
+def _edited(file: bytes, edit: Edit, own: Changes) -> bytes:
+    messages, common = node_messages(file), edit.common
+    first = next(messages, b"")
+    parts = [delimited(first if edit.metadata is None else edit.metadata)]
     for index, message in enumerate(messages):
         if index in own:
             change = own[index]
@@ -108,4 +110,4 @@ def _edited(file: bytes, common: Changes, own: Changes, more: Sequence[bytes]) -
             continue
         if change is not None:
             parts.append(delimited(patch(message, change)))
-    return b"".join([*parts, *map(delimited, more)])
+    return b"".join([*parts, *map(delimited, edit.more)])

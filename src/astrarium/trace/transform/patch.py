@@ -12,7 +12,7 @@ from astrarium.trace.node import Attribute, Node, attribute, decode_node, encode
 
 __all__ = ["Change", "patch"]
 
-ID, NAME, TYPE, CTRL, DATA, DURATION, INPUTS, OUTPUTS, ATTR = 1, 2, 3, 4, 5, 7, 8, 9, 10
+ID, NAME, TYPE, CTRL, DATA, START, DURATION, INPUTS, OUTPUTS, ATTR = range(1, 11)
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Change:
     id: int | None = None
     name: str | None = None
     type: int | None = None
+    start: int | None = None
     duration: int | None = None
     data_deps: tuple[int, ...] | None = None
     ctrl_deps: tuple[int, ...] | None = None
@@ -60,7 +61,8 @@ def patch(message: bytes, change: Change) -> bytes:
 
 def _replaced(change: Change) -> Iterator[tuple[int, bytes]]:
     """Field number -> its new bytes, for the fields that a node has once."""
-    for number, value in ((ID, change.id), (TYPE, change.type), (DURATION, change.duration)):
+    for number, value in ((ID, change.id), (TYPE, change.type), (START, change.start),
+                          (DURATION, change.duration)):
         if value is not None:
             yield number, tagged(number, VARINT, varint(value)) if value else b""
     if change.name is not None:
