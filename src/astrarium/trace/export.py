@@ -14,7 +14,7 @@ from typing import Literal
 from astrarium.errors import InputError
 from astrarium.trace._encode import ClassFiles, Template, class_files
 from astrarium.trace.groups import group_key
-from astrarium.trace.read import refuse_more
+from astrarium.trace.read import refuse_leftovers
 from astrarium.trace.work import Generated
 from astrarium.trace.write import beside
 
@@ -46,7 +46,8 @@ def write_generated(generated: Generated, prefix: str | os.PathLike[str], *, job
     symbolic links or copies of it. `compress` writes gzip. `tensors` writes what every node reads and writes as
     `inputs` and `outputs`, from which memory over time is known. `progress(done, ranks)` is told of every file.
 
-    Every file appears whole or not at all; the same workload gives the same bytes. Groups keep names that are whole
+    Every file appears whole or not at all, the groups' last: without it not all traces are there. The same workload
+    gives the same bytes. Groups keep names that are whole
     numbers above 0, which is what ASTRA-sim reads; where one is not, all are numbered from 1 in their order. Raises
     InputError where files cannot be written, and where the prefix has traces of further ranks.
     """
@@ -56,12 +57,13 @@ def write_generated(generated: Generated, prefix: str | os.PathLike[str], *, job
     names = group_names(generated)
     groups = f"{where}.groups.json" if groups is None else groups
     text = json.dumps({name: group.tolist() for name, group in zip(names, generated.groups, strict=True)})
-    _place(groups, f"{text}\n".encode())
+    _remove(groups)
     out = _Output(where, link, compress, ranks, progress)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         for number, trace in enumerate(generated.classes):
             found = class_files(trace, names, generated.tensors[number] if tensors else None)
             out.write(pool, found, trace.ranks.tolist(), AHEAD * (jobs or os.cpu_count() or 1))
+    _place(groups, f"{text}\n".encode())
     return Written(ranks, out.files, out.done - out.files, out.bytes, groups)
 
 
@@ -80,7 +82,7 @@ def _check(prefix: str, ranks: int, link: str, jobs: int | None) -> None:
         raise InputError("link", f"{link!r} is not known", expected="one of hard, copy, symlink")
     if jobs is not None and jobs < 1:
         raise InputError("jobs", f"{jobs} threads", expected="at least 1")
-    refuse_more(prefix, ranks)
+    refuse_leftovers(prefix, ranks)
 
 
 class _Output:
@@ -142,6 +144,16 @@ def _bounded(pool: ThreadPoolExecutor, tasks: Iterable[tuple[object, ...]], ahea
     finally:
         for future in under_way:
             future.cancel()
+
+
+def _remove(path: str) -> None:
+    """A file of earlier traces, if there is one."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
 
 
 def _place(path: str, data: bytes | memoryview) -> None:

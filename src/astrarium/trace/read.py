@@ -15,7 +15,7 @@ from astrarium.errors import InputError, TraceError
 from astrarium.trace import _native
 from astrarium.trace.columns import Columns, Traces
 
-__all__ = ["find_traces", "read_traces", "refuse_more", "traces_of_bytes"]
+__all__ = ["find_traces", "read_traces", "refuse_leftovers", "refuse_more", "traces_of_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_FILE = 4 << 30       # bytes of one file after decompression
@@ -61,6 +61,14 @@ def refuse_more(workload: str, ranks: int) -> None:
     if more:
         raise InputError("workload.path", f"{workload} has traces of ranks {spans(more)} too",
                          expected=f"ranks 0 to {ranks - 1}: one per NPU, or per entry of system.placement")
+
+
+def refuse_leftovers(prefix: str, ranks: int) -> None:
+    """InputError where a prefix to be written has traces of further ranks already: they would seem to belong to it."""
+    more = [rank for rank in _existing(prefix) if rank >= ranks]
+    if more:
+        raise InputError(prefix, f"has traces of ranks {spans(more)} already, and ranks 0 to {ranks - 1} are to "
+                         "be written", expected="another prefix, or those files removed")
 
 
 def _existing(prefix: str) -> list[int]:

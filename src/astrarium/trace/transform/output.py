@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from astrarium.errors import InputError
-from astrarium.trace.read import refuse_more
+from astrarium.trace.read import refuse_leftovers
 from astrarium.trace.transform.files import Job
 from astrarium.trace.write import write_files
 
@@ -34,7 +34,7 @@ def write_job(job: Job, prefix: str | os.PathLike[str], *, compress: bool = Fals
     where = os.fspath(prefix)
     if not os.path.isdir(os.path.dirname(where) or "."):
         raise InputError(where, "is in no folder that exists", expected="a prefix in a folder that exists")
-    refuse_more(where, len(job.files))
+    refuse_leftovers(where, len(job.files))
     named = {name: list(members) for name, members in job.groups.items() if name.isdecimal() and name.strip("0")}
     groups = f"{where}.groups.json" if named else None
     size = [0]
