@@ -1,0 +1,139 @@
+"""Runs of the study: which searches there are, and each as a study file that a second call goes on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import astrarium as ar
+from astrarium.search.searchfile import load_search
+from astrarium.search.stored import StoredStudy, load_study
+from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
+
+INFERENCE = ("inference_chat", "inference_qa")
+MIXES = (*INFERENCE, "multi_model")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is run. `seconds`: a run asks for no further batch after so many (0: never stops early)."""
+
+    trials: int
+    seeds: int
+    agent_trials: int
+    gp_trials: int
+    mix_trials: int
+    seconds: float
+    agents: Sequence[str]
+
+
+QUICK = Effort(trials=64, seeds=2, agent_trials=160, gp_trials=0, mix_trials=32, seconds=20,
+               agents=("random", "genetic", "ant_colony"))
+FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0,
+              agents=("random", "genetic", "ant_colony", "bayesian"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One search. `part` of the study it belongs to."""
+
+    part: str
+    setup: Setup
+    agent: str
+    seed: int
+    trials: int
+    seconds: float = 0.0
+
+    @property
+    def file(self) -> str:
+        """Name of its study file."""
+        return f"{self.setup.name}-{self.agent}-{self.seed}.study"
+
+
+@dataclass
+class Found:
+    """What a run found: its study, and the wall and CPU seconds of this call (0 where all was stored)."""
+
+    run: Run
+    study: StoredStudy
+    best: float | None
+    values: dict[str, Any]
+    trials: int
+    refused: int
+    wall: float
+    cpu: float
+    objectives: list[float] = field(default_factory=list)      # of every trial in order, infinite where refused
+
+
+def plan(effort: Effort, preset: str) -> Iterator[Run]:
+    """Every run, the parts that verdicts need most first. The same search in two parts is one file, run once."""
+    def run(part: str, setup: Setup, agent: str, seed: int, trials: int) -> Run:
+        return Run(part, setup, agent, seed, trials, effort.seconds)
+
+    for seed in range(effort.seeds):
+        for agent in effort.agents:
+            trials = effort.gp_trials if agent == "bayesian" else effort.agent_trials
+            for reward in REWARDS:
+                yield run("agents", Setup("full", reward, preset=preset), agent, seed, trials)
+    several = range(effort.seeds if effort.seconds == 0 else 1)
+    for system in SYSTEMS:
+        for reward in REWARDS:
+            for stack in (*STACKS[:3], "full"):
+                for seed in several:
+                    yield run("stacks", Setup(stack, reward, system, preset=preset), "genetic", seed, effort.trials)
+    yield run("stacks", Setup("compute", "perf_per_bandwidth", preset=preset), "grid", 0, 4)
+    yield run("spread", Setup("workload", "perf_per_bandwidth", preset=preset), "grid", 0,
+              332 if effort.seconds == 0 else effort.trials)
+    for seed in several:
+        for npus in (512, 1024, 2048):
+            for stack in (*STACKS[:3], "full"):
+                yield run("scaling", Setup(stack, "perf_per_bandwidth", npus=npus, preset=preset), "genetic", seed,
+                          effort.trials)
+        for model in MODELS[1:]:
+            for reward in REWARDS:
+                yield run("models", Setup("full", reward, model=model, preset=preset), "genetic", seed, effort.trials)
+        for mix in MIXES:
+            for reward in REWARDS:
+                for agent in ("random", "genetic"):
+                    yield run("mixes", Setup(mix, reward), agent, seed, effort.mix_trials)
+
+
+def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None]) -> Found:
+    """One run, in batches, so that `seconds` can end it; what its file holds already is not run again."""
+    made, path = space(run.setup), folder / run.file
+    cases = load_search(HERE / "spaces" / f"{run.setup.stack}.yaml").cases
+    wall, cpu, done = time.perf_counter(), time.process_time(), 0
+    trials = min(run.trials, made.count)
+    step = 16 if run.seconds else trials
+    while done < trials:
+        done = min(trials, done + step)
+        study = ar.search(made, objective(run.setup), cases=cases, agent=run.agent, trials=done, seed=run.seed,
+                          jobs=jobs, study=path, **_options(run.agent))
+        if study.exhausted or (run.seconds and time.perf_counter() - wall > run.seconds):
+            break
+    found = _read(run, path, time.perf_counter() - wall, time.process_time() - cpu)
+    say(f"{run.part:8} {run.file:75} {found.trials:5} trials {found.wall:7.1f} s"
+        f"  best {'none' if found.best is None else format(found.best, '.4g')}")
+    return found
+
+
+def _options(agent: str) -> dict[str, Any]:
+    """Batches of 16 for all but the Gaussian process, so that agents learn equally often."""
+    return {} if agent == "bayesian" else {"options": {"batch": 16}}
+
+
+def _read(run: Run, path: Path, wall: float, cpu: float) -> Found:
+    study = load_study(path)
+    objectives, best, point, refused = [], None, None, 0
+    for trial in study.trials():
+        good = trial.verdict.feasible and trial.verdict.values is not None
+        value = trial.verdict.values[0] if good else float("inf")
+        refused += not good
+        objectives.append(value)
+        if good and (best is None or value < best):
+            best, point = value, trial.point
+    values = {} if point is None else study.plan.space.values(point)
+    return Found(run, study, best, values, len(objectives), refused, wall, cpu, objectives)
