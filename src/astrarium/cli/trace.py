@@ -19,6 +19,8 @@ SUB_VERBS = {
     "anonymise": ("trace_anonymise", "Names go, durations and sizes move within a budget: a trace to share."),
     "suite": ("trace_suite", "The benchmark suite: named traces of training and inference, generated on demand."),
     "graph": ("trace_graph", "The graph of a trace as a picture: .dot, .graphml; .svg and .pdf through Graphviz."),
+    "collect": ("trace_collect", "Run a Python script and record what it does with PyTorch: FOLDER/trace.RANK.et."),
+    "replay": ("trace_replay", "Execute traces on this machine: communication on torch.distributed, measured."),
     "show": ("trace_show", "What is in a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),
     "diff": ("trace_diff", "What differs between two traces: nodes by structure, values, totals by kind."),
 }

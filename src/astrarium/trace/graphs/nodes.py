@@ -103,7 +103,8 @@ class Maker:
                    outputs: Sequence[Tensor], group: str | None, **more: Any) -> None:
         """A collective: its bytes are those of its inputs, as Chakra counts; `group` None: all ranks."""
         self._add(key, name, NodeKind.COMM_COLL, after, inputs, outputs,
-                  {"is_cpu_op": False, "comm_type": int(op), "comm_size": sum(t.bytes for t in inputs), "pg_name": group, **more})
+                  {"is_cpu_op": False, "comm_type": int(op), "comm_size": sum(tensor.bytes for tensor in inputs),
+                   "pg_name": group, **more})
 
     def group(self, ranks: tuple[int, ...], name: str | None = None) -> str:
         """The name of a group; one that is new gets `name`, else the next number."""

@@ -13,9 +13,18 @@ from astrarium.vocab import CommOp
 
 __all__ = ["stablehlo_text", "stablehlo_trace"]
 
-ELEMENTWISE = frozenset(["abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine", "count_leading_zeros", "divide", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "log", "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real", "reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "rsqrt", "select", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"])
-MOVING = frozenset(["broadcast_in_dim", "concatenate", "dynamic_slice", "dynamic_update_slice", "gather", "iota", "pad", "reverse", "scatter", "slice", "transpose", "rng", "rng_bit_generator", "sort"])
-FREE = frozenset(["constant", "reshape", "bitcast_convert", "tuple", "get_tuple_element", "optimization_barrier", "partition_id", "replica_id", "create_token", "after_all"])
+ELEMENTWISE = frozenset({
+    "abs", "add", "and", "atan2", "cbrt", "ceil", "clamp", "compare", "complex", "convert", "cosine",
+    "count_leading_zeros", "divide", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "log",
+    "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
+    "reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "rsqrt", "select", "shift_left",
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"})
+MOVING = frozenset({
+    "broadcast_in_dim", "concatenate", "dynamic_slice", "dynamic_update_slice", "gather", "iota", "pad", "reverse",
+    "scatter", "slice", "transpose", "rng", "rng_bit_generator", "sort"})
+FREE = frozenset({
+    "constant", "reshape", "bitcast_convert", "tuple", "get_tuple_element", "optimization_barrier", "partition_id",
+    "replica_id", "create_token", "after_all"})
 REDUCING = frozenset({"reduce", "reduce_window"})
 COLLECTIVES = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER,
                "reduce_scatter": CommOp.REDUCE_SCATTER, "all_to_all": CommOp.ALL_TO_ALL,

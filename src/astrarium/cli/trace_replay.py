@@ -1,0 +1,119 @@
+"""`astrarium trace replay PREFIX`: traces executed on this machine, as a benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from astrarium.cli.arguments import Parser, json_flag, note, whole
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.trace import Traces
+    from astrarium.trace.execute import Measured
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """The traces, and how to execute them."""
+    parser.add_argument("traces", metavar="PREFIX", help="traces PREFIX.RANK.et, or a pattern PREFIX.*.et")
+    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo", help="of torch.distributed (gloo)")
+    parser.add_argument("--compute", choices=("sleep", "matmul"), default="sleep",
+                        help="compute nodes: sleep for their duration, or matrix products of their FLOPs where they "
+                             "say them (sleep)")
+    parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="sleeps are X times as long (1)")
+    parser.add_argument("--repeat", metavar="N", type=whole, default=3, help="executions, after one to warm up (3)")
+    parser.add_argument("-o", "--out", metavar="PREFIX", help="writes the traces with measured durations")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """As one rank under torchrun; else start a process per trace here."""
+    from astrarium.trace import read_traces
+    from astrarium.trace.execute import Settings, measured_trace, program, replay_rank
+
+    if not 0 <= options.scale < 1e6:
+        raise InputError("--scale", f"{options.scale}", expected="0 or more")
+    traces = read_traces(options.traces)
+    if not {"RANK", "WORLD_SIZE"} <= set(os.environ):
+        for rank in range(traces.ranks):
+            program(traces, rank)      # faults are said once, before anything starts
+        return _start(options, traces.ranks)
+    settings = Settings(options.backend, options.compute, options.scale)
+    rank, runs = replay_rank(traces, settings, repeat=options.repeat)
+    path = measured_trace(traces, rank, runs, settings, options.out) if options.out else None
+    if rank == 0:
+        _report(options, _summary(traces, runs), path)
+    return 0
+
+
+def _start(options: argparse.Namespace, ranks: int) -> int:
+    """A process per rank on this machine; the first to fail ends all."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    words = [sys.executable, "-m", "astrarium", "trace", "replay", options.traces, "--backend", options.backend,
+             "--compute", options.compute, "--scale", str(options.scale), "--repeat", str(options.repeat)]
+    words += ["-o", options.out] if options.out else []
+    words += ["--json"] if options.json else []
+    started = []
+    try:
+        for rank in range(ranks):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            env.setdefault("OMP_NUM_THREADS", "1")
+            started.append(subprocess.Popen(words, env=env, stdout=None if rank == 0 else subprocess.DEVNULL))
+        left = list(started)
+        while left:
+            for process in list(left):
+                try:
+                    code = process.wait(timeout=0.2)
+                except subprocess.TimeoutExpired:
+                    continue
+                left.remove(process)
+                if code:
+                    return code if code > 0 else 1
+        return 0
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _summary(traces: Traces, runs: list[Measured]) -> dict[str, Any]:
+    from astrarium.vocab import CommOp, NodeKind
+
+    columns = traces.of(0)[0]
+    rows: dict[tuple[str, int], list[float]] = {}
+    for each in runs:
+        for node, seconds in each.taken.items():
+            kind = NodeKind(int(columns.type[node]))
+            name = CommOp(int(columns.comm_type[node])).name if kind == NodeKind.COMM_COLL else kind.name
+            size = int(columns.comm_size[node]) if kind != NodeKind.COMP else int(columns.num_ops[node])
+            rows.setdefault((name.lower(), size), []).append(seconds)
+    times = [each.makespan * 1e3 for each in runs]
+    return {"makespan_ms": times, "median_ms": statistics.median(times),
+            "measured": [{"what": name, "size": size, "count": len(found) // len(runs),
+                          "median_us": statistics.median(found) * 1e6} for (name, size), found in sorted(rows.items())]}
+
+
+def _report(options: argparse.Namespace, found: dict[str, Any], path: str | None) -> None:
+    if options.json:
+        print(json.dumps({**found, "path": path}, indent=1))
+        return
+    runs = ", ".join(f"{each:.3f}" for each in found["makespan_ms"])
+    print(f"replay on {options.backend}, compute as {options.compute}: median {found['median_ms']:.3f} ms of {runs}")
+    if found["measured"]:
+        print("what, bytes (compute: FLOPs), nodes, median us on rank 0")
+    for row in found["measured"]:
+        print(f"{row['what']:<16} {row['size']:>14,} {row['count']:>7,} {row['median_us']:>12,.1f}")
+    if path:
+        note(f"wrote {path} and those of the other ranks")
