@@ -69,11 +69,11 @@ class Pool:
 
     def compute(self, name: str, flops: float, size: float) -> int:
         """Row number of a compute node: FLOPs, bytes read and written."""
-        return self._row(_Row(name, NodeKind.COMP, float(round(flops)), _whole(size)))
+        return self._row(_Row(name, NodeKind.COMP, float(round(flops)), round(size)))
 
     def memory(self, name: str, kind: NodeKind, size: float) -> int:
         """Row number of an access to remote memory."""
-        return self._row(_Row(name, kind, bytes=_whole(size)))
+        return self._row(_Row(name, kind, bytes=round(size)))
 
     def comm(self, name: str, arguments: Arguments) -> int:
         """Row number of a comm node."""
@@ -83,7 +83,7 @@ class Pool:
     def collective(self, name: str, op: CommOp, size: float, axes: Sequence[str], *, priority: int = 0,
                    among: str = "", stream: Stream = "") -> int:
         """Row number of a collective over the group of `axes`."""
-        return self.comm(name, Arguments(NodeKind.COMM_COLL, op, _whole(size), priority, self.mesh.real(axes), among,
+        return self.comm(name, Arguments(NodeKind.COMM_COLL, op, round(size), priority, self.mesh.real(axes), among,
                                          stream))
 
     def _row(self, row: _Row) -> int:
@@ -102,7 +102,7 @@ class Pool:
         if step.kind not in COMM or len(step.axes) != 1:
             raise InternalError(f"step {step.name}: {step.kind.name} over {step.axes}")
         ranks, flow = self.mesh.size(step.axes), self.flow(step)
-        return self.comm(step.name, Arguments(step.kind, None, _whole(step.bytes), 2, step.axes,
+        return self.comm(step.name, Arguments(step.kind, None, round(step.bytes), 2, step.axes,
                                               shift=step.shift % ranks, flow=flow, turn=turn))
 
     def flow(self, step: Step) -> int:
@@ -127,10 +127,6 @@ class Pool:
             "comm_size": np.where(comm, size, 0),
             "priority": np.array([0 if each is None else each.priority for each in of], np.int32),
             "arguments": np.array([row.arguments for row in rows], np.int32)}
-
-
-def _whole(size: float) -> int:
-    return round(size)
 
 
 @dataclass(frozen=True, eq=False)

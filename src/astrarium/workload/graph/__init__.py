@@ -1,7 +1,7 @@
-"""A model's blocks under a parallelisation: `model_pieces` is the door.
+"""A model's blocks under a parallelisation: `lower_stack` is the door.
 
 `ir` blocks and operators, `layout` which axes shard which dim, `infer` collectives from placements, `ops` costs and
-gradients, `lower` a block's steps, `options` what a parallelisation says.
+gradients, `side` and `lower` a block's steps, `options` what a parallelisation says.
 """
 
 from __future__ import annotations

@@ -3,139 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
 
-from astrarium.vocab import NodeKind
-from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
-from astrarium.workload.graph.infer import Placed, changes
+from astrarium.workload.graph.draft import ENTRY
+from astrarium.workload.graph.infer import Placed
 from astrarium.workload.graph.ir import Block, Op, Use
 from astrarium.workload.graph.layout import Layout
-from astrarium.workload.graph.ops import KINDS, gradient, looked_up
-from astrarium.workload.graph.ring import emit_ring
+from astrarium.workload.graph.ops import KINDS, gradient
+from astrarium.workload.graph.side import WIDTHS, Known, Side
 from astrarium.workload.pieces import BlockPieces, Piece, Weight
 
-__all__ = ["WIDTHS", "lower_block"]
-
-WIDTHS: Mapping[str, float] = MappingProxyType({
-    "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8})
+__all__ = ["lower_block"]
 
 
-@dataclass
-class _Known:
-    """A tensor that steps can use: where it lies, what gives it, and the copies that collectives made."""
-
-    placed: Placed
-    step: int
-    copies: dict[tuple[tuple[str, ...], ...], int] = field(default_factory=dict)
-
-
-class _Side:
-    """Writes one piece: operators in, steps out."""
-
-    def __init__(self, block: Block, layout: Layout, widths: Mapping[str, float], fuse: bool) -> None:
-        self.block, self.layout, self.widths = block, layout, widths
-        self.drafts, self.known = Drafts(fuse), dict[str, _Known]()
-        self.sums: dict[str, list[tuple[Placed, int]]] = {}
-
-    def width(self, tensor: str) -> float:
-        """Bytes per element."""
-        block, plain = self.block, tensor.removeprefix("d.")
-        if tensor in block.widths:
-            return self.widths[block.widths[tensor]]
-        if plain in block.weights:
-            return self.widths["weights" if plain == tensor else "gradients"]
-        return self.widths["state" if plain in block.states else "activations"]
-
-    def bytes_of(self, use: Use) -> float:
-        return self.layout.elements(use.dims) * self.width(use.tensor)
-
-    def appended(self, source: Use, state: Use) -> float:
-        """Bytes of the new rows of a state that are on this rank."""
-        axes = {axis for dim in source.dims for axis in self.layout.axes_of(dim)}
-        more = [axis for dim in state.dims for axis in self.layout.axes_of(dim) if axis not in axes]
-        return self.layout.elements(source.dims) / self.layout.degree(more) * self.width(state.tensor)
-
-    def need(self, use: Use) -> int:
-        """The step after which the tensor lies as `use` says; collectives are added where it does not yet."""
-        stored = use.tensor in self.block.weights or use.tensor in self.block.states
-        if stored and use.tensor not in self.known:     # a state to which this block appends is known
-            return ENTRY
-        found = self.known[use.tensor]
-        key = tuple(self.layout.axes_of(dim) for dim in use.dims)
-        if key not in found.copies:
-            found.copies[key] = self.redistribute(use.tensor, found.placed, use.dims, found.step)
-        return found.copies[key]
-
-    def redistribute(self, tensor: str, placed: Placed, dims: tuple[str, ...], step: int) -> int:
-        for change in changes(placed, dims, self.layout):
-            if change.op is None:
-                continue
-            size = change.elements * self.width(tensor)
-            copy = f"{tensor}@{len(self.drafts)}"
-            whole = self.layout.elements(dims) * self.width(tensor)
-            step = self.drafts.emit(Draft(
-                f"{self.block.name}.{tensor}.{change.op.name.lower()}", NodeKind.COMM_COLL, {step},
-                reads={tensor: size}, writes={copy: whole}, op=change.op, axes=change.axes, payload=size))
-        return step
-
-    def partial(self, op: Op, out: Use) -> tuple[str, ...]:
-        """Axes of the dims that the operator sums over, unless the result is sharded on them too."""
-        axes_of = self.layout.axes_of
-        kept = {axis for dim in out.dims for axis in axes_of(dim)}
-        offset = op.kind == "gemm" and out != op.outputs[0]      # a bias: its gradient sums dY alone
-        inputs = op.inputs[-1:] if offset else op.inputs
-        summed = (axis for use in inputs for dim in use.dims if dim not in out.dims for axis in axes_of(dim))
-        return tuple(axis for axis in dict.fromkeys(summed) if axis not in kept)
-
-    def run(self, op: Op, prefix: str = "", *, weight: bool = False) -> int:
-        """One operator: its operands brought into place, its step."""
-        after = {self.need(use) for use in op.inputs}
-        kind, cost = KINDS[op.kind], KINDS[op.kind].cost(op, self.layout)
-        name = f"{prefix}{self.block.name}.{op.name}"
-        reads = {use.tensor: self.bytes_of(use) for use in sorted(op.inputs, key=self.bytes_of)}    # the widest use
-        writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
-        if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
-            rows = op.outputs[0] if op.kind == "gather" else op.inputs[1]
-            moved = self.bytes_of(rows) * looked_up(op.inputs[0], rows, self.layout)
-            if op.kind == "gather":
-                reads[op.inputs[1].tensor] = moved
-            else:
-                writes = dict.fromkeys(writes, moved)
-        if op.kind == "append":
-            writes = {use.tensor: self.appended(op.inputs[0], use) for use in op.outputs}
-        draft = Draft(name, NodeKind.COMP, after, cost.flops, cost.gemm, reads, writes, kind.pointwise,
-                      op.kind == "gemm", weight=weight)
-        if op.ring and self.layout.degree((op.ring,)) > 1:
-            return emit_ring(self.drafts, draft, op.ring, self.layout.degree((op.ring,)),
-                             [self.bytes_of(use) for use in op.inputs[1:3]], op.kind == "attention_backward")
-        return self.drafts.emit(draft)
-
-    def forward(self, ops: Iterable[Op], prefix: str = "") -> None:
-        for op in ops:
-            step = self.run(op, prefix)
-            for out in op.outputs:
-                self.known[out.tensor] = _Known(Placed(out.dims, self.partial(op, out)), step)
-
-    def summed(self, tensor: str, dims: tuple[str, ...]) -> int:
-        """The step after which all contributions to a gradient are added up, lying as `dims`."""
-        groups: dict[Placed, set[int]] = {}
-        for placed, step in self.sums.pop(tensor):
-            groups.setdefault(placed, set()).add(step)
-        done = set()
-        for placed, steps in groups.items():
-            last = max(steps)
-            self.drafts.wait(last, steps - {last})       # accumulated in the kernel of the last
-            done.add(self.redistribute(tensor, placed, dims, last))
-        last = max(done)
-        self.drafts.wait(last, done - {last})
-        return last
-
-    def contribute(self, use: Use, partial: tuple[str, ...], step: int) -> None:
-        self.sums.setdefault(use.tensor, []).append((Placed(use.dims, partial), step))
-
-
-def _stored(ops: Sequence[Op], side: _Side) -> dict[str, Placed]:
+def _stored(ops: Sequence[Op], side: Side) -> dict[str, Placed]:
     """How forward leaves every tensor: as made, or, where it is made as a partial sum, as first used."""
     stored = {name: known.placed for name, known in side.known.items()}
     for op in ops:
@@ -164,7 +44,7 @@ def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[set[str], 
     return names - set(block.weights) - set(block.states), extra
 
 
-def _saved_bytes(side: _Side, names: Iterable[str], extra: Iterable[tuple[str, Op]],
+def _saved_bytes(side: Side, names: Iterable[str], extra: Iterable[tuple[str, Op]],
                  stored: Mapping[str, Placed]) -> float:
     total = sum(side.layout.elements(stored[name].dims) * side.width(name) for name in names)
     for kind, op in extra:
@@ -182,7 +62,7 @@ def _differentiable(block: Block, ops: Sequence[Op]) -> set[str]:
     return found
 
 
-def _backward(side: _Side, ops: Sequence[Op], wanted: Collection[str], selective: bool) -> None:
+def _backward(side: Side, ops: Sequence[Op], wanted: Collection[str], selective: bool) -> None:
     """Gradients of every operator, last first; products of one operand (q, k, v) give its gradient before weights'."""
     again = [op for op in ops if op.core] if selective else []
     waiting: list[Op] = []
@@ -195,7 +75,7 @@ def _backward(side: _Side, ops: Sequence[Op], wanted: Collection[str], selective
             side.forward(again, "again.")
             again = []
         for out in outs:
-            side.known[gradient(out.tensor)] = _Known(Placed(out.dims), side.summed(gradient(out.tensor), out.dims))
+            side.known[gradient(out.tensor)] = Known(Placed(out.dims), side.summed(gradient(out.tensor), out.dims))
         if op.kind == "add":
             _pass_on(side, op, wanted)
             continue
@@ -214,13 +94,13 @@ def _is_weight(block: Block, made: Op) -> bool:
     return all(out.tensor.removeprefix("d.") in block.weights for out in made.outputs)
 
 
-def _add_gradient(side: _Side, made: Op) -> None:
+def _add_gradient(side: Side, made: Op) -> None:
     step = side.run(made, weight=_is_weight(side.block, made))
     for out in made.outputs:
         side.contribute(out, side.partial(made, out), step)
 
 
-def _pass_on(side: _Side, op: Op, wanted: Collection[str]) -> None:
+def _pass_on(side: Side, op: Op, wanted: Collection[str]) -> None:
     """The gradient of a sum is that of each of its terms."""
     dy = op.outputs[0]
     step = side.need(Use(gradient(dy.tensor), dy.dims))
@@ -229,7 +109,7 @@ def _pass_on(side: _Side, op: Op, wanted: Collection[str]) -> None:
             side.contribute(Use(gradient(use.tensor), use.dims), (), step)
 
 
-def _weights(side: _Side) -> tuple[Weight, ...]:
+def _weights(side: Side) -> tuple[Weight, ...]:
     """Shards on this rank, and the axes over which their gradients are still to be summed."""
     block, layout, found = side.block, side.layout, []
     for name, dims in block.weights.items():
@@ -247,9 +127,9 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     `widths`: bytes per element by precision role. `backward` False: inference; nothing is saved.
     Raises InputError where the layout refuses an uneven size.
     """
-    front = _Side(block, layout, widths, fuse)
+    front = Side(block, layout, widths, fuse)
     for use in _entering(block):
-        front.known[use.tensor] = _Known(Placed(use.dims), ENTRY)
+        front.known[use.tensor] = Known(Placed(use.dims), ENTRY)
     for op in block.ops:
         for use in op.inputs:
             _external(front, use)
@@ -265,17 +145,17 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
         held = {block.output.tensor, *block.states}
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
                            front.drafts.working(held), output)
-    back = _Side(block, layout, widths, fuse)
+    back = Side(block, layout, widths, fuse)
     start, kept = ENTRY, names
     if recompute == "full":
         kept = {block.input.tensor} | _made_memory(block) if block.input.tensor else names
-        back.known.update({name: _Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
+        back.known.update({name: Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
         back.forward(block.ops, "again.")
         start = len(back.drafts) - 1
         extra = []
     for name, placed in stored.items():
-        back.known[name] = _Known(placed, start)
+        back.known[name] = Known(placed, start)
     _first_gradient(back, block, start)
     wanted = _differentiable(block, block.ops)
     _backward(back, block.ops, wanted, recompute == "selective")
@@ -307,14 +187,14 @@ def _made_memory(block: Block) -> set[str]:
     return {block.memory.tensor} if block.gives_memory and not block.takes_memory else set()
 
 
-def _external(side: _Side, use: Use) -> None:
+def _external(side: Side, use: Use) -> None:
     """Token indices and the like: tensors that no operator of the block makes lie as they are first used."""
     made = {out.tensor for op in side.block.ops for out in op.outputs}
     if use.tensor not in made and use.tensor not in side.block.weights and use.tensor not in side.block.states:
-        side.known.setdefault(use.tensor, _Known(Placed(use.dims), ENTRY))
+        side.known.setdefault(use.tensor, Known(Placed(use.dims), ENTRY))
 
 
-def _first_gradient(back: _Side, block: Block, start: int) -> None:
+def _first_gradient(back: Side, block: Block, start: int) -> None:
     """The gradient with which backward begins: of the stream, or of the loss that the last operator gives."""
     for use in _leaving(block) or (block.ops[-1].outputs[0],):
         back.contribute(Use(gradient(use.tensor), use.dims), (), start)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from astrarium.workload.graph.layout import Layout, Number, Size
-from astrarium.workload.graph.lower import WIDTHS
 from astrarium.workload.graph.packed import Packed
+from astrarium.workload.graph.side import WIDTHS
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
