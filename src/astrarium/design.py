@@ -133,6 +133,10 @@ def _roofline_memory(design: Design) -> Iterator[Problem]:
     for path, compute, memory in pairs:
         if isinstance(compute, Roofline) and memory.bandwidth is None:
             yield Problem(path, "is missing", "the local memory bandwidth, which the roofline needs")
+        if memory.latency > 0 and (design.compat != "none" or not isinstance(compute, Roofline)):
+            yield Problem(path.removesuffix("bandwidth") + "latency", "would do nothing",
+                          "0 ns, or compat: none with compute.model: roofline; of a tier or of remote memory it "
+                          "belongs to memory.tiers[] or memory.remote")
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim)

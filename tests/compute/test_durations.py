@@ -102,3 +102,18 @@ def test_the_table_has_both_rule_books() -> None:
     assert set(DURATIONS) == {"none", "astra_sim"}
     assert DURATIONS["none"].replay([0], None)[1].tolist() == [True]
     assert DURATIONS["astra_sim"].replay([0], None)[0].tolist() == [1000]
+
+
+def test_local_accesses_wait_for_the_first_byte():
+    """access time = latency + size / bandwidth (the memory model of ASTRA-sim's tutorial), beside F / peak."""
+    import astrarium as ar
+    from astrarium.compute.roofline import roofline_native
+
+    found = roofline_native([0, 0, 4e6], [0, 1000, 1000], 1000.0, 50.0, 100.0)
+    assert found.tolist() == [0, 120_000, 4_000_000]
+    network = ar.Network([ar.Ring(2, bandwidth="1 GB/s", latency="1 ns")])
+    memory = ar.Memory(bandwidth="1 TB/s", latency="7 ns")
+    with pytest.raises(ar.InputError, match=r"memory.latency: would do nothing"):
+        ar.Design(workload=ar.SingleCollective("barrier", "1 B"), network=network, memory=memory)
+    ar.Design(workload=ar.SingleCollective("barrier", "1 B"), network=network, memory=memory,
+              compute=ar.Roofline(peak="1 TFLOP/s"))

@@ -32,7 +32,6 @@ def test_remote_as_the_engine_takes_it() -> None:
         (lambda: ar.Remote(kind="per_node", bandwidth="1 GB/s"), "Remote.npus_per_node: is missing"),
         (lambda: ar.Remote(kind="pool", bandwidth="1 GB/s", npus_per_node=2), "means nothing where kind is pool"),
         (lambda: ar.Remote(kind="per-npu", bandwidth="1 GB/s"), "did you mean 'per_npu'"),
-        (lambda: ar.Memory(latency="7 ns"), "Memory.latency: would do nothing.*expected 0 ns; the latency of a tier"),
         (lambda: ar.Memory(capacity="0 B"), "Memory.capacity: .* is impossible"),
         (
             lambda: ar.Memory(tiers=[ar.Tier("a", capacity="1 GB", bandwidth="1 GB/s")] * 2),

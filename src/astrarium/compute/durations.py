@@ -21,7 +21,7 @@ I64 = npt.NDArray[np.int64]
 class Durations:
     """`roofline(flops, bytes, peak, bandwidth)` -> ps; `replay(micros, missing ns)` -> (ps, which have none)."""
 
-    roofline: Callable[[npt.ArrayLike, npt.ArrayLike, float, float], I64]
+    roofline: Callable[..., I64]
     replay: Callable[[npt.ArrayLike, float | None], tuple[I64, npt.NDArray[np.bool_]]]
 
 

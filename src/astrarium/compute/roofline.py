@@ -1,7 +1,8 @@
 """Roofline: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
 
 A node of F flops that moves B bytes runs at min(peak, bandwidth * F / B), so it takes max(F / peak, B / bandwidth): the
-same number, and defined too where F or B is 0.
+same number, and defined too where F or B is 0. A memory that takes `latency` before its first byte (the access time of
+ASTRA-sim's tutorial, latency + bytes / bandwidth) adds it to the second term of nodes that move bytes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 
-def roofline_native(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:
-    """Durations in ps of nodes with `flops` and `size` bytes, arrays [nodes]; `peak` flop/ns, `bandwidth` byte/ns.
+def roofline_native(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float,
+                    latency: float = 0.0) -> I64:
+    """Durations in ps of nodes with `flops` and `size` bytes, arrays [nodes]; `peak` flop/ns, `bandwidth` byte/ns,
+    `latency` ns.
 
     Rounded once, half to even. Raises InputError beyond the clock's range.
     """
     work, moved = np.asarray(flops, np.float64), np.asarray(size, np.float64)
-    return to_ps(np.maximum(work / peak, moved / bandwidth))
+    access = moved / bandwidth if latency == 0 else np.where(moved > 0, latency + moved / bandwidth, 0.0)
+    return to_ps(np.maximum(work / peak, access))
 
 
 def roofline_astra_sim(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:

@@ -115,7 +115,7 @@ def _roofline(trace: TraceClass, compute: Compute, memory: Memory, kind: U8, dur
         raise trace.fault(int(node), "no num_ops, which the roofline needs",
                           expected="num_ops, or compute.model: replay")
     duration[device] = DURATIONS["none"].roofline(trace.num_ops[device], trace.tensor_size[device],
-                                                  float(compute.peak), float(memory.bandwidth))
+                                                  float(compute.peak), float(memory.bandwidth), float(memory.latency))
 
 
 _Timed = Callable[[TraceClass, Compute, Memory, U8, I64], None]

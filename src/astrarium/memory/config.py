@@ -40,12 +40,6 @@ class Remote(Config, frozen=True):
     npus_per_node: Annotated[int | None, Knob("NPUs that share one remote memory (kind: per_node).", ge=1)] = None
 
 
-def _latency_rules(memory: Memory) -> Iterator[Problem]:
-    if memory.latency > 0:
-        yield Problem("latency", "would do nothing: no model of a run accesses the local memory by itself",
-                      "0 ns; the latency of a tier or of remote memory belongs to memory.tiers[] or memory.remote")
-
-
 def _tier_rules(memory: Memory) -> Iterator[Problem]:
     names = [tier.name for tier in memory.tiers]
     for index, name in enumerate(names):
@@ -56,13 +50,13 @@ def _tier_rules(memory: Memory) -> Iterator[Problem]:
 class Memory(Config, frozen=True):
     """Local memory of one NPU, and what lies behind it."""
 
-    rules = (_latency_rules, _tier_rules)
+    rules = (_tier_rules,)
     capacity: Annotated[OptionalBytes, Knob("Bytes one NPU holds; left out: usage is reported, not judged.", gt=0)
                         ] = default(None)
     bandwidth: Annotated[OptionalBandwidth, Knob("Local bandwidth of one NPU, for roofline and the reductions of "
                                                  "collectives; left out: these take no time.", gt=0)] = default(None)
-    latency: Annotated[Time, Knob("Time before the first byte of a local access; above 0 it is refused, for no "
-                                   "model of a run uses it.")] = default("0 ns")
+    latency: Annotated[Time, Knob("Time before the first byte of a local access (compute.model: roofline).")
+                       ] = default("0 ns")
     tiers: Annotated[Sequence[Tier], Knob("Slower memories behind the local one, nearest first.")] = ()
     remote: Annotated[Remote, Knob("Remote memory.")] = Remote()
 
