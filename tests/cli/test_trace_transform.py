@@ -38,8 +38,8 @@ def test_anonymised_traces_are_written_with_their_names_aside(run: Run, tmp_path
     made = TraceBuilder()
     made.comp("secret", 1000)
     made.write(tmp_path / "w.0.et")
-    said = run("trace", "anonymise", tmp_path / "w", "-o", tmp_path / "o", "--seed", "7", "--durations", "10", "--names",
-               tmp_path / "names.json", "--json")
+    said = run("trace", "anonymise", tmp_path / "w", "-o", tmp_path / "o", "--seed", "7", "--durations", "10",
+               "--names", tmp_path / "names.json", "--json")
     assert (said.code, json.loads(said.out)["renamed"]) == (0, 1)
     assert json.loads((tmp_path / "names.json").read_text()) == {"op0": "secret"}
     columns = read_traces(tmp_path / "o").classes[0]

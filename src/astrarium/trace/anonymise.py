@@ -2,7 +2,8 @@
 
 Every duration d becomes one of [d (1 - x), d (1 + x)], and so do sizes and flop under their own budget. Without
 contention a trace's simulated time is a maximum over sums of its nodes' times, so it stays within the larger budget
-too; as errors of single nodes are independent it moves far less. Equal sizes stay equal, so collectives and messages match.
+too; as errors of single nodes are independent it moves far less. Equal sizes stay equal, so collectives and messages
+match.
 """
 
 from __future__ import annotations
