@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
 import sys
 
@@ -25,6 +26,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the script inside `collect`; say what was linked."""
     from astrarium.trace import collect
 
+    if not os.path.isfile(options.script):
+        raise InputError(options.script, "is not a file", expected="a Python script")
     with collect(options.out, linked=not options.no_link) as recording:
         _run(options.script, options.arguments)
     for line in (*recording.notes, *(recording.report.lines() if recording.report else ())):
@@ -41,9 +44,5 @@ def _run(script: str, arguments: list[str]) -> None:
     except SystemExit as error:
         if error.code not in (None, 0):
             raise InputError(script, f"ended with {error.code!r:.200}", expected="a script that succeeds") from None
-    except OSError as error:
-        if error.filename != script:
-            raise
-        raise InputError(script, f"cannot be read ({error.strerror})", expected="a Python file") from None
     finally:
         sys.argv = before

@@ -7,9 +7,9 @@ import pytest
 from astrarium.errors import UnsupportedError
 from astrarium.simulate import simulate
 from astrarium.trace import check, read_traces, traces_of_bytes
-from astrarium.trace.graphs import compiled_trace, export_trace, joint_trace
+from astrarium.trace.graphs import compiled_trace, dispatched_trace, export_trace, joint_trace
 from astrarium.trace.link import statistics
-from astrarium.vocab import NodeKind
+from astrarium.vocab import CommOp, NodeKind
 
 from .llama import B, D, S, layer_of, ours
 
@@ -139,6 +139,63 @@ network: {dims: [{shape: ring, npus: 4, bandwidth: 10 GB/s, latency: 1 us}]}
     result = simulate(load_design(tmp_path / "d.yaml"))
     assert result.makespan > 0
     assert read_traces(tmp_path / "tp").ranks == 4
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_fsdp_on_a_fake_process_group(mesh, again):
+    """FSDP2 over dp, a step with its optimizer: gathers of the parts forward (and again backward), scatters of whole
+    gradients; the counter's FLOPs."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256, bias=False), torch.nn.Linear(256, 64, bias=False))
+    for part in model:
+        fully_shard(part, mesh=mesh["dp"], reshard_after_forward=again)
+    fully_shard(model, mesh=mesh["dp"], reshard_after_forward=again)
+    optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), torch.randn(16, 64)
+
+    def step():
+        model(x).sum().backward()
+        optimizer.step()
+
+    trace = dispatched_trace(step)
+    nodes = {node.id: node for node in trace.nodes}
+    colls = [(CommOp(node.attr("comm_type").value).name, node.attr("comm_size").value)
+             for node in trace.nodes if node.type == NodeKind.COMM_COLL]
+    weight = 64 * 256 * 4
+    gathers = [("ALL_GATHER", weight // 2)] * (4 if again else 2)
+    assert sorted(colls) == [*gathers, ("REDUCE_SCATTER", weight), ("REDUCE_SCATTER", weight)]
+    assert list(trace.groups.values()) == [(0, 4)]
+    assert trace.gemm_flops == (2 + 3) * 2 * 16 * 64 * 256      # the first layer's input needs no gradient
+    first = next(node for node in trace.nodes if "mm" in node.name)
+    assert any(nodes[parent].type == NodeKind.COMM_COLL for parent in ancestors(nodes, first))
+
+
+@pytest.mark.parametrize("where", ["meta", "fake"])
+def test_dispatch_without_memory(where):
+    """A layer on `meta` and under FakeTensorMode: the counter's FLOPs, and every backward product waits for forward."""
+    import contextlib
+
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode() if where == "fake" else contextlib.nullcontext()
+    with mode, torch.device("meta" if where == "meta" else "cpu"):
+        layer, x = layer_of(torch), torch.empty(B, S, D, requires_grad=True)
+        trace = dispatched_trace(lambda: layer(x).sum().backward())
+    nodes = good(trace)
+    assert trace.gemm_flops == sum(ours())
+    last = [node for node in trace.nodes if "mm" in node.name][-1]
+    assert len(ancestors(nodes, last)) > 20
+
+
+def ancestors(nodes, node):
+    """Everything that a node waits for, however far back."""
+    found, left = set(), list(node.data_deps)
+    while left:
+        parent = left.pop()
+        if parent not in found:
+            found.add(parent)
+            left += nodes[parent].data_deps
+    return found
 
 
 def test_control_flow_is_refused_by_name():

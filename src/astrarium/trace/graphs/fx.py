@@ -12,7 +12,7 @@ from astrarium.trace._torch import torch_module
 from astrarium.trace.graphs.nodes import Maker, Tensor
 from astrarium.vocab import CommOp
 
-__all__ = ["add_graph", "ranks_of_group", "tensors_in"]
+__all__ = ["COLLECTIVES", "FREE", "add_graph", "gemm_flops", "ranks_of_group", "tensors_in"]
 
 COLLECTIVES = {"all_reduce": CommOp.ALL_REDUCE, "all_gather_into_tensor": CommOp.ALL_GATHER,
                "reduce_scatter_tensor": CommOp.REDUCE_SCATTER, "all_to_all_single": CommOp.ALL_TO_ALL,
@@ -65,7 +65,7 @@ def _function(maker: Maker, node: Any, key: str, before: list[str]) -> None:
         maker.collective(key, key, op, before, inputs, outputs, _named(maker, _group(node, target, args, kwargs)),
                          op_type=name, module=module)
         return
-    maker.compute(key, key, name, before, inputs, outputs, _gemm(target, args, kwargs, node.meta.get("val")),
+    maker.compute(key, key, name, before, inputs, outputs, gemm_flops(target, args, kwargs, node.meta.get("val")),
                   module=module)
 
 
@@ -100,7 +100,7 @@ def _size(size: Any) -> int:
     return hint
 
 
-def _gemm(target: Any, args: Any, kwargs: Any, out: Any) -> int | None:
+def gemm_flops(target: Any, args: Any, kwargs: Any, out: Any) -> int | None:
     """FLOPs by PyTorch's own formulas (torch.utils.flop_counter); None where it has none: not a matrix product.
 
     An operator that is made of others (`aten::linear`) is run on its fake arguments, and those are counted.
