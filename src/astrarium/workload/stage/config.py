@@ -84,10 +84,6 @@ class Stage(Workload, frozen=True, kw_only=True):
         """Where STAGE puts the head and the loss."""
         return (self.num_stacks - 1) % self.pp
 
-    def stage_of(self, layer: int) -> int:
-        """Pipeline stage of a layer: what is left over goes to the first stages."""
-        return next(stage for stage in range(self.pp) if layer < self.first_layer(stage + 1))
-
     def first_layer(self, stage: int) -> int:
         """First layer of a stage."""
         each, more = divmod(self.num_stacks, self.pp)
