@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import astrarium as ar
+from astrarium.search.goal import goal_of
+from astrarium.search.run import chosen_agent
 from astrarium.search.searchfile import load_search
+from astrarium.search.store import Store
 from astrarium.search.stored import StoredStudy, load_study
+from astrarium.search.study import Plan, conduct
 from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
+from timed import SLOW, Timed
 
 INFERENCE = ("inference_chat", "inference_qa")
 MIXES = (*INFERENCE, "multi_model")
@@ -19,7 +24,7 @@ MIXES = (*INFERENCE, "multi_model")
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is run. `seconds`: a run asks for no further batch after so many (0: never stops early)."""
+    """How much is run. `seconds`: a run asks for no further batch after so many (0: never stops early); `limit`: wall seconds a design may take."""
 
     trials: int
     seeds: int
@@ -27,12 +32,13 @@ class Effort:
     gp_trials: int
     mix_trials: int
     seconds: float
+    limit: float
     agents: Sequence[str]
 
 
-QUICK = Effort(trials=64, seeds=2, agent_trials=160, gp_trials=0, mix_trials=32, seconds=20,
+QUICK = Effort(trials=64, seeds=2, agent_trials=160, gp_trials=0, mix_trials=32, seconds=7, limit=2,
                agents=("random", "genetic", "ant_colony"))
-FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0,
+FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=120,
               agents=("random", "genetic", "ant_colony", "bayesian"))
 
 
@@ -46,6 +52,7 @@ class Run:
     seed: int
     trials: int
     seconds: float = 0.0
+    limit: float = 120.0
 
     @property
     def file(self) -> str:
@@ -63,6 +70,7 @@ class Found:
     values: dict[str, Any]
     trials: int
     refused: int
+    slow: int
     wall: float
     cpu: float
     objectives: list[float] = field(default_factory=list)      # of every trial in order, infinite where refused
@@ -71,7 +79,7 @@ class Found:
 def plan(effort: Effort, preset: str) -> Iterator[Run]:
     """Every run, the parts that verdicts need most first. The same search in two parts is one file, run once."""
     def run(part: str, setup: Setup, agent: str, seed: int, trials: int) -> Run:
-        return Run(part, setup, agent, seed, trials, effort.seconds)
+        return Run(part, setup, agent, seed, trials, effort.seconds * (2.5 if part == "agents" else 1), effort.limit)
 
     for seed in range(effort.seeds):
         for agent in effort.agents:
@@ -105,35 +113,45 @@ def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None]) -> 
     """One run, in batches, so that `seconds` can end it; what its file holds already is not run again."""
     made, path = space(run.setup), folder / run.file
     cases = load_search(HERE / "spaces" / f"{run.setup.stack}.yaml").cases
-    wall, cpu, done = time.perf_counter(), time.process_time(), 0
+    wall, cpu, done = time.perf_counter(), _cpu(), 0
     trials = min(run.trials, made.count)
     step = 16 if run.seconds else trials
-    while done < trials:
-        done = min(trials, done + step)
-        study = ar.search(made, objective(run.setup), cases=cases, agent=run.agent, trials=done, seed=run.seed,
-                          jobs=jobs, study=path, **_options(run.agent))
-        if study.exhausted or (run.seconds and time.perf_counter() - wall > run.seconds):
-            break
-    found = _read(run, path, time.perf_counter() - wall, time.process_time() - cpu)
-    say(f"{run.part:8} {run.file:75} {found.trials:5} trials {found.wall:7.1f} s"
+    goal = goal_of(objective(run.setup), cases=cases)
+    plan_ = Plan(made, goal, chosen_agent(run.agent, _options(run.agent)), run.seed)
+    with Timed(made, goal, jobs, run.limit) as workers:
+        while done < trials:
+            done = min(trials, done + step)
+            with Store(str(path)) as store:
+                study = conduct(plan_, done, store, workers)      # type: ignore[arg-type]
+            if study.exhausted or (run.seconds and time.perf_counter() - wall > run.seconds):
+                break
+    found = _read(run, path, time.perf_counter() - wall, _cpu() - cpu)
+    say(f"{run.part:8} {run.file:75} {found.trials:5} trials ({found.refused} refused, {found.slow} slow) {found.wall:7.1f} s"
         f"  best {'none' if found.best is None else format(found.best, '.4g')}")
     return found
 
 
+def _cpu() -> float:
+    """CPU seconds of this process and of those it has ended."""
+    return sum(os.times()[:4])
+
+
 def _options(agent: str) -> dict[str, Any]:
     """Batches of 16 for all but the Gaussian process, so that agents learn equally often."""
-    return {} if agent == "bayesian" else {"options": {"batch": 16}}
+    return {} if agent == "bayesian" else {"batch": 16}
 
 
 def _read(run: Run, path: Path, wall: float, cpu: float) -> Found:
     study = load_study(path)
-    objectives, best, point, refused = [], None, None, 0
+    objectives: list[float] = []
+    best, point, refused, slow = None, None, 0, 0
     for trial in study.trials():
         good = trial.verdict.feasible and trial.verdict.values is not None
         value = trial.verdict.values[0] if good else float("inf")
         refused += not good
+        slow += SLOW in trial.verdict.problem
         objectives.append(value)
         if good and (best is None or value < best):
             best, point = value, trial.point
     values = {} if point is None else study.plan.space.values(point)
-    return Found(run, study, best, values, len(objectives), refused, wall, cpu, objectives)
+    return Found(run, study, best, values, len(objectives), refused, slow, wall, cpu, objectives)

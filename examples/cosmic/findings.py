@@ -1,0 +1,102 @@
+"""The report: our tables beside the published ranges, verdicts, the published designs re-scored, what was slow."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+from found_designs import placed
+from runs import Effort, Found
+from spaces import REWARDS, STACKS, SYSTEMS
+from verdicts import FINDINGS, best_of, start_of
+
+PUBLISHED = {"perf_per_bandwidth": "1.50-48.41x and 3.15-7.67x", "perf_per_cost": "3.94-127.17x and 3.40-38.73x"}
+
+
+def report(found: Sequence[Found], effort: Effort, preset: str, seconds: float) -> str:
+    """The whole report as Markdown."""
+    trials, slow = sum(each.trials for each in found), sum(each.slow for each in found)
+    refused = sum(each.refused for each in found) - slow
+    cpu = sum(each.cpu for each in found)
+    lines = ["# COSMIC's study", "",
+             f"Preset `{preset}`; {len(found)} searches, {trials} trials ({refused} refused by a model, {slow} took more than "
+             f"{effort.limit:g} s and count as refused); this call took {seconds:.0f} s, {cpu:.0f} CPU-s in searches.",
+             "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a ratio of them. Network model: "
+             "closed_form.", "", *_stacks(found, preset), *_agents(found), *_models(found), *_verdicts(found, preset),
+             *_designs(found, effort), *_slowest(found)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+            *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows), ""]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def _stacks(found: Sequence[Found], preset: str) -> Iterator[str]:
+    """Full stack over each single stack."""
+    yield "## Full stack over single stacks (GPT3-175B)\n"
+    part, rows = [each for each in found if each.run.part in ("stacks", "agents")], []
+    for reward in REWARDS:
+        ratios = []
+        for system in SYSTEMS:
+            full = best_of(part, "full", reward, system=system)
+            single = [best_of(part, stack, reward, system=system) for stack in STACKS]
+            gains = [best / full for best in single[:3] if best and full]
+            ratios += gains
+            over = [f"{_number(best)} ({best / full:.2f}x)" if best and full else "-" for best in single]
+            rows.append([reward, system, _number(start_of(reward, system, preset)), *over, _number(full)])
+        if ratios:
+            yield f"- {reward}: {min(ratios):.2f}-{max(ratios):.2f}x; published {PUBLISHED[reward]}"
+    yield ""
+    yield from _table(["reward", "system", "as it is", *STACKS, "full"], rows)
+
+
+def _agents(found: Sequence[Found]) -> Iterator[str]:
+    """Agents on the full stack of System 2, at the number of trials that all of them reach."""
+    yield "## Agents, full stack of System 2\n"
+    rows = []
+    for reward in REWARDS:
+        part = [each for each in found if each.run.part == "agents" and each.run.setup.reward == reward]
+        least = min((each.trials for each in part), default=0)
+        for agent in dict.fromkeys(each.run.agent for each in part):
+            own = [each for each in part if each.run.agent == agent]
+            best = [min(each.objectives[:least]) for each in own]
+            rows.append([reward, agent, len(own), least, _number(statistics.median(best)),
+                         _number(min(each.best or math.inf for each in own)), sum(each.refused for each in own)])
+    yield from _table(["reward", "agent", "seeds", "trials", "median best", "best of all trials", "refused"], rows)
+
+
+def _models(found: Sequence[Found]) -> Iterator[str]:
+    """Best designs of the other workloads and of the mixes."""
+    yield "## Other workloads, sizes and mixes\n"
+    rows = [[each.run.setup.name, each.run.agent, each.run.seed, each.trials, each.refused, _number(each.best)]
+            for each in found if each.run.part in ("models", "mixes", "scaling")]
+    yield from _table(["search", "agent", "seed", "trials", "refused", "best"], rows)
+
+
+def _verdicts(found: Sequence[Found], preset: str) -> Iterator[str]:
+    yield "## Published findings\n"
+    yield from _table(["finding", "verdict", "reason"],
+                      [[text, *judge(found, preset)] for text, judge in FINDINGS.items()])
+
+
+def _designs(found: Sequence[Found], effort: Effort) -> Iterator[str]:
+    yield "## The three published designs\n"
+    rows = [[name, reward, _number(value) if value is not None else problem, f"{beaten:.0f} % of {samples}",
+             _number(best), "-" if value is None else f"{value / best:.2f}x"]
+            for name, reward, value, beaten, samples, best, problem in placed(found, max(30, effort.limit))]
+    yield from _table(["design", "reward", "objective", "beats of uniform samples", "best found here", "over it"], rows)
+
+
+def _slowest(found: Sequence[Found]) -> Iterator[str]:
+    """The slowest trials: designs that do not fold."""
+    yield "## Slowest trials\n"
+    every = [(trial.verdict.seconds, each.run.file, trial.number, trial.verdict.problem) for each in found
+             for trial in each.study.trials() if trial.same_as is None]
+    yield from _table(["wall s", "study", "trial", "problem"],
+                      [[f"{seconds:.2f}", *rest] for seconds, *rest in sorted(every, reverse=True)[:10]])
