@@ -60,6 +60,16 @@ def _reach(traces: object, rank: int) -> dict[int, set[int]]:
     return found
 
 
+def test_leaving_a_whole_stream_out_stays_small() -> None:
+    made, host, gpu = TraceBuilder(), list[int](), list[int]()
+    for _ in range(3000):
+        host = [made.comp("launch", 1, cpu=True, after=host)]
+        gpu = [made.comp("kernel", 2, after=[*host, *gpu])]
+    made.comp("wait", 1, cpu=True, after=[*host, *gpu])
+    columns = transform([Job([made.encode()], {})], ["drop:kind=gpu"]).traces().classes[0]
+    assert (columns.nodes, columns.data_dep.size) == (3001, 3000)
+
+
 # ------------------------------------------------------------ values
 def _one() -> Job:
     made = TraceBuilder()

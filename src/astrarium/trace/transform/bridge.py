@@ -13,6 +13,7 @@ from astrarium.trace.transform.patch import Change
 __all__ = ["MOST", "bridged", "ordered"]
 
 MOST = 16               # times as many edges as before, and a million more: what bridging may make
+FEW = 4                 # dependencies of a node that are not looked at: some may say what others imply
 Waits = tuple[tuple[int, ...], tuple[int, ...]]      # ids: data, control
 
 
@@ -38,11 +39,12 @@ def bridged(columns: Columns, keep: npt.NDArray[np.bool_], source: str) -> dict[
     dropped = set(columns.node_id[~keep].tolist())
     touched = _touched(columns, keep)
     waits: dict[int, Waits] = {}
+    chains = _chains(columns, order[keep[order]])
     most, made = MOST * (columns.data_dep.size + columns.ctrl_dep.size) + 1_000_000, 0
     for node in order.tolist():
         if not touched[node] and keep[node]:
             continue
-        data, ctrl = _waits(columns, node, dropped, waits)
+        data, ctrl = (_latest(ids, chains) for ids in _waits(columns, node, dropped, waits))
         made += len(data) + len(ctrl)
         if made > most:
             raise InputError("transform", f"leaving {len(dropped):,} nodes out would make more than {most:,} "
@@ -62,6 +64,32 @@ def _touched(columns: Columns, keep: npt.NDArray[np.bool_]) -> npt.NDArray[np.bo
         gone = (at >= 0) & ~keep[np.maximum(at, 0)]
         out[np.repeat(np.arange(columns.nodes), np.diff(ptr))[gone]] = True
     return out
+
+
+def _chains(columns: Columns, order: npt.NDArray[np.int32]) -> dict[int, tuple[int, int]]:
+    """Node id -> (chain, place in it) of the nodes in `order`: along a chain every one has a data dependency on the one
+    before."""
+    ids, ptr, deps = columns.node_id.tolist(), columns.data_ptr.tolist(), columns.data_dep.tolist()
+    found: dict[int, tuple[int, int]] = {}
+    tails: dict[int, int] = {}      # id of a chain's last node -> the chain
+    for node in order.tolist():
+        before = next((each for each in deps[ptr[node]:ptr[node + 1]] if each in tails), None)
+        chain = len(found) if before is None else tails.pop(before)
+        found[ids[node]] = (chain, 0 if before is None else found[before][1] + 1)
+        tails[ids[node]] = chain
+    return found
+
+
+def _latest(ids: tuple[int, ...], chains: dict[int, tuple[int, int]]) -> tuple[int, ...]:
+    """Of many ids only the last of each chain: it waits for the others. Ids of missing nodes stay."""
+    if len(ids) <= FEW:
+        return ids
+    last: dict[int, int] = {}
+    for number in ids:
+        chain, place = chains.get(number, (-1 - number, 0))
+        if chain not in last or place > chains[last[chain]][1]:
+            last[chain] = number
+    return tuple(last.values())
 
 
 def _waits(columns: Columns, node: int, dropped: set[int], waits: dict[int, Waits]) -> Waits:
