@@ -125,22 +125,34 @@ def _ranks(design: Design) -> Iterator[Problem]:
         yield Problem("workload", f"is of {needed} ranks (the product of its axes)", f"{ranks}: {where}")
 
 
-def _roofline_memory(design: Design) -> Iterator[Problem]:
-    pairs = [("memory.bandwidth", design.compute, design.memory)]
+def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
+    """(path, compute, memory) of the design and of every type of NPU."""
+    yield "memory", design.compute, design.memory
     for index, kind in enumerate(design.npu_types):
-        path = f"npu_types[{index}].memory.bandwidth"
-        pairs.append((path, kind.compute or design.compute, kind.memory or design.memory))
-    for path, compute, memory in pairs:
+        yield f"npu_types[{index}].memory", kind.compute or design.compute, kind.memory or design.memory
+
+
+def _roofline_memory(design: Design) -> Iterator[Problem]:
+    for path, compute, memory in _memories(design):
         if isinstance(compute, Roofline) and memory.bandwidth is None:
-            yield Problem(path, "is missing", "the local memory bandwidth, which the roofline needs")
-        if memory.latency > 0 and (design.compat != "none" or not isinstance(compute, Roofline)):
-            yield Problem(path.removesuffix("bandwidth") + "latency", "would do nothing",
-                          "0 ns, or compat: none with compute.model: roofline; of a tier or of remote memory it "
-                          "belongs to memory.tiers[] or memory.remote")
+            yield Problem(f"{path}.bandwidth", "is missing", "the local memory bandwidth, which the roofline needs")
 
 
-_NATIVE = (_list_lengths, _supported, _no_astra_sim)
-_RULES = {"none": _NATIVE, "astra_sim": ()}
+def _idle_latency(design: Design) -> Iterator[Problem]:
+    for path, compute, memory in _memories(design):
+        if memory.latency > 0 and not isinstance(compute, Roofline):
+            yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
+                          "of remote memory belongs to memory.tiers[] or memory.remote")
+
+
+def _no_latency(design: Design) -> Iterator[Problem]:
+    for path, _, memory in _memories(design):
+        if memory.latency > 0:
+            yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
+
+
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency,)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:

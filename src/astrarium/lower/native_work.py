@@ -15,6 +15,7 @@ from astrarium.lower.alone import replays_everything, without_peers
 from astrarium.lower.classes import trace_classes
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import refuse_foreign_groups
+from astrarium.lower.shared_slots import share_slots
 from astrarium.trace.columns import Traces
 from astrarium.trace.groups import groups_of, read_groups
 from astrarium.trace.work import Generated, TraceClass
@@ -99,7 +100,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     classes = trace_classes(traces, names, dependencies=workload.dependencies)
     grouped = tuple(np.array(each, np.int32) for each in groups.values())
     refuse_foreign_groups(classes, grouped, ranks)
-    return Work(tuple(classes), grouped, names, traces)
+    return Work(tuple(map(share_slots, classes)), grouped, names, traces)
 
 
 def _single(design: Design, traces: Traces | Generated | None) -> Work:
