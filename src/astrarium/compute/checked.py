@@ -19,7 +19,8 @@ LIMIT_PS = 2**62
 def _checked(ps: F64) -> I64:
     if ps.size and not bool(np.all((ps >= 0) & (ps <= LIMIT_PS))):
         worst = float(ps[~((ps >= 0) & (ps <= LIMIT_PS))].flat[0])
-        raise InputError("duration", f"{worst / 1e12:g} s is impossible", expected=f"0 to {LIMIT_PS / 1e12:.0f} s")
+        raise InputError("compute", f"a node that takes {worst / 1e12:g} s is impossible",
+                         expected=f"0 to {LIMIT_PS / 1e12:.0f} s")
     return ps.astype(np.int64)
 
 
