@@ -1,0 +1,104 @@
+"""The knobs in which two designs differ, and the designs in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from astrarium.config import Config, decode, to_plain
+from astrarium.config.spec import specs
+from astrarium.design import Design
+
+__all__ = ["Difference", "between", "differences"]
+
+Steps = tuple[str | int, ...]
+
+TOGETHER = ("family",)      # a model whose fields differ is another model
+OWN_TAG = ("shape",)        # a dim of another shape keeps what both shapes have
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A knob (`network.dims[*].bandwidth`) with its values in both designs, one per place where they differ."""
+
+    knob: str
+    places: tuple[Steps, ...]
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
+
+
+def differences(first: Design, second: Design) -> tuple[Difference, ...]:
+    """Every field that differs, in the order of the design's fields. The entries of a list of sections (dims) are one
+    knob per field; lists of another length, sections of another kind (another workload source, another compute model)
+    and models with several fields that differ are one knob as a whole."""
+    found: dict[str, list[Steps]] = {}
+    for steps in _places(first, second, ()):
+        found.setdefault(_name(steps), []).append(steps)
+    return tuple(Difference(name, tuple(places), tuple(_at(first, each) for each in places),
+                            tuple(_at(second, each) for each in places)) for name, places in found.items())
+
+
+def between(first: Design, second: Design, changes: Iterable[Difference]) -> Design:
+    """`first` with these knobs as in `second`. Raises InputError where the configuration refuses it."""
+    plain, other = to_plain(first, defaults=True), to_plain(second, defaults=True)
+    for change in changes:
+        for *owners, last in change.places:
+            target, source = _inside(plain, owners), _inside(other, owners)
+            if last in OWN_TAG:
+                _turn(target, source)
+            target[last] = source[last]
+    return decode(Design, plain)
+
+
+def _turn(target: dict[str, Any], source: dict[str, Any]) -> None:
+    """The fields that only one of two kinds has go with the kind."""
+    for name in target.keys() - source.keys():
+        del target[name]
+    for name in source.keys() - target.keys():
+        target[name] = source[name]
+
+
+def _places(first: Any, second: Any, steps: Steps) -> Iterator[Steps]:
+    if isinstance(first, Config) and isinstance(second, Config):
+        yield from _in_sections(first, second, steps)
+    elif _lists_of_sections(first, second):
+        for index, (one, other) in enumerate(zip(first, second)):
+            yield from _places(one, other, (*steps, index))
+    elif first != second:
+        yield steps
+
+
+def _in_sections(first: Config, second: Config, steps: Steps) -> Iterator[Steps]:
+    names = [spec.name for spec in specs(type(first))]
+    if first.tag != second.tag or type(first) is not type(second):
+        if first.tag_key not in OWN_TAG:
+            yield steps
+            return
+        yield (*steps, first.tag_key)
+        there = {spec.name for spec in specs(type(second))}
+        names = [name for name in names if name in there]
+    found = [place for name in names for place in _places(getattr(first, name), getattr(second, name), (*steps, name))]
+    yield from [steps] if first.tag_key in TOGETHER and len(found) > 1 else found
+
+
+def _lists_of_sections(first: Any, second: Any) -> bool:
+    return (isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second)
+            and all(isinstance(each, Config) for each in (*first, *second)))
+
+
+def _name(steps: Steps) -> str:
+    return "".join("[*]" if isinstance(step, int) else f".{step}" for step in steps)[1:]
+
+
+def _at(owner: Any, steps: Steps) -> Any:
+    for step in steps:
+        owner = owner[step] if isinstance(step, int) else (
+            owner.tag if isinstance(owner, Config) and step == owner.tag_key else getattr(owner, step))
+    return owner
+
+
+def _inside(plain: Any, steps: Iterable[str | int]) -> Any:
+    for step in steps:
+        plain = plain[step]
+    return plain

@@ -1,0 +1,240 @@
+"""Why two designs differ: their makespans' difference split by knob, to the last ps.
+
+A knob's contribution is its Shapley value (L. S. Shapley, "A value for n-person games", 1953): what its change adds,
+averaged over the orders in which the knobs can change from the one design to the other. Up to `EXACT` knobs all orders
+count; beyond, `orders` drawn ones, each beside its reverse, and every contribution has a standard error.
+
+What the configuration or a model refuses on the way: a knob that is refused at its place in an order waits, and is
+tried again after every later change. Where knobs are left that no order of their own brings in, the smallest set of
+them that is accepted together (the first such set in the order of the knobs) is one knob from then on.
+
+Every design is simulated once. Contributions are whole ps and add up exactly: they are rounded down, and what is left
+goes, one ps each, to those that lost most.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from astrarium.collective.config import algorithms_of
+from astrarium.config import replace_all
+from astrarium.design import AstraSim, Design
+from astrarium.errors import InputError, StallError
+from astrarium.search.differences import Difference, between, differences
+from astrarium.simulate import TraceCache, simulate
+from astrarium.system.config import System
+
+__all__ = ["EXACT", "Change", "Explanation", "explain", "rule_books"]
+
+EXACT = 8           # knobs: 2^8 designs at most
+SEARCHED = 12       # left-over knobs whose smallest accepted set is looked for; more are one knob
+
+Run = Callable[[Design], int]
+CHOSEN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")      # ASTRA-sim wants to be told their algorithms
+STREAMS = ("compute_streams", "comm_streams", "p2p_streams", "copy_streams", "cpu_threads")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one knob (or several that only go together) does to the makespan; all in ps.
+
+    `alone`: changed in the first design and nowhere else (None: refused); `step`: changed in its turn, one after the
+    other in the order of the table; `contribution`: its share of the difference, and `error` the standard error of that
+    (0: exact).
+    """
+
+    knobs: tuple[Difference, ...]
+    alone: int | None
+    step: int
+    contribution: int
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`changes` in the order in which `step` made them; `before`, `after`: makespans in ps. `orders`: how many counted;
+    `simulated` and `refused`: designs that ran, and that could not."""
+
+    before: int
+    after: int
+    changes: tuple[Change, ...]
+    exact: bool
+    orders: int
+    simulated: int
+    refused: int
+
+    @property
+    def difference(self) -> int:
+        """ps; the sum of the contributions."""
+        return self.after - self.before
+
+
+class _StuckError(Exception):
+    """Knobs that cannot change one by one after those of `at`."""
+
+    def __init__(self, at: int, waiting: Sequence[int]):
+        super().__init__()
+        self.at, self.waiting = at, tuple(waiting)
+
+
+class _Worth:
+    """Makespan of a coalition (a bit per knob), simulated once; None where it is refused."""
+
+    def __init__(self, first: Design, second: Design, knobs: Sequence[Difference], run: Run):
+        self.knobs = knobs
+        self._first, self._second, self._run = first, second, run
+        whole = (1 << len(knobs)) - 1
+        self.known: dict[int, int | None] = {0: run(first)}
+        self.known.setdefault(whole, run(second) if whole else None)
+
+    def __call__(self, coalition: int) -> int | None:
+        if coalition not in self.known:
+            chosen = [knob for bit, knob in enumerate(self.knobs) if coalition >> bit & 1]
+            try:
+                self.known[coalition] = self._run(between(self._first, self._second, chosen))
+            except (InputError, StallError):
+                self.known[coalition] = None
+        return self.known[coalition]
+
+
+def explain(first: Design, second: Design, *, orders: int = 64, seed: int = 0, run: Run | None = None) -> Explanation:
+    """Splits `second`'s makespan minus `first`'s by knob. `orders` and `seed`: for more than `EXACT` knobs. `run`: from
+    a design to its makespan in ps; `simulate` unless given. Raises InputError and its kin where one of the two cannot
+    run."""
+    if orders < 4:
+        raise InputError("orders", f"{orders} is impossible", expected="4 or more")
+    worth = _Worth(first, second, differences(first, second), _simulated() if run is None else run)
+    players = [1 << bit for bit in range(len(worth.knobs))]
+    while True:
+        try:
+            return _explained(worth, players, orders, seed)
+        except _StuckError as stuck:
+            players = _merged(players, _smallest(worth, stuck))
+
+
+def rule_books(design: Design) -> tuple[Design, Design]:
+    """The design, and the same under the other rule book.
+
+    A native design becomes ASTRA-sim's reading of it: what ASTRA-sim knows in one way only (one stream of a kind,
+    endpoint delays in whole ns) is set to that, and collectives for which the design names no algorithm have the native
+    defaults written out in both. One with `compat: astra_sim` becomes the native reading. Whatever else the other rule
+    book does not have is refused when it runs.
+    """
+    return _READINGS[design.compat](design)
+
+
+def _native_reading(design: Design) -> tuple[Design, Design]:
+    return design, replace_all(design, {"compat": "none", "astra_sim": AstraSim()})
+
+
+def _astra_reading(design: Design) -> tuple[Design, Design]:
+    shapes = [dim.tag for dim in design.network.flat]
+    given = design.collective
+    silent = [op for op in CHOSEN if not getattr(given, op) and not getattr(given.custom, op)]
+    design = replace_all(design, {f"collective.{op}": list(algorithms_of(given, op, shapes)) for op in silent})
+    plain, delay = System(), float(design.collective.endpoint_delay)
+    changes: dict[str, object] = {f"system.{name}": getattr(plain, name) for name in STREAMS}
+    if not delay.is_integer():
+        changes["collective.endpoint_delay"] = f"{int(delay)} ns"
+    return design, replace_all(design, {**changes, "compat": "astra_sim"})
+
+
+_READINGS = {"none": _astra_reading, "astra_sim": _native_reading}
+
+
+def _simulated() -> Run:
+    cache: TraceCache = {}
+    return lambda design: simulate(design, record=False, cache=cache).makespan_ps
+
+
+def _explained(worth: _Worth, players: Sequence[int], orders: int, seed: int) -> Explanation:
+    exact = len(players) <= EXACT
+    walked = list(_walk(worth, players))
+    sums, squares, count = dict.fromkeys(players, 0), dict.fromkeys(players, 0), 0
+    for pair in itertools.permutations(players) if exact else _pairs(players, orders // 2, seed):
+        routes = (pair,) if exact else (pair, pair[::-1])
+        both = dict.fromkeys(players, 0)
+        for route in routes:
+            for player, step in _walk(worth, route):
+                both[player] += step
+        for player, step in both.items():
+            sums[player] += step
+            squares[player] += step * step
+        count += 1
+    total = count if exact else 2 * count
+    shares = _whole([Fraction(sums[player], total) for player, _ in walked])
+    changes = []
+    for (player, step), share in zip(walked, shares):
+        alone = worth(player)
+        error = 0.0 if exact else _error(sums[player], squares[player], count)
+        changes.append(Change(tuple(knob for bit, knob in enumerate(worth.knobs) if player >> bit & 1),
+                              None if alone is None else alone - _known(worth, 0), step, share, error))
+    refused = sum(value is None for value in worth.known.values()) if players else 0
+    before, after = _known(worth, 0), _known(worth, sum(players))
+    return Explanation(before, after, tuple(changes), exact, total, len(worth.known) - refused, refused)
+
+
+def _known(worth: _Worth, coalition: int) -> int:
+    value = worth(coalition)
+    assert value is not None
+    return value
+
+
+def _pairs(players: Sequence[int], count: int, seed: int) -> Iterator[tuple[int, ...]]:
+    draw = random.Random(seed)
+    for _ in range(count):
+        yield tuple(draw.sample(players, len(players)))
+
+
+def _error(total: int, squares: int, pairs: int) -> float:
+    """Standard error of a mean over pairs of orders (two at least), from the sums over both orders of each."""
+    spread = Fraction(squares * pairs - total * total, pairs * (pairs - 1))
+    return math.sqrt(spread / pairs) / 2
+
+
+def _walk(worth: _Worth, order: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """(knob, what its change adds) along an order; a refused one waits. Raises _StuckError where some wait for ever."""
+    at, here, waiting = 0, _known(worth, 0), list[int]()
+    for player in order:
+        waiting.append(player)
+        while True:
+            found = next(((each, there) for each in waiting if (there := worth(at | each)) is not None), None)
+            if found is None:
+                break
+            each, there = found
+            yield each, there - here
+            at, here = at | each, there
+            waiting.remove(each)
+    if waiting:
+        raise _StuckError(at, waiting)
+
+
+def _smallest(worth: _Worth, stuck: _StuckError) -> tuple[int, ...]:
+    """The smallest set that waits and is accepted as one."""
+    waiting = sorted(stuck.waiting)
+    if len(waiting) <= SEARCHED:
+        for size in range(2, len(waiting)):
+            for chosen in itertools.combinations(waiting, size):
+                if worth(stuck.at | sum(chosen)) is not None:
+                    return chosen
+    return tuple(waiting)
+
+
+def _merged(players: Sequence[int], chosen: Sequence[int]) -> list[int]:
+    return [sum(chosen) if player == chosen[0] else player for player in players
+            if player == chosen[0] or player not in chosen]
+
+
+def _whole(shares: Sequence[Fraction]) -> list[int]:
+    """Whole numbers with the same (whole) sum, each less than one away."""
+    found = [math.floor(share) for share in shares]
+    left = int(sum(shares)) - sum(found)
+    losses = sorted(range(len(shares)), key=lambda place: found[place] - shares[place])
+    for place in losses[:left]:
+        found[place] += 1
+    return found
