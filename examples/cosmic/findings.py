@@ -20,11 +20,11 @@ def report(found: Sequence[Found], effort: Effort, preset: str, seconds: float) 
     refused = sum(each.refused for each in found) - slow
     cpu = sum(each.cpu for each in found)
     lines = ["# COSMIC's study", "",
-             f"Preset `{preset}`; {len(found)} searches, {trials} trials ({refused} refused by a model, {slow} took more than "
-             f"{effort.limit:g} s and count as refused); this call took {seconds:.0f} s, {cpu:.0f} CPU-s in searches.",
-             "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a ratio of them. Network model: "
-             "closed_form.", "", *_stacks(found, preset), *_agents(found), *_models(found), *_verdicts(found, preset),
-             *_designs(found, effort), *_slowest(found)]
+             f"Preset `{preset}`; {len(found)} searches, {trials} trials ({refused} refused by a model, {slow} took "
+             f"more than {effort.limit:g} s and count as refused); this call took {seconds:.0f} s, {cpu:.0f} CPU-s in "
+             "searches.", "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a ratio of them. "
+             "Network model: closed_form.", "", *_stacks(found, preset), *_agents(found), *_models(found),
+             *_verdicts(found, preset), *_designs(found, effort), *_slowest(found)]
     return "\n".join(lines) + "\n"
 
 

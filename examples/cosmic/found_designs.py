@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from astrarium.search.goal import goal_of
-from astrarium.search.searchfile import load_search
 from runs import Found
 from spaces import HERE, REWARDS, Setup, objective, space
 from timed import Timed
+
+from astrarium.search.goal import goal_of
+from astrarium.search.searchfile import load_search
 
 RING, TREE, DIRECT, HALVING = "ring", "double_binary_tree", "direct", "halving_doubling"
 

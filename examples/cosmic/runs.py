@@ -9,22 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
+from timed import SLOW, Timed
+
 from astrarium.search.goal import goal_of
 from astrarium.search.run import chosen_agent
 from astrarium.search.searchfile import load_search
 from astrarium.search.store import Store
 from astrarium.search.stored import StoredStudy, load_study
 from astrarium.search.study import Plan, conduct
-from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
-from timed import SLOW, Timed
 
 INFERENCE = ("inference_chat", "inference_qa")
 MIXES = (*INFERENCE, "multi_model")
+Search = tuple[str, Setup, str, int, int]
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is run. `seconds`: a run asks for no further batch after so many (0: never stops early); `limit`: wall seconds a design may take."""
+    """How much is run. `seconds`: a run asks for no further batch after so many (0: never stops early); `limit`: wall
+    seconds a design may take."""
 
     trials: int
     seeds: int
@@ -77,36 +80,56 @@ class Found:
 
 
 def plan(effort: Effort, preset: str) -> Iterator[Run]:
-    """Every run, the parts that verdicts need most first. The same search in two parts is one file, run once."""
-    def run(part: str, setup: Setup, agent: str, seed: int, trials: int) -> Run:
-        return Run(part, setup, agent, seed, trials, effort.seconds * (2.5 if part == "agents" else 1), effort.limit)
+    """Every run. The same search in two parts is one file, run once."""
+    for part, setup, agent, seed, trials in (*_agents(effort, preset), *_stacks(effort, preset),
+                                             *_sizes(effort, preset), *_mixes(effort)):
+        seconds = effort.seconds * (2.5 if part == "agents" else 1)
+        yield Run(part, setup, agent, seed, trials, seconds, effort.limit)
 
+
+def _agents(effort: Effort, preset: str) -> Iterator[Search]:
     for seed in range(effort.seeds):
         for agent in effort.agents:
             trials = effort.gp_trials if agent == "bayesian" else effort.agent_trials
             for reward in REWARDS:
-                yield run("agents", Setup("full", reward, preset=preset), agent, seed, trials)
-    several = range(effort.seeds if effort.seconds == 0 else 1)
+                yield "agents", Setup("full", reward, preset=preset), agent, seed, trials
+
+
+def _stacks(effort: Effort, preset: str) -> Iterator[Search]:
+    """Single stacks and the full one on the three systems; and GPT3-175B's time over all workloads."""
     for system in SYSTEMS:
         for reward in REWARDS:
             for stack in (*STACKS[:3], "full"):
-                for seed in several:
-                    yield run("stacks", Setup(stack, reward, system, preset=preset), "genetic", seed, effort.trials)
-    yield run("stacks", Setup("compute", "perf_per_bandwidth", preset=preset), "grid", 0, 4)
-    yield run("spread", Setup("workload", "perf_per_bandwidth", preset=preset), "grid", 0,
-              332 if effort.seconds == 0 else effort.trials)
-    for seed in several:
+                for seed in _several(effort):
+                    yield "stacks", Setup(stack, reward, system, preset=preset), "genetic", seed, effort.trials
+    yield "stacks", Setup("compute", "perf_per_bandwidth", preset=preset), "grid", 0, 4
+    yield "spread", Setup("workload", "perf_per_bandwidth", preset=preset), "grid", 0, \
+        effort.trials if effort.seconds else 332
+
+
+def _sizes(effort: Effort, preset: str) -> Iterator[Search]:
+    """System 2 at three sizes, and the other models on it."""
+    for seed in _several(effort):
         for npus in (512, 1024, 2048):
             for stack in (*STACKS[:3], "full"):
-                yield run("scaling", Setup(stack, "perf_per_bandwidth", npus=npus, preset=preset), "genetic", seed,
-                          effort.trials)
+                setup = Setup(stack, "perf_per_bandwidth", npus=npus, preset=preset)
+                yield "scaling", setup, "genetic", seed, effort.trials
         for model in MODELS[1:]:
             for reward in REWARDS:
-                yield run("models", Setup("full", reward, model=model, preset=preset), "genetic", seed, effort.trials)
+                yield "models", Setup("full", reward, model=model, preset=preset), "genetic", seed, effort.trials
+
+
+def _mixes(effort: Effort) -> Iterator[Search]:
+    for seed in _several(effort):
         for mix in MIXES:
             for reward in REWARDS:
                 for agent in ("random", "genetic"):
-                    yield run("mixes", Setup(mix, reward), agent, seed, effort.mix_trials)
+                    yield "mixes", Setup(mix, reward), agent, seed, effort.mix_trials
+
+
+def _several(effort: Effort) -> range:
+    """Seeds of everything but the comparison of agents; a quick study has one."""
+    return range(1 if effort.seconds else effort.seeds)
 
 
 def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None]) -> Found:
@@ -126,8 +149,8 @@ def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None]) -> 
             if study.exhausted or (run.seconds and time.perf_counter() - wall > run.seconds):
                 break
     found = _read(run, path, time.perf_counter() - wall, _cpu() - cpu)
-    say(f"{run.part:8} {run.file:75} {found.trials:5} trials ({found.refused} refused, {found.slow} slow) {found.wall:7.1f} s"
-        f"  best {'none' if found.best is None else format(found.best, '.4g')}")
+    say(f"{run.part:8} {run.file:75} {found.trials:5} trials ({found.refused} refused, {found.slow} slow)"
+        f" {found.wall:7.1f} s  best {'none' if found.best is None else format(found.best, '.4g')}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""COSMIC's study as one command: python examples/cosmic/study.py --quick --out DIR (or --full, or --preset public_code).
+"""COSMIC's study as one command: python examples/cosmic/study.py --quick --out DIR (or --full; --preset public_code).
 
 Every search is a study file in DIR/studies; the same command goes on where the last one stopped. DIR/report.md holds
 our tables beside the published ranges, and a verdict with its reason on each published finding.
@@ -20,10 +20,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group(required=True)
     size.add_argument("--quick", action="store_true", help="under 15 minutes on 2 cores: runs end early")
-    size.add_argument("--full", action="store_true", help="5 seeds and 1,000 trials a run (200 of the Gaussian process)")
+    size.add_argument("--full", action="store_true", help="5 seeds, 1,000 trials a run (200 of the Gaussian process)")
     parser.add_argument("--out", type=Path, required=True, help="folder of study files and report")
     parser.add_argument("--preset", choices=("talk", "public_code"), default="talk",
-                        help="the talk's tables, or the public code's: 4 layers, first dim no switch, a seventh per link")
+                        help="the talk's tables, or the public code's: 4 layers, first dim no switch, FC / 7")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
     parser.add_argument("--part", action="append", help="agents, stacks, spread, scaling, models, mixes (all)")
     given = parser.parse_args()

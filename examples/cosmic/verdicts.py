@@ -6,13 +6,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from astrarium.search.analysis import knob_importances
 from runs import Found
 from spaces import REWARDS, STACKS, SYSTEMS, Setup, base
 
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
+from astrarium.search.analysis import knob_importances
 
 Verdict = tuple[str, str]
 
@@ -106,7 +106,7 @@ def random_flat_others_learn(found: Sequence[Found], _: str) -> Verdict:
 
 
 def agree_on_critical_knobs(found: Sequence[Found], _: str) -> Verdict:
-    """Agents' bests agree on the knobs that matter, by permutation importance on all their trials, and not on others."""
+    """Agents' bests agree on the knobs that matter, by permutation importance on all trials, and not on others."""
     part = [each for each in found if each.run.part == "agents" and each.run.setup.reward == "perf_per_bandwidth"]
     bests = [each.values for each in part if each.values and each.run.agent != "random"]
     try:

@@ -1,0 +1,31 @@
+"""COSMIC's study: every search is well formed, a run goes on where it stopped, the talk's designs are in the spaces."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = '''
+import sys
+from pathlib import Path
+import found_designs, runs, spaces
+assert len(list(runs.plan(runs.QUICK, "talk"))) == 68
+setups = {run.setup for effort in (runs.QUICK, runs.FULL) for preset in ("talk", "public_code")
+          for run in runs.plan(effort, preset)}
+assert all(spaces.space(setup).count > 3 for setup in setups)
+for design in found_designs.DESIGNS:
+    made = spaces.space(spaces.Setup(design.stack, "perf_per_bandwidth"))
+    assert made.number(made.point_of(found_designs.values_of(design))) >= 0
+run = runs.Run("models", spaces.Setup("network", "perf_per_cost", model="cosmic-vit-base"), "random", 0, 4, 1, 5)
+first, again = (runs.carry_out(run, Path(sys.argv[1]), 1, print) for _ in range(2))
+assert first.objectives == again.objectives and len(first.objectives) == 4
+'''
+
+
+def test_study(root: Path, tmp_path: Path) -> None:
+    """In a process of its own: the example's modules are no package."""
+    found = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], cwd=root / "examples" / "cosmic",
+                           capture_output=True, text=True, timeout=120, check=False,
+                           env={"PYTHONPATH": ":".join([*sys.path, "."]), "PATH": ""})
+    assert found.returncode == 0, found.stderr
