@@ -55,7 +55,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
     },
     "model": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",
-                    "Decoder-only transformers (GPT, LLaMA, Mixtral, DeepSeek): attention of any kind, FFN or experts."),
+                    "Decoder-only transformers (GPT, LLaMA, Mixtral, DeepSeek): any attention, FFN or experts."),
         "encoder": ("astrarium.workload.model.encoder:Encoder", "Encoders of text (BERT) or images (ViT)."),
         "encoder_decoder": ("astrarium.workload.model.encoder_decoder:EncoderDecoder",
                             "Encoder and decoder with cross-attention (T5, Whisper)."),
@@ -104,7 +104,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),
         "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),
         "exact": ("astrarium.search.agents.exact:Exact", "The optimum with a proof, by branch and bound on floors."),
-        "annealing": ("astrarium.search.agents.annealing:Annealing", "Simulated annealing, several chains (the default)."),
+        "annealing": ("astrarium.search.agents.annealing:Annealing",
+                      "Simulated annealing, several chains (the default)."),
         "genetic": ("astrarium.search.agents.genetic:Genetic", "Genetic algorithm: crossover, mutation, repair."),
         "ant_colony": ("astrarium.search.agents.ant_colony:AntColony", "Ant colony system on the knobs' values."),
         "tpe": ("astrarium.search.agents.tpe:Tpe", "Tree-structured Parzen estimator (Optuna; extra: search)."),
