@@ -38,7 +38,8 @@ class Setup:
 
 def base(setup: Setup) -> ar.Design:
     """The design that the single stacks start from."""
-    found = ar.load_design(HERE / f"system{setup.system}.yaml")
+    serving = setup.stack.startswith("inference")
+    found = ar.load_design(HERE / ("inference.yaml" if serving else f"system{setup.system}.yaml"))
     found = ar.replace(found, "workload.model", setup.model)
     if setup.npus is not None:
         work = found.workload

@@ -19,8 +19,8 @@ def _late(*_: object) -> None:
     raise ar.InputError("design", SLOW)
 
 
-def _start(space: ar.Space, goal: Goal, limit: float) -> None:
-    _KEPT[:] = [(Evaluator(space, goal), limit)]
+def _start(evaluator: Evaluator, limit: float) -> None:
+    _KEPT[:] = [(evaluator, limit)]
     signal.signal(signal.SIGALRM, _late)
 
 
@@ -36,10 +36,11 @@ def _judge(point: Any) -> Verdict:
 
 
 class Timed:
-    """What a study evaluates with: `jobs` processes and at most `limit` wall seconds a design."""
+    """What a study evaluates with: `jobs` processes and at most `limit` wall seconds a design. Raises InputError for
+    what is wrong with the goal."""
 
     def __init__(self, space: ar.Space, goal: Goal, jobs: int, limit: float):
-        self.pool = multiprocessing.get_context("fork").Pool(jobs, _start, (space, goal, limit))
+        self.pool = multiprocessing.get_context("fork").Pool(jobs, _start, (Evaluator(space, goal), limit))
 
     def __enter__(self) -> Timed:
         return self

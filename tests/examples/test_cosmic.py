@@ -17,6 +17,7 @@ assert all(spaces.space(setup).count > 3 for setup in setups)
 for design in found_designs.DESIGNS:
     made = spaces.space(spaces.Setup(design.stack, "perf_per_bandwidth"))
     assert made.number(made.point_of(found_designs.values_of(design))) >= 0
+    assert made.base.workload.tag == ("transformer" if design.stack == "multi_model" else "inference")
 run = runs.Run("models", spaces.Setup("network", "perf_per_cost", model="cosmic-vit-base"), "random", 0, 4, 1, 5)
 first, again = (runs.carry_out(run, Path(sys.argv[1]), 1, print) for _ in range(2))
 assert first.objectives == again.objectives and len(first.objectives) == 4
