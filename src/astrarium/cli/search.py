@@ -37,6 +37,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
     parser.add_argument("--processes", action="store_true", help="evaluate in processes instead of threads")
+    parser.add_argument("--ray", metavar="ADDRESS",
+                        help="evaluate on a Ray cluster: local, auto, host:port or ray://host:port (extra: ray)")
     parser.add_argument("--study", metavar="FILE", help="where trials are kept; default SPACE.AGENT-SEED.study")
     parser.add_argument("--no-study", action="store_true", help="keep no trials")
     parser.add_argument("--best", metavar="FILE", help="write the best design as a design file")
@@ -50,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
 
     idle("--study", options.study and options.no_study, "no --no-study beside it")
     idle("--processes", options.processes and options.jobs == 1, "-j 2 or more beside it")
+    idle("-j" if options.jobs > 1 else "--processes", options.ray and (options.jobs > 1 or options.processes),
+         "no --ray beside it: the cluster says how many")
     place("--best", options.best)
     file = load_search(options.space)
     if options.count:
@@ -90,7 +94,8 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
         return search(file.space, minimize or (() if maximize else "makespan"), maximize=maximize,
                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
-                      processes=options.processes, study=study, progress=line.show if line.shown else None)
+                      processes=options.processes, ray=options.ray, study=study,
+                      progress=line.show if line.shown else None)
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:

@@ -21,7 +21,7 @@ __all__ = ["chosen_agent", "search"]
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
            cases: Sequence[Case] = (), agent: str | Options = "annealing", options: Mapping[str, Any] | None = None,
-           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False,
+           trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
            study: str | os.PathLike[str] | None = None,
            progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space.
@@ -29,12 +29,13 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
     (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads.
     `agent` and its `options`: see `astrarium list agent`. `jobs` evaluates so many designs at a time, in threads or in
-    `processes`; the trials are the same. `study`: the file that keeps them; the same call goes on where it stopped.
+    `processes`, and `ray` (`local`, `auto`, `host:port`) as many as a Ray cluster has CPUs; the trials are the same.
+    `study`: the file that keeps them; the same call goes on where it stopped.
     Raises InputError before the first trial for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
     plan = Plan(space, goal, chosen_agent(agent, options), seed)
-    with Workers(space, goal, jobs, "processes" if processes else "threads") as workers, \
+    with Workers(space, goal, jobs, "processes" if processes else "threads", ray) as workers, \
             Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
 

@@ -1,4 +1,4 @@
-"""Who evaluates the points of a batch: this thread, threads, or processes; with the same answers in the same order."""
+"""Who evaluates the points of a batch: threads, processes or a Ray cluster; the same answers in the same order."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Literal
 from astrarium.errors import InputError
 from astrarium.search.evaluate import Evaluator, Verdict
 from astrarium.search.goal import Goal
+from astrarium.search.ray_pool import RayPool
 from astrarium.search.space import Point, Space
 
 __all__ = ["Workers"]
@@ -22,18 +23,24 @@ Kind = Literal["threads", "processes"]
 
 
 class Workers:
-    """`jobs` of them, to be used with `with`. Raises InputError for whatever is wrong with the goal."""
+    """`jobs` of them, or those of the Ray cluster at `ray`; to be used with `with`. Raises InputError for whatever is
+    wrong with the goal."""
 
-    def __init__(self, space: Space, goal: Goal, jobs: int = 1, kind: Kind = "threads"):
+    def __init__(self, space: Space, goal: Goal, jobs: int = 1, kind: Kind = "threads", ray: str | None = None):
         if jobs < 1:
             raise InputError("jobs", f"{jobs} is impossible", expected="1 or more")
         self.evaluator = Evaluator(space, goal)
-        self._space, self._goal, self.jobs, self.kind = space, goal, jobs, kind
+        self._space, self._goal, self.jobs, self.kind, self.ray = space, goal, jobs, kind, ray
         self._pool: Executor | None = None
+        self._cluster: RayPool | None = None
         self._shipped = b""
 
     def __enter__(self) -> Workers:
-        if self.jobs > 1 and self.kind == "threads":
+        if self.ray is not None:
+            self._shipped = _shipped(self._space, self._goal)
+            self._cluster = RayPool(self.ray)
+            self.jobs = self._cluster.cpus
+        elif self.jobs > 1 and self.kind == "threads":
             self._pool = ThreadPoolExecutor(self.jobs)
         elif self.jobs > 1:
             self._pool = ProcessPoolExecutor(self.jobs, multiprocessing.get_context("spawn"))
@@ -44,15 +51,19 @@ class Workers:
                  trace: TracebackType | None) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        if self._cluster is not None:
+            self._cluster.close()
 
     def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
         """What each point is worth, in their order."""
+        size = max(1, len(points) // (2 * self.jobs))
+        parts = [points[at:at + size] for at in range(0, len(points), size)]
+        if self._cluster is not None:
+            return itertools.chain.from_iterable(self._cluster.map(_evaluate, self._shipped, parts))
         if self._pool is None:
             return map(self.evaluator, points)
         if self.kind == "threads":
             return self._pool.map(self.evaluator, points)
-        size = max(1, len(points) // (2 * self.jobs))
-        parts = [points[at:at + size] for at in range(0, len(points), size)]
         return itertools.chain.from_iterable(self._pool.map(_evaluate, [self._shipped] * len(parts), parts))
 
 

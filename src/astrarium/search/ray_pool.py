@@ -1,0 +1,54 @@
+"""Batches over the machines of a Ray cluster (extra: ray). Tasks whose worker dies run again, elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from astrarium.errors import InputError
+from astrarium.search.agents.libraries import needed
+
+__all__ = ["RETRIES", "RayPool"]
+
+RETRIES = 10        # times that one part of a batch may lose its worker
+LOCAL = "local"
+
+
+class RayPool:
+    """A connection to a cluster: `local` starts one on this machine, `auto` takes the one that runs here, else
+    `host:port` or `ray://host:port`. A connection that the process has already is used, and left open. Every machine
+    needs the same Astrarium. Raises InputError where there is no Ray, or no cluster at that address."""
+
+    def __init__(self, address: str):
+        self._ray: Any = needed("evaluation over Ray", "ray", "ray")
+        self._own = not self._ray.is_initialized()
+        if self._own:
+            more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+            try:
+                self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **more)
+            except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+                first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise InputError(f"ray {address}", f"no cluster answers ({first[:200]})",
+                                 expected="local, auto, host:port or ray://host:port") from error
+        self.cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def map(self, function: Callable[..., Any], shared: bytes, parts: Sequence[Any]) -> Iterator[Any]:
+        """`function(shared, part)` of every part, in their order; all parts at once, as many as there are CPUs."""
+        task = self._ray.remote(num_cpus=1, max_retries=RETRIES)(function)
+        common = self._ray.put(shared)
+        return self._answers([task.remote(common, part) for part in parts])
+
+    def _answers(self, asked: Sequence[Any]) -> Iterator[Any]:
+        for number, each in enumerate(asked):
+            try:
+                yield self._ray.get(each)
+            except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
+                for other in asked[number:]:
+                    self._ray.cancel(other)
+                raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
+                                 expected="workers that live; the same command goes on with this study") from error
+
+    def close(self) -> None:
+        """Leaves the cluster, where this pool joined it."""
+        if self._own:
+            self._ray.shutdown()
