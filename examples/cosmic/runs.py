@@ -39,9 +39,9 @@ class Effort:
     agents: Sequence[str]
 
 
-QUICK = Effort(trials=64, seeds=2, agent_trials=160, gp_trials=0, mix_trials=32, seconds=7, limit=2,
+QUICK = Effort(trials=64, seeds=2, agent_trials=160, gp_trials=0, mix_trials=96, seconds=7, limit=2,
                agents=("random", "genetic", "ant_colony"))
-FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=120,
+FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=10,
               agents=("random", "genetic", "ant_colony", "bayesian"))
 
 
