@@ -23,9 +23,9 @@ def report(found: Sequence[Found], effort: Effort, preset: str, seconds: float) 
              f"Preset `{preset}`; {len(found)} searches, {trials} trials ({refused} refused by a model, {slow} took "
              f"more than {effort.limit:g} s and count as refused); this call took {seconds:.0f} s, {cpu:.0f} CPU-s in "
              "searches.", "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a ratio of them. "
-             "Network model: closed_form. A gain below 1: the full search found less in its trials than the single one, "
-             "or what the system has is not in the table (12.5 and 900 GB/s are not).", "",
-             *(["**A quick study: verdicts rest on fewer than a hundred trials a search, and on the machine's speed.**",
+             "Network model: closed_form. A gain below 1: the full search found less in its trials than the single "
+             "one, or what the system has is not in the table (12.5 and 900 GB/s are not).", "",
+             *(["**A quick study: verdicts rest on 16 to 160 trials a search, and on the machine's speed.**",
                 ""] if effort.seconds else []), *_stacks(found, preset), *_agents(found), *_models(found),
              *_verdicts(found, preset), *_designs(found, effort), *_slowest(found)]
     return "\n".join(lines) + "\n"
