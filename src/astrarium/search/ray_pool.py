@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ class RayPool:
         self._own = not self._ray.is_initialized()
         if self._own:
             more: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
+            if address == LOCAL:        # a cluster of ours tells nobody about it, unless its user says otherwise
+                os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             try:
                 self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **more)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
