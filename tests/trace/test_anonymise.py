@@ -12,7 +12,7 @@ from tests.trace.transform.jobs import assert_valid, generated, makespan, random
 
 from astrarium.errors import InputError
 from astrarium.trace import TraceBuilder, graph_of
-from astrarium.trace.anonymise import anonymise
+from astrarium.trace.anonymise import _room, anonymise
 from astrarium.trace.transform import Job
 from astrarium.vocab import CommOp
 
@@ -32,6 +32,11 @@ def test_structure_stays_and_budgets_hold(job: Job, durations: float, sizes: flo
             assert (np.abs(a - b) <= a * budget + 1e-9).all()
     assert made.durations <= durations
     assert made.sizes <= sizes
+
+
+def test_a_budget_a_hair_below_a_half_does_not_move_two_by_one() -> None:
+    assert _room(np.array([2, 3, 20]), 0.49999999999999994).tolist() == [0, 1, 9]
+    assert _room(np.array([2, 20]), 0.5).tolist() == [1, 10]
 
 
 @pytest.mark.parametrize("fields", [{"dp": 4}, {"dp": 2, "tp": 2, "pp": 2, "micro_batch": 2}])

@@ -149,12 +149,19 @@ def _noise(count: int, key: str) -> F64:
     return np.random.Generator(np.random.PCG64(seed)).uniform(-1.0, 1.0, count)
 
 
+def _room(old: npt.NDArray[Any], budget: float) -> npt.NDArray[np.int64]:
+    """How far each value may move in whole steps: at most `budget` of it, also where the product is rounded up."""
+    room = np.floor(old * budget)
+    return np.where(room / np.maximum(old, 1) > budget, room - 1, room).astype(np.int64)
+
+
 def _durations(columns: Columns, budget: float, key: str) -> tuple[npt.NDArray[np.int64], float]:
     """[nodes] new durations and the largest relative change. Errors carry on to the next node, so that sums hold."""
     old = columns.duration.astype(np.int64)
     if not budget:
         return old, 0.0
-    low, high = np.ceil(old * (1 - budget)), np.floor(old * (1 + budget))
+    room = _room(old, budget)
+    low, high = old - room, old + room
     wanted = old * (1 + budget * _noise(old.size, key))
     new, carried = np.empty(old.size, np.int64), 0.0
     for node, (least, best, most) in enumerate(zip(low.tolist(), wanted.tolist(), high.tolist(), strict=True)):
@@ -175,8 +182,8 @@ def _sizes(columns: Columns, budget: float, key: str) -> tuple[dict[int, dict[st
             old = float(column[node])
             if old not in known:
                 best = old * (1 + budget * float(_noise(1, f"{key} {name} {old!r}")[0]))
-                known[old] = min(max(float(round(best)), float(np.ceil(old * (1 - budget)))),
-                                 float(np.floor(old * (1 + budget))))
+                room = float(_room(np.array([old]), budget)[0])
+                known[old] = min(max(float(round(best)), float(np.ceil(old)) - room), float(np.floor(old)) + room)
                 most = max(most, abs(known[old] - old) / old)
             found.setdefault(node, {})[name] = int(known[old])
     return found, most
