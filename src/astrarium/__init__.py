@@ -1,4 +1,4 @@
-"""Astrarium models distributed AI systems: an execution trace goes in, time, memory, energy and cost come out.
+"""Astrarium models distributed AI systems: a trace or a model goes in, time, memory and cost come out.
 
 Names are imported when first used, so `import astrarium` costs next to nothing.
 """

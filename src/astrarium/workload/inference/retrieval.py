@@ -23,9 +23,9 @@ class Retrieval(Config, frozen=True, kw_only=True):
     """
 
     servers: Annotated[int, Knob("Ranks that search.", ge=1)]
-    vectors: Annotated[int, Knob("Vectors of the database (RAGO: 64 billion).", ge=1, lt=10**15)]
-    bytes_per_vector: Annotated[int, Knob("Bytes of one quantised vector (RAGO: 96).", ge=1)]
-    scanned: Annotated[float, Knob("Share of the vectors that one query looks at (RAGO: 0.001).", gt=0, lt=1.0000001)]
+    vectors: Annotated[int, Knob("Vectors of the database.", ge=1, lt=10**15)]
+    bytes_per_vector: Annotated[int, Knob("Bytes of one quantised vector.", ge=1)]
+    scanned: Annotated[float, Knob("Share of the vectors that one query looks at.", gt=0, lt=1.0000001)]
     neighbours: Annotated[int, Knob("Nearest vectors that each server reports.", ge=1)] = 10
 
 

@@ -23,7 +23,8 @@ USE_CASES: Mapping[str, UseCase] = MappingProxyType({
     "chat": UseCase(3000, 1000, "COSMIC's inference studies: prefill 3000, 1000 decode steps"),
     "summarization": UseCase(4096, 512, "NVIDIA Enterprise Reference Architectures, RAG sizing guide, benchmarking "
                              "methodology: summarization 4096/512"),
-    "reasoning": UseCase(1000, 8000, "InferenceMAX's fixed sequence lengths 1k/8k, the reasoning scenario"),
+    "reasoning": UseCase(1000, 8000, "InferenceMAX's fixed sequence lengths 1k/8k, the reasoning "
+                           "scenario, as repositories that run it quote it"),
     "code_completion": UseCase(1469, 13, "AzureLLMInferenceTrace_code.csv of 2023 (Splitwise, ISCA 2024): medians of "
                                "its 8,819 requests"),
 })
