@@ -96,7 +96,7 @@ private:
     void next_read(int side, Tick now) {
         Side& s = sides_[side];
         Tick offset = setting_.o;
-        const Tick since = (now - s.last) / 1000;
+        const Tick since = now / 1000 - s.last / 1000;  // its clock counts whole ns
         if (s.before == sending && setting_.o + since <= setting_.g) offset = setting_.g - since;
         Ref request = s.sends.front();
         s.sends.pop_front();
