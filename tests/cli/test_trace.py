@@ -40,10 +40,10 @@ def test_link_show_run(run: Run, files: tuple[Path, Path], tmp_path: Path) -> No
     assert (said.code, said.err) == (0, "")
     assert (report["path"], report["joined"], report["gpu_operations"]) == (str(tmp_path / "w.0.et"), 1, 1)
     shown = json.loads(run("trace", "show", tmp_path / "w.0.et", "--json").out)
-    assert (shown["nodes"], shown["gpu_operations"], shown["streams"]) == (4, 1, {"7": {"operations": 1,
+    assert (shown["nodes"], shown["gpu_operations"], shown["streams"]) == (5, 1, {"7": {"operations": 1,
                                                                                         "recorded_us": 40}})
     replayed = run("run", "--trace", tmp_path / "w.*.et", "--json")
-    assert json.loads(replayed.out)["summary"]["makespan_ns"] == 50_000     # the launch ends at 10 us
+    assert json.loads(replayed.out)["summary"]["makespan_ns"] == 52_000
     assert "every node takes its recorded time" in replayed.err
 
 

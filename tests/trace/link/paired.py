@@ -85,11 +85,17 @@ def replayed_us(folder: Path, change: Change | None = None) -> float:
 
 
 def kernels_by(factor: float) -> Change:
-    """Durations of kernels times a factor."""
+    """Durations of kernels times a factor, in whole microseconds whose sums hold."""
+    exact, given = 0.0, 0
+
     def change(found: Node) -> Node:
+        nonlocal exact, given
         cat = found.attr("cat")
         if cat is None or cat.value != "kernel":
             return found
-        return replace(found, duration=max(round(found.duration * factor), 1))
+        exact += found.duration * factor
+        duration = max(round(exact) - given, 1)
+        given += duration
+        return replace(found, duration=duration)
 
     return change

@@ -9,6 +9,7 @@ import pytest
 
 from astrarium.trace import Attr, Node, check, read_traces
 from astrarium.trace.link import Linked, link, statistics, write_linked
+from astrarium.trace.link.emit import GAP_NAME
 
 from .paired import columns_of, kernels_by, nodes_of, replayed_us
 
@@ -80,7 +81,9 @@ def test_kernels_twice_as_fast(resnet: tuple[Path, Linked]) -> None:
     folder, _ = resnet
     columns = columns_of(folder)
     fast, slow = replayed_us(folder, kernels_by(0.5)), replayed_us(folder, kernels_by(8.0))
-    busy = float(columns.duration[columns.is_cpu_op != 0].sum())
+    gaps = np.array([name == GAP_NAME for name in columns.names()])
+    busy = float(columns.duration[(columns.is_cpu_op != 0) & ~gaps].sum())
+    assert 1000 < float(columns.duration[gaps].sum()) < 2000       # 1,014 kernels a microsecond after the one before
     assert busy <= fast + 1 <= replayed_us(folder) + 1
     assert fast > 0.95 * busy
     on_gpu = columns.has(Attr.STREAM) & (columns.is_cpu_op == 0)
@@ -105,7 +108,8 @@ def test_same_input_same_bytes(files: tuple[Path, Path], resnet: tuple[Path, Lin
 @pytest.mark.shared
 def test_the_doctor_finds_only_the_rank_that_is_not_there(resnet: tuple[Path, Linked]) -> None:
     found = check(read_traces([resnet[0] / "w.0.et"]))
-    assert {each.code for each in found if each.severity == "error"} <= {"member_outside"}
+    assert {each.code for each in found if each.severity == "error"} == set()
+    assert [each.code for each in found if each.severity == "warning"] == ["part_of_job"]
 
 
 @pytest.mark.shared

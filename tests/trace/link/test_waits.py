@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astrarium.trace import Node
+from astrarium.trace.link.emit import GAP_NAME
 
 from .machine import Json
 from .paired import event, kernel, nodes_of, of_events, replayed_us
@@ -24,8 +25,9 @@ def test_a_stream_runs_in_order_and_a_kernel_waits_for_its_launch(tmp_path: Path
     found = nodes_of(tmp_path)
     by_name = {each.name: each for each in found if each.attr("stream")}
     calls = [each for each in found if each.name == "cudaLaunchKernel"]
-    assert set(by_name["b"].data_deps) == {by_name["a"].id, calls[1].id}
-    assert by_name["a"].data_deps == (calls[0].id,)
+    gaps = {each.id for each in found if each.name == GAP_NAME}
+    assert set(by_name["b"].data_deps) - gaps == {by_name["a"].id, calls[1].id}
+    assert set(by_name["a"].data_deps) - gaps == {calls[0].id}
 
 
 def test_branches_of_a_graph_run_at_once_and_join(tmp_path: Path) -> None:
@@ -70,9 +72,36 @@ def test_a_synchronised_host_waits_for_the_kernel_and_not_for_the_clock(tmp_path
                                   event("cpu_op", "aten::add", 120, 10)]).report
     found = named(tmp_path)
     assert found["a"].id in found["cudaDeviceSynchronize"].data_deps
-    assert found["cudaDeviceSynchronize"].duration == 6 + 5      # after the kernel; and the kernel's latency of 5 us
-    assert report.unexplained_us == 5
+    assert found["cudaDeviceSynchronize"].duration == 6     # after the kernel
+    assert found[GAP_NAME].duration == 5                    # the kernel's latency
+    assert (report.unexplained_us, report.gaps_us) == (0, 5)
     assert replayed_us(tmp_path) == 130
+
+
+def test_a_gap_between_kernels_is_a_node_that_both_surround(tmp_path: Path) -> None:
+    """Nobody knows why b begins 7 us after a: the stream is idle for that long, whatever a's duration."""
+    report = of_events(tmp_path, [launch(0, 1), launch(5, 2), kernel("a", 10, 100, 1), kernel("b", 117, 20, 2)]).report
+    gap = next(each for each in nodes_of(tmp_path) if each.name == GAP_NAME and each.start == 110)
+    found = named(tmp_path)
+    assert (gap.duration, gap.data_deps) == (7, (found["a"].id,))
+    assert (gap.attr("is_cpu_op").value, gap.attr("idle_stream").value, gap.attr("stream")) == (True, 7, None)
+    assert {found["a"].id, gap.id} <= set(found["b"].data_deps)
+    assert (report.gaps_us, replayed_us(tmp_path)) == (12, 137)
+
+
+def test_what_the_gpu_did_before_the_trace_delays_its_first_operation(tmp_path: Path) -> None:
+    of_events(tmp_path, [launch(0, 1), kernel("a", 5000, 100, 1), launch(10, 2), kernel("b", 5100, 50, 2)])
+    assert named(tmp_path)[GAP_NAME].duration == 4995
+    assert replayed_us(tmp_path) == 5150
+
+
+def test_a_late_operation_waits_for_what_ended_on_another_stream(tmp_path: Path) -> None:
+    """b could have begun at 25, and begins 2 us after the end of a: an event of which the trace has no record."""
+    report = of_events(tmp_path, [launch(0, 1), launch(20, 2), kernel("a", 10, 300, 1),
+                                  kernel("b", 312, 20, 2, stream=9)]).report
+    found = named(tmp_path)
+    assert found["a"].id in found["b"].data_deps
+    assert (report.stream_waits, report.stream_waits_inferred) == (1, 1)
 
 
 def test_an_event_is_waited_for_where_something_ended_meanwhile(tmp_path: Path) -> None:
@@ -101,7 +130,15 @@ def test_two_clocks_that_differ(tmp_path: Path) -> None:
     report = of_events(tmp_path, [launch(100, 1), launch(110, 2), kernel("a", 70, 5, 1), kernel("b", 95, 5, 2)]).report
     assert any("moved by 30.000 us" in what for what in report.missing)
     assert [each.start for each in nodes_of(tmp_path) if each.attr("stream")] == [30, 55]
-    assert (report.measured_us, replayed_us(tmp_path)) == (30, 20)     # a last gap is nobody's host time
+    assert (report.measured_us, replayed_us(tmp_path)) == (30, 30)
+
+
+def test_two_clocks_that_differ_the_other_way(tmp_path: Path) -> None:
+    """The device was waited for until 200, so what was launched before cannot end at 250."""
+    report = of_events(tmp_path, [launch(0, 1), kernel("a", 80, 170, 1),
+                                  launch(10, 2, name="hipDeviceSynchronize", dur=190)]).report
+    assert any("moved by -50.000 us" in what for what in report.missing)
+    assert (report.measured_us, replayed_us(tmp_path)) == (200, 200)
 
 
 def test_a_correlation_id_that_wrapped_joins_nothing(tmp_path: Path) -> None:
@@ -160,5 +197,5 @@ def test_an_operation_without_a_launch_hangs_on_its_operator(tmp_path: Path) -> 
     orphan["args"]["External id"] = 12
     report = of_events(tmp_path, [event("cpu_op", "aten::mm", 0, 20, External_id=12), orphan]).report
     found = named(tmp_path)
-    assert found["a"].data_deps == (found["aten::mm"].id,)
+    assert found["a"].data_deps == (found["aten::mm"].id, found[GAP_NAME].id)
     assert any("1 GPU operations whose launching call" in what for what in report.missing)

@@ -23,7 +23,7 @@ def test_the_measured_time_comes_back(tmp_path: Path, program: object, told: boo
 
 
 @programs
-@pytest.mark.parametrize("factor", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize("factor", [0.1, 0.5, 2.0, 4.0])
 @pytest.mark.parametrize("told", [False, True], ids=["inferred", "told"])
 def test_another_kernel_speed_comes_to_what_the_machine_takes_then(tmp_path: Path, program: object, factor: float,
                                                                    told: bool) -> None:
@@ -47,5 +47,5 @@ def test_streams_that_wait_are_found_without_being_told(tmp_path: Path) -> None:
     inferred = linked(tmp_path, run(PROGRAMS["two_streams"])).report
     told = linked(tmp_path / "told", run(PROGRAMS["two_streams"], told=True)).report
     assert (told.stream_waits, told.stream_waits_inferred) == (15, 0)
-    assert inferred.stream_waits == inferred.stream_waits_inferred == 14     # of two waits for one event, one is enough
+    assert inferred.stream_waits == inferred.stream_waits_inferred == 15
     assert inferred.thread_waits == told.thread_waits == 3

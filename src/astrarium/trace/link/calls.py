@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from astrarium.trace.link.queues import Queues
 from astrarium.trace.link.records import MEMCPY, DeviceTrace
@@ -13,6 +14,7 @@ from astrarium.trace.link.records import MEMCPY, DeviceTrace
 __all__ = ["Calls", "classified"]
 
 _SYNC = re.compile(r"(cuda|hip|cu|hc)(Ctx|Device|Stream|Event)Synchronize(_ptsz)?", re.IGNORECASE)
+_DEVICE = re.compile(r"(cuda|hip|cu)(Ctx|Device)Synchronize(_ptsz)?", re.IGNORECASE)
 _WAIT = re.compile(r"(cuda|hip|cu)StreamWaitEvent(_ptsz)?", re.IGNORECASE)
 COPY_SETUP = 10_000      # ns: most host time that a blocking copy takes before it waits; see docs/background/linking.md
 FULL_QUEUE = 256         # operations in flight on a stream from which on a slow launch means a full queue
@@ -49,7 +51,8 @@ MISJOINED = 1_000_000    # ns that an operation may start before its launch; bey
 
 def classified(trace: DeviceTrace) -> Calls:
     """Joins calls and GPU operations by correlation id and finds what every call waits for. Moves GPU times by a
-    constant where some operation starts before its launch (the two clocks differ)."""
+    constant where some operation starts before its launch, or ends after the device was waited for: the two clocks
+    differ."""
     calls = Calls()
     _launches(trace, calls)
     _unskew(trace, calls)
@@ -95,12 +98,25 @@ def _launches(trace: DeviceTrace, calls: Calls) -> None:
 
 
 def _unskew(trace: DeviceTrace, calls: Calls) -> None:
-    early = [trace.calls.start[call] - trace.gpu.start[g] for g, call in calls.launcher.items()]
-    calls.skew = max(0, max(early, default=0))
+    early = max((trace.calls.start[call] - trace.gpu.start[g] for g, call in calls.launcher.items()), default=0)
+    late = _late(trace, calls) if early < 0 else 0
+    calls.skew = early if early > 0 else -late if late <= -early else 0
     if calls.skew:
         for times in (trace.gpu.start, trace.gpu.end):
             for place in range(len(times)):
                 times[place] += calls.skew
+
+
+def _late(trace: DeviceTrace, calls: Calls) -> int:
+    """By how many ns at most an operation ended after a call that waits for the whole device and for all before it."""
+    launches = sorted((trace.calls.end[call], g) for g, call in calls.launcher.items())
+    latest = list(accumulate((trace.gpu.end[g] for _, g in launches), max))
+    most = 0
+    for call, name in enumerate(trace.calls.name):
+        if _DEVICE.fullmatch(name):
+            place = bisect_right(launches, (trace.calls.start[call], len(trace.gpu.name))) - 1
+            most = max(most, latest[place] - trace.calls.end[call]) if place >= 0 else most
+    return most
 
 
 def _launch(trace: DeviceTrace, calls: Calls, order: _Waits, call: int) -> None:

@@ -17,17 +17,18 @@ from astrarium.trace.link.gather import Communications
 from astrarium.trace.link.groups import GROUPS_NODE, groups_text
 from astrarium.trace.link.host import HostTrace
 from astrarium.trace.link.join import Join
-from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order
+from astrarium.trace.link.nodes import GAP, GPU, LABEL, MESSAGE, Draft, Order
 from astrarium.trace.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
 from astrarium.trace.node import IOInfo, Node, encode_node
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["IDLE_NAME", "Source", "messages"]
+__all__ = ["GAP_NAME", "IDLE_NAME", "Source", "messages"]
 
 I64 = npt.NDArray[np.int64]
 IDLE_NAME = "host time outside operators"
+GAP_NAME = "unexplained idle time of a stream"
 CATEGORY = {MEMCPY: "gpu_memcpy", MEMSET: "gpu_memset"}
 FIRST_ID = 1
 
@@ -60,7 +61,8 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterato
     start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
     begin, length = array("q", start.tobytes()), array("q", micros.tobytes())
     make = {GPU: emitter.gpu, LABEL: emitter.label, MESSAGE: emitter.message,
-            OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle}
+            OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle,
+            GAP: emitter.gap}
     for place, number in enumerate(node):
         emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
@@ -134,6 +136,15 @@ class _Emitter:
     def idle(self, number: int, lane: int) -> bytes:
         del number
         return self._node(IDLE_NAME, NodeKind.COMP, 0, (), self._cpu(lane))
+
+    def gap(self, operation: int, lane: int) -> bytes:
+        """Nobody's time before a GPU operation; `idle_stream` is that operation's."""
+        del lane
+        device, stream = self.source.trace.stream_names[self.source.trace.gpu.stream[operation]]
+        attrs = [self.encoder.same("is_cpu_op", True), self.encoder.same("idle_stream", stream)]
+        if self._devices:
+            attrs.append(self.encoder.same("device", device))
+        return self._node(GAP_NAME, NodeKind.COMP, 0, (), attrs)
 
     def _cpu(self, lane: int) -> list[bytes]:
         return [self.encoder.same("is_cpu_op", True), self.encoder.same("tid", self._tid[lane])]

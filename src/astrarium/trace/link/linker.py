@@ -13,6 +13,7 @@ from astrarium.trace._wire import delimited
 from astrarium.trace.link.between import HostNodes, host_nodes
 from astrarium.trace.link.calls import Calls, classified
 from astrarium.trace.link.emit import Source, messages
+from astrarium.trace.link.gaps import Gaps, fill_gaps
 from astrarium.trace.link.gather import Communications, communications, host_only
 from astrarium.trace.link.groups import all_groups
 from astrarium.trace.link.host import HostTrace, read_host
@@ -94,6 +95,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     found = host_nodes(trace, calls, threads, draft)
     issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
+    gaps = fill_gaps(trace, draft)
     comms = communications(trace, host, join, calls, parent, groups)
     if host is not None and not trace.operators.name:
         comms = _with(comms, host_only(host, groups))
@@ -103,7 +105,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     result = replayed(draft, order)
     micros = microseconds(draft, order, result.duration)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = _report(source, edges, draft, order, result, loose, len(threads))
+    report = _report(source, edges, gaps, draft, order, result, loose, len(threads))
     first = delimited(encode_metadata(_metadata(source)))
     return Linked(tuple(_pieces(first, messages(source, draft, order, micros))), report)
 
@@ -212,7 +214,7 @@ def _metadata(source: Source) -> Metadata:
     return Metadata("", tuple(attrs))
 
 
-def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result: Replayed, loose: int,
+def _report(source: Source, edges: GpuEdges, gaps: Gaps, draft: Draft, order: Order, result: Replayed, loose: int,
             threads: int) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
@@ -225,11 +227,12 @@ def _report(source: Source, edges: GpuEdges, draft: Draft, order: Order, result:
         host_nodes=host.nodes if host else 0,
         operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
         gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
-        launched=len(calls.launcher), stream_waits=edges.waits, stream_waits_inferred=edges.inferred,
+        launched=len(calls.launcher), stream_waits=edges.waits + gaps.waits,
+        stream_waits_inferred=edges.inferred + gaps.waits,
         host_waits=calls.blocked, thread_waits=source.found.awaited,
         communications=dict(sorted(counts.items())), groups=len(source.groups),
         measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
-        unexplained_us=result.unexplained / 1000, idle_us=source.found.idle / 1000,
+        unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
         missing=tuple(_missing(source, edges, order, loose)))
 
 

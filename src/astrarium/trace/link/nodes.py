@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GPU", "LABEL", "MESSAGE", "Draft", "Order", "ordered"]
+__all__ = ["GAP", "GPU", "LABEL", "MESSAGE", "Draft", "Order", "ordered"]
 
 I64 = npt.NDArray[np.int64]
 
 # parts beyond those of threads.py
-GPU, LABEL, MESSAGE = 4, 5, 6
+GPU, LABEL, MESSAGE, GAP = 4, 5, 6, 7
 
 
 @dataclass
@@ -21,8 +21,9 @@ class Draft:
     """Nodes in order of making; arrays [nodes], times in ns. Edges are (before, after) pairs of node numbers.
 
     `part` and `of` as in `Stretches`; GPU: a GPU operation; LABEL: a host node without a time, `of` its number in the
-    host trace; MESSAGE: a further message of the GPU operation `of`, `lane` its number. `lane`: else the number of the
-    thread or stream. `waits`: [edges] 1 where a host node waits until the GPU has nothing to do.
+    host trace; MESSAGE: a further message of the GPU operation `of`, `lane` its number; GAP: idle time of a stream
+    before the GPU operation `of`, `lane` -2 less the stream's number. `lane`: else the number of the thread or stream.
+    `waits`: [edges] 1 where a host node waits until the GPU has nothing to do.
     """
 
     start: array[int] = field(default_factory=lambda: array("q"))

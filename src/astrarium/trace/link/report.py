@@ -34,6 +34,7 @@ class LinkReport:
     measured_us: float                   # first begin to last end
     replayed_us: float                   # what replay will give
     unexplained_us: float                # host time after waits that no dependency explains
+    gaps_us: float                       # idle time of streams that no dependency explains, in nodes of its own
     idle_us: float                       # host time of the main thread outside operators
     missing: tuple[str, ...] = field(default=())
 
@@ -55,5 +56,6 @@ class LinkReport:
         parts.append(f"communications: {comms}; {self.groups} groups")
         if self.measured_us:
             parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms; "
-                         f"unexplained host time {self.unexplained_us / 1000:.3f} ms")
+                         f"unexplained host time {self.unexplained_us / 1000:.3f} ms, idle time of streams "
+                         f"{self.gaps_us / 1000:.3f} ms")
         return parts + [f"missing: {what}" for what in self.missing]

@@ -1,0 +1,80 @@
+"""Time in which a stream is idle although everything that an operation waits for is done: nodes of their own."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from astrarium.trace.link.nodes import GAP, Draft
+from astrarium.trace.link.records import DeviceTrace
+
+__all__ = ["Gaps", "fill_gaps"]
+
+QUEUED = 500         # ns: shorter gaps between operations of a stream vanish in Chakra's whole microseconds
+LATE = 20_000        # ns: an operation that begins later than this after its launch waited for something
+OF_SPAN = 200        # in short traces: that part of the whole span
+NEAR = 20_000        # ns: begin of a late operation after the end of one of another stream that explains it
+LOOK_BACK = 16       # operations that are looked through for one of another stream
+
+
+@dataclass
+class Gaps:
+    """What was added: `nodes` of `time` ns in all; `waits` of one stream for another that explain late operations."""
+
+    nodes: int = 0
+    time: int = 0
+    waits: int = 0
+
+
+def fill_gaps(trace: DeviceTrace, draft: Draft) -> Gaps:
+    """Nodes before GPU operations (the first nodes of `draft`) that begin later than their dependencies explain.
+
+    Such a node waits for the last of what the operation waits for and lasts until the operation begins: the gap between
+    two kernels, a launch that loads code, what the GPU had to do before the trace began. Faster kernels do not shorten
+    it. An operation that is late by `LATE` and begins within `NEAR` of the end of one on another stream waits for that.
+    """
+    found, gpu = Gaps(), trace.gpu
+    count = len(gpu.name)
+    if not count:
+        return found
+    origin = min(draft.start)
+    late = min(LATE, (max(draft.end) - origin) // OF_SPAN)
+    last = _last_parents(draft, count)
+    by_end = sorted(range(count), key=lambda g: (gpu.end[g], g))
+    ends = [gpu.end[g] for g in by_end]
+    for g in range(count):
+        parent, start = last[g], gpu.start[g]
+        ready = draft.end[parent] if parent >= 0 else origin
+        if start - ready > LATE:
+            other = _other(trace, by_end, bisect_right(ends, start), g)
+            if other >= 0 and max(ready, start - NEAR) < gpu.end[other]:
+                draft.edge(other, g)
+                parent, ready, found.waits = other, gpu.end[other], found.waits + 1
+        if start - ready < QUEUED or (not 0 <= parent < count and start - ready <= late):
+            continue
+        node = draft.node(ready, start, GAP, g, -2 - gpu.stream[g])
+        if parent >= 0:
+            draft.edge(parent, node)
+        draft.edge(node, g)
+        found.nodes += 1
+        found.time += start - ready
+    return found
+
+
+def _last_parents(draft: Draft, count: int) -> list[int]:
+    """Per GPU operation the dependency that ends last, -1 where it has none."""
+    last, end = [-1] * count, draft.end
+    for before, after in zip(draft.before, draft.after, strict=True):
+        if after < count and (last[after] < 0 or end[before] > end[last[after]]):
+            last[after] = before
+    return last
+
+
+def _other(trace: DeviceTrace, by_end: list[int], place: int, g: int) -> int:
+    """The last operation to end before a place that ran on another stream of the same device and began before `g`."""
+    gpu, mine = trace.gpu, trace.gpu.stream[g]
+    device = trace.stream_names[mine][0]
+    for h in by_end[max(place - LOOK_BACK, 0):place][::-1]:
+        if gpu.stream[h] != mine and trace.stream_names[gpu.stream[h]][0] == device and gpu.start[h] < gpu.start[g]:
+            return h
+    return -1
