@@ -9,8 +9,12 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.finding import Finding, Findings
 from astrarium.trace.graph import Dependencies, graph_of, ready_order
 from astrarium.trace.groups import group_key, groups_of
+from astrarium.trace.node import decode_metadata
 
 __all__ = ["check"]
+
+OTHERS = frozenset(("member_outside", "not_member", "peer_outside", "wrong_owner", "self_send", "unmatched_send",
+                    "unmatched_receive"))      # what cannot be told where ranks are missing
 
 
 def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, deps: Dependencies = "data+ctrl",
@@ -19,7 +23,8 @@ def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, 
 
     `groups` maps group names to ranks (None: those that the traces define). `deps` is the dependency semantics.
     At most `limit` findings of one code are made, the rest are counted. An error means that the traces cannot run as
-    they are; a warning, that they can but probably do not say what was meant.
+    they are; a warning, that they can but probably do not say what was meant. Of profiled traces that are not all
+    ranks of their job, which replay by their recorded times, nothing is said about the missing ones but one warning.
     """
     given = groups_of(traces) if groups is None else groups
     known = {group_key(str(name)): tuple(members) for name, members in given.items()}
@@ -34,4 +39,18 @@ def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, 
         _check_graph.check(columns, graph, order, ranks, found)
     _check_peers.check(traces, found)
     _check_collectives.check(traces, known, orders, deps, found)
-    return found.all()
+    return _of_part(traces, known, found.all())
+
+
+def _of_part(traces: Traces, groups: Mapping[str, Sequence[int]], findings: list[Finding]) -> list[Finding]:
+    described = [{a.name: a.value for a in decode_metadata(columns.metadata).attrs} for columns in traces.classes]
+    if any(each.get("kind") != "profiled" for each in described):
+        return findings
+    worlds = [world for each in described if isinstance(world := each.get("world_size"), int)]
+    job = max(worlds or [1 + max((member for members in groups.values() for member in members), default=0)])
+    rest = [each for each in findings if each.code not in OTHERS]
+    if job <= traces.ranks or len(rest) == len(findings):
+        return findings
+    return [*rest, Finding("warning", "part_of_job", (), None, None,
+                           f"{traces.ranks} of {job} ranks are here; what they exchange with the others is not checked",
+                           "run them by their recorded times (run --trace), or add the other ranks")]
