@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
 
-__all__ = ["TraceCache", "simulate", "simulate_many"]
+__all__ = ["TraceCache", "simulate", "simulate_many", "traces_of"]
 
 TraceCache = MutableMapping[tuple[str, int], Traces]
 """Traces by (path, number of ranks); give one dict to several runs, and files are read once."""
@@ -49,7 +49,7 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     schedules for the next run. Raises InputError and its kin, and StallError, with file, rank and node.
     """
     folded = _checked(design, fold)
-    work = _traces(design, {} if cache is None else cache) if traces is None else traces
+    work = traces_of(design, {} if cache is None else cache) if traces is None else traces
     given = plugins_of(design, plugins)
     plan = lower(design, work, given, schedules=schedules)
     found = work.source if isinstance(work, Work) else work
@@ -85,13 +85,13 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
     for design in chosen:
         _checked(design, fold)
         if isinstance(design.workload, Trace):
-            _traces(design, known)
+            traces_of(design, known)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known, schedules=shared),
                              chosen))
 
 
-def _traces(design: Design, cache: TraceCache) -> Traces | Generated | None:
+def traces_of(design: Design, cache: TraceCache) -> Traces | Generated | None:
     """The traces that the workload names, or what its generator makes; None where there is neither."""
     if not isinstance(design.workload, Trace):
         return None if isinstance(design.workload, SingleCollective) else generate(design.workload, rank_count(design))

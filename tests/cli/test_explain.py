@@ -34,7 +34,8 @@ def test_table_and_json(design: Path, other: Path, run: Run) -> None:
 
 def test_the_other_rule_book(design: Path, run: Run) -> None:
     found = json.loads(run("explain", design, "--compat", "--json").out)
-    assert [each["knobs"][0]["knob"] for each in found["changes"]] == ["compat"]
+    assert [each["knobs"][0]["knob"] for each in found["changes"]] == [
+        "compat", "compat: whole_ns", "compat: one_slot"]
     assert run("explain", design, design).out.endswith("simulated\n")
 
 

@@ -15,7 +15,7 @@ import astrarium as ar
 from astrarium.config import get, replace_all
 from astrarium.errors import InputError
 from astrarium.search.differences import between, differences
-from astrarium.search.explain import explain, rule_books
+from astrarium.search.explain import explain
 
 from .designs import four_dims, network_space
 
@@ -187,22 +187,3 @@ def test_sections_of_another_kind_are_one_knob() -> None:
     assert [each.knob for each in differences(base, model())] == ["workload", "compute", "memory.bandwidth"]
     assert [each.knob for each in differences(model(), model(model="gpt3-175b", zero=1))] == [
         "workload.model", "workload.zero"]
-
-
-def test_the_rule_books() -> None:
-    first = replace_all(four_dims(), {"system.comm_streams": 2, "collective.endpoint_delay": "1.5 ns"})
-    found = explain(*rule_books(first))
-    assert {each.knobs[0].knob: each.alone is None for each in found.changes} == {
-        "collective.endpoint_delay": False, "system.comm_streams": False, "compat": True}
-    assert found.before == ar.simulate(first).makespan_ps
-    assert found.after == ar.simulate(rule_books(first)[1]).makespan_ps
-    assert sum(each.contribution for each in found.changes) == found.difference
-    astra = replace_all(four_dims(), {"compat": "astra_sim", "astra_sim.queues_per_dim": 2})
-    silent = ar.Design(workload=first.workload, network=first.network)
-    assert [each.knobs[0].knob for each in explain(*rule_books(silent)).changes] == ["compat"]
-    assert explain(*rule_books(silent)).before == ar.simulate(silent).makespan_ps
-    back = explain(*rule_books(astra))
-    assert back.after == ar.simulate(four_dims()).makespan_ps
-    hyper = rule_books(replace_all(four_dims(), {"network.dims[1].shape": "hypercube"}))
-    with pytest.raises(InputError, match="hypercube"):
-        explain(*hyper)

@@ -31,14 +31,18 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.design import load_design
     from astrarium.report.explain import explanation_plain, explanation_tables
     from astrarium.report.tables import print_tables
-    from astrarium.search.explain import explain, rule_books
+    from astrarium.search.explain import explain
+    from astrarium.search.rule_books import explain_rules, rule_books
 
     first = load_design(options.first)
-    first, second = rule_books(first) if options.reread else (first, load_design(options.second))
-    found = explain(first, second, orders=options.orders, seed=options.seed)
+    if options.reread:
+        found = explain_rules(first, orders=options.orders, seed=options.seed)
+        name = f"the same with compat: {rule_books(first)[1].compat}"
+    else:
+        found = explain(first, load_design(options.second), orders=options.orders, seed=options.seed)
+        name = options.second
     if options.json:
         print(json.dumps(explanation_plain(found), indent=1))
         return 0
-    name = f"the same with compat: {second.compat}" if options.reread else options.second
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
     return 0

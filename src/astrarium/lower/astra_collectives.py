@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.collective.chunking import split
+from astrarium.collective.groups import FLAT, group_shape
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, CustomProgram, Kind, Phase, Pick, Program
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.lower.distinct import distinct, distinct_rows
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
@@ -69,10 +72,11 @@ class CollectiveTable:
 
     def __init__(self, npus: int, sizes: tuple[int, ...], groups: Sequence[I32], splits: int, optimization: str | None,
                  implementations: Mapping[CommOp, tuple[str, ...]], custom: Mapping[CommOp, CustomCollective],
-                 custom_nodes: Mapping[int, CustomCollective], where: str = "system.") -> None:
+                 custom_nodes: Mapping[int, CustomCollective], where: str = "system.",
+                 rules: AstraRules = ALL) -> None:
         if optimization not in (None, "baseline", "localBWAware"):
             raise InputError(f"{where}collective-optimization", repr(optimization), expected="baseline or localBWAware")
-        self._where, self._known = where, optimization is not None
+        self._where, self._known, self._rules = where, optimization is not None, rules
         self._npus, self._sizes, self._splits, self._lists = npus, sizes, splits, groups
         self._local_aware = optimization == "localBWAware"
         self._by_op = {op: tuple(implementation(f"{where}{KEYS[op]}-implementation[{i}]", name)
@@ -128,7 +132,8 @@ class CollectiveTable:
             if group.size == self._npus and not self._customs:
                 kinds.append(FULL)
             else:
-                key = -1 - number if self._customs else int(group.size)
+                own = bool(self._customs) or not self._rules.flat_groups
+                key = -1 - number if own else int(group.size)
                 kinds.append(seen.setdefault(key, 2 + len(seen)))
         return np.array(kinds, dtype=np.int64)
 
@@ -158,26 +163,42 @@ class CollectiveTable:
             return (Chunk(1, (phase,)),), self._custom_program(self._customs[custom], group)
         if op not in self._by_op:
             raise InputError(f"{self._where}{KEYS[op]}-implementation", "missing", expected="one algorithm per dim")
-        count, chunk = self._cut(op, size)
         if members < self._npus:
-            phases = self._walk(op, chunk, [self._flat_group(op, members)], 1)
+            levels, bits = self._group_levels(op, group, members), -1
         else:
-            bits = (1 << DEFAULT_DIMS) - 1 if involved < 0 else involved
-            phases = self._walk(op, chunk, self._levels(op), bits if group < 0 else -1)
-        if count > MAX_CHUNKS:
-            raise UnsupportedError(f"{self._where}preferred-dataset-splits", f"cuts {size} bytes into {count} chunks",
+            levels, bits = self._levels(op), -1
+            if group < 0:
+                bits = (1 << DEFAULT_DIMS) - 1 if involved < 0 else involved
+        rows = self._cut(op, size, members)
+        if sum(count for count, _ in rows) > MAX_CHUNKS:
+            raise UnsupportedError(f"{self._where}preferred-dataset-splits",
+                                   f"cuts {size} bytes into {sum(count for count, _ in rows)} chunks",
                                    expected=f"at most {MAX_CHUNKS:,} chunks")
-        return ((Chunk(count, phases),) if count and phases else ()), None
+        walked = [(count, self._walk(op, chunk, levels, bits)) for count, chunk in rows]
+        return tuple(Chunk(count, phases) for count, phases in walked if count and phases), None
 
-    def _cut(self, op: CommOp, size: int) -> tuple[int, int]:
+    def _cut(self, op: CommOp, size: int, members: int) -> Sequence[tuple[int, int]]:
         """(chunks, bytes of each): bytes / splits, at least one per NPU (all_gather: one byte); a rest is one more."""
         if self._splits <= 0:
             raise InputError(f"{self._where}preferred-dataset-splits", str(self._splits), expected="a number above 0")
+        if not self._rules.full_chunks:
+            return split(size, self._splits, granule=1 if op == CommOp.ALL_GATHER else members)
         chunk = size // self._splits
         if op != CommOp.ALL_GATHER and self._npus > chunk:
-            return self._splits, self._npus
+            return ((self._splits, self._npus),)
         chunk = max(chunk, 1)
-        return -(-size // chunk), chunk
+        return ((-(-size // chunk), chunk),)
+
+    def _group_levels(self, op: CommOp, group: int, members: int) -> list[Phase]:
+        """Levels of a group smaller than the system: one flat ring; or, without that rule, the slices of dims that it
+        is made of, with their algorithms."""
+        if self._rules.flat_groups:
+            return [self._flat_group(op, members)]
+        parts, entries = group_shape(self._lists[group], self._sizes), self._by_op[op]
+        if any(part.dim == FLAT or part.dim >= len(entries) for part in parts) or any(each.flat for each in entries):
+            return [self._flat_group(op, members)]
+        return [Phase(part.dim, op, entries[part.dim].algorithm, 0, part.n, part.stride,
+                      window=entries[part.dim].window, local=self._rules.group_delay) for part in parts]
 
     def _flat_group(self, op: CommOp, members: int) -> Phase:
         """A group smaller than the system: one ring in list order, or the only algorithm of a one-entry list."""
@@ -187,7 +208,7 @@ class CollectiveTable:
             raise UnsupportedError(f"{self._where}{KEYS[op]}-implementation[0]",
                                    f"ASTRA-sim's doubleBinaryTree crashes in a group ({members} of {self._npus} ranks)",
                                    expected="ring, direct or halvingDoubling, or a native design")
-        return Phase(-1, op, entry.algorithm, 0, members, 1, window=entry.window, local=True)
+        return Phase(-1, op, entry.algorithm, 0, members, 1, window=entry.window, local=self._rules.group_delay)
 
     def _levels(self, op: CommOp) -> list[Phase]:
         """One template per logical dim of the whole system; fewer entries than dims leave the outer dims unused."""

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.plan import Kind, Lane, Program
+from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
@@ -39,7 +40,7 @@ _KIND[NodeKind.COMM_SEND], _KIND[NodeKind.COMM_RECV] = Kind.SEND, Kind.RECV
 
 
 def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, local_mem_bw: float,
-                     peak_perf: float) -> Program:
+                     peak_perf: float, rules: AstraRules = ALL) -> Program:
     """The Program of a class. `local_mem_bw` is in 10^9 bytes/s, `peak_perf` in 10^12 flop/s."""
     replay = np.where(trace.duration_us == 0, 1, trace.duration_us.astype(np.int64) * 1000) * 1000
     if replay_only:
@@ -50,13 +51,14 @@ def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, lo
         kind = _kinds(trace)
         duration = np.where(kind == Kind.DELAY, replay, 0)
         if roofline:
-            _roofline(trace, kind, duration, local_mem_bw * 1_000_000_000, peak_perf * 1_000_000_000_000)
+            _roofline(trace, kind, duration, local_mem_bw * 1_000_000_000, peak_perf * 1_000_000_000_000,
+                      rules.whole_ns)
         busy = np.where((trace.type == NodeKind.COMP) & ~trace.is_cpu, duration, 0)
     comm = _COMM_KIND[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
-    return Program(node_id=trace.node_id, kind=kind, lane=_lanes(trace), duration=duration, busy=busy, size=size,
-                   slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32),
+    return Program(node_id=trace.node_id, kind=kind, lane=_lanes(trace, rules.one_slot), duration=duration, busy=busy,
+                   size=size, slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32),
                    parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
 
 
@@ -79,14 +81,17 @@ def _kinds(trace: TraceClass) -> U8:
     return kind
 
 
-def _lanes(trace: TraceClass) -> npt.NDArray[np.int16]:
+def _lanes(trace: TraceClass, one_slot: bool) -> npt.NDArray[np.int16]:
     """CPU nodes one by one, GPU compute one by one, everything else on the comm lane; receives need none."""
     lane = np.where(trace.type == NodeKind.COMP, Lane.COMPUTE, Lane.COMM)
+    if not one_slot:
+        lane = np.where(trace.type == NodeKind.COMM_SEND, Lane.P2P, lane)
+        lane = np.where(_KIND[trace.type] == Kind.REMOTE, Lane.COPY, lane)
     lane = np.where(trace.type == NodeKind.COMM_RECV, -1, lane)
     return np.where(trace.is_cpu, Lane.CPU, lane).astype(np.int16)
 
 
-def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak: float) -> None:
+def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak: float, whole_ns: bool) -> None:
     """GPU compute nodes take num_ops / min(bandwidth * num_ops / tensor_size, peak), truncated to ns; without a tensor
     they are skipped. Operations 0 take no time (ASTRA-sim divides 0 by 0)."""
     gpu = (trace.type == NodeKind.COMP) & ~trace.is_cpu
@@ -101,7 +106,7 @@ def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak
     for bad in np.flatnonzero(~(ns < MAX_NS))[:1]:
         raise trace.fault(int(np.flatnonzero(timed)[bad]), "takes more than 2^63 ps on the roofline",
                           expected="at most 106 days; local-mem-bw and peak-perf above 0")
-    duration[timed] = ns.astype(np.int64) * 1000
+    duration[timed] = ns.astype(np.int64) * 1000 if whole_ns else (ns * 1000).astype(np.int64)
 
 
 def _children(parent_ptr: I64, parent: I32) -> tuple[I32, I32]:

@@ -29,6 +29,7 @@ from astrarium.engine.plan import (
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
 from astrarium.lower.astra_programs import COMM_TYPE, program_of_class
+from astrarium.lower.astra_rules import ALL, AstraRules, in_ps
 from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
@@ -83,8 +84,8 @@ class AstraSystem:
 
 
 def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system: AstraSystem, dims: Sequence[AstraDim],
-                    backend: Backend, remote: Remote | None = None) -> Plan:
-    """The Plan that reproduces ASTRA-sim on these inputs.
+                    backend: Backend, remote: Remote | None = None, rules: AstraRules = ALL) -> Plan:
+    """The Plan that reproduces ASTRA-sim on these inputs (without `rules.whole_ns` every time is a 1,000 times itself).
 
     `classes` cover every rank once; `groups[g]` is the list of ranks of group g in the order of the file. Raises
     InputError and its kin with paths such as `system.preferred-dataset-splits`.
@@ -95,20 +96,22 @@ def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system
                                "end has one", expected="one dim; congestion_unaware; or a native design with "
                                "network.backend contention, which takes any number of dims (astrarium convert)")
     table = CollectiveTable(npus, tuple(dim.npus for dim in dims), groups, system.splits, system.optimization,
-                            system.implementations, system.custom, system.custom_nodes, system.where)
-    programs, program_of = _programs(classes, npus, system)
+                            system.implementations, system.custom, system.custom_nodes, system.where, rules)
+    programs, program_of = _programs(classes, npus, system, rules)
     classes = [_only_slots(trace, program) for trace, program in zip(classes, programs, strict=True)]
     _check_nodes(classes, programs, groups, npus, remote or Remote())
     slot_ptr, slot_a, slot_b, slot_c = _slots(classes, programs, npus, table)
     if system.shared_bus is not None:
         _check_bus(system, table.plans())
-    return Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
+    plan = Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
                 slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=table.groups,
                 collectives=table.plans(), network=_network(dims, backend, system.network), policy=_policy(system),
                 remote=remote or Remote())
+    return plan if rules.whole_ns else in_ps(plan)
 
 
-def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem) -> tuple[tuple[Program, ...], I32]:
+def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem,
+              rules: AstraRules) -> tuple[tuple[Program, ...], I32]:
     program_of = np.full(npus, -1, dtype=np.int32)
     for number, trace in enumerate(classes):
         if trace.ranks.size and int(trace.ranks.max()) >= npus:
@@ -119,8 +122,8 @@ def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem) -> 
     if missing.size:
         raise InputError("workload", f"rank {int(missing[0])} has no trace", expected=f"one per NPU, {npus} in all")
     programs = tuple(
-        program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only,
-                         local_mem_bw=system.local_mem_bw, peak_perf=system.peak_perf) for trace in classes)
+        program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only, peak_perf=system.peak_perf,
+                         local_mem_bw=system.local_mem_bw, rules=rules) for trace in classes)
     return programs, program_of
 
 

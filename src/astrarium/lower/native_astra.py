@@ -11,6 +11,7 @@ from astrarium.engine.plan import Backend, Plan
 from astrarium.errors import UnsupportedError
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
 from astrarium.lower.astra_files import custom_of_prefix
+from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
 from astrarium.lower.native_work import Work, own_slots, work_of
 from astrarium.memory.access import plan_remote
@@ -32,8 +33,9 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
 
 
 def lower_astra_design(design: Design, traces: Traces | Generated | Work | None, plugins: object | None = None,
-                       schedules: object | None = None) -> Plan:
-    """The Plan of a design with `compat: astra_sim`. Raises UnsupportedError for what ASTRA-sim does not have."""
+                       schedules: object | None = None, rules: AstraRules = ALL) -> Plan:
+    """The Plan of a design with `compat: astra_sim` (less than all `rules`: see `astra_rules`). Raises
+    UnsupportedError for what ASTRA-sim does not have."""
     del schedules       # ASTRA-sim's algorithms are machines
     if plugins is not None:
         raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins",
@@ -44,7 +46,7 @@ def lower_astra_design(design: Design, traces: Traces | Generated | Work | None,
     dims = [_dim(index, dim) for index, dim in enumerate(design.network.flat)]
     classes = [own_slots(trace) for trace in work.classes]
     return lower_astra_sim(classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
-                           plan_remote(design.memory.remote))
+                           plan_remote(design.memory.remote), rules)
 
 
 def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:

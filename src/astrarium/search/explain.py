@@ -21,22 +21,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from astrarium.collective.config import algorithms_of
-from astrarium.config import replace_all
-from astrarium.design import AstraSim, Design
+from astrarium.design import Design
 from astrarium.errors import InputError, StallError
 from astrarium.search.differences import Difference, between, differences
 from astrarium.simulate import TraceCache, simulate
-from astrarium.system.config import System
 
-__all__ = ["EXACT", "Change", "Explanation", "explain", "rule_books"]
+__all__ = ["EXACT", "Change", "Explanation", "explain", "shared"]
 
 EXACT = 8           # knobs: 2^8 designs at most
 SEARCHED = 12       # left-over knobs whose smallest accepted set is looked for; more are one knob
 
 Run = Callable[[Design], int]
-CHOSEN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")      # ASTRA-sim wants to be told their algorithms
-STREAMS = ("compute_streams", "comm_streams", "p2p_streams", "copy_streams", "cpu_threads")
+Value = Callable[[Sequence[Difference]], int]
 
 
 @dataclass(frozen=True)
@@ -85,18 +81,18 @@ class _StuckError(Exception):
 class _Worth:
     """Makespan of a coalition (a bit per knob), simulated once; None where it is refused."""
 
-    def __init__(self, first: Design, second: Design, knobs: Sequence[Difference], run: Run):
-        self.knobs = knobs
-        self._first, self._second, self._run = first, second, run
+    def __init__(self, knobs: Sequence[Difference], value: Value):
+        self.knobs, self._value = knobs, value
         whole = (1 << len(knobs)) - 1
-        self.known: dict[int, int | None] = {0: run(first)}
-        self.known.setdefault(whole, run(second) if whole else None)
+        self.known: dict[int, int | None] = {0: value(())}
+        if whole:
+            self.known[whole] = value(knobs)
 
     def __call__(self, coalition: int) -> int | None:
         if coalition not in self.known:
             chosen = [knob for bit, knob in enumerate(self.knobs) if coalition >> bit & 1]
             try:
-                self.known[coalition] = self._run(between(self._first, self._second, chosen))
+                self.known[coalition] = self._value(chosen)
             except (InputError, StallError):
                 self.known[coalition] = None
         return self.known[coalition]
@@ -106,45 +102,22 @@ def explain(first: Design, second: Design, *, orders: int = 64, seed: int = 0, r
     """Splits `second`'s makespan minus `first`'s by knob. `orders` and `seed`: for more than `EXACT` knobs. `run`: from
     a design to its makespan in ps; `simulate` unless given. Raises InputError and its kin where one of the two cannot
     run."""
+    worth = _simulated() if run is None else run
+    return shared(differences(first, second), lambda chosen: worth(between(first, second, chosen)), orders, seed)
+
+
+def shared(knobs: Sequence[Difference], value: Value, orders: int = 64, seed: int = 0) -> Explanation:
+    """The same for any `value`: from the knobs that have changed to a makespan in ps, InputError where it refuses
+    them (neither none of the knobs nor all of them)."""
     if orders < 4:
         raise InputError("orders", f"{orders} is impossible", expected="4 or more")
-    worth = _Worth(first, second, differences(first, second), _simulated() if run is None else run)
-    players = [1 << bit for bit in range(len(worth.knobs))]
+    worth = _Worth(knobs, value)
+    players = [1 << bit for bit in range(len(knobs))]
     while True:
         try:
             return _explained(worth, players, orders, seed)
         except _StuckError as stuck:
             players = _merged(players, _smallest(worth, stuck))
-
-
-def rule_books(design: Design) -> tuple[Design, Design]:
-    """The design, and the same under the other rule book.
-
-    A native design becomes ASTRA-sim's reading of it: what ASTRA-sim knows in one way only (one stream of a kind,
-    endpoint delays in whole ns) is set to that, and collectives for which the design names no algorithm have the native
-    defaults written out in both. One with `compat: astra_sim` becomes the native reading. Whatever else the other rule
-    book does not have is refused when it runs.
-    """
-    return _READINGS[design.compat](design)
-
-
-def _native_reading(design: Design) -> tuple[Design, Design]:
-    return design, replace_all(design, {"compat": "none", "astra_sim": AstraSim()})
-
-
-def _astra_reading(design: Design) -> tuple[Design, Design]:
-    shapes = [dim.tag for dim in design.network.flat]
-    given = design.collective
-    silent = [op for op in CHOSEN if not getattr(given, op) and not getattr(given.custom, op)]
-    design = replace_all(design, {f"collective.{op}": list(algorithms_of(given, op, shapes)) for op in silent})
-    plain, delay = System(), float(design.collective.endpoint_delay)
-    changes: dict[str, object] = {f"system.{name}": getattr(plain, name) for name in STREAMS}
-    if not delay.is_integer():
-        changes["collective.endpoint_delay"] = f"{int(delay)} ns"
-    return design, replace_all(design, {**changes, "compat": "astra_sim"})
-
-
-_READINGS = {"none": _astra_reading, "astra_sim": _native_reading}
 
 
 def _simulated() -> Run:
