@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from found_designs import placed
 from runs import Effort, Found
@@ -14,21 +14,25 @@ from verdicts import FINDINGS, best_of, start_of
 PUBLISHED = {"perf_per_bandwidth": "1.50-48.41x and 3.15-7.67x", "perf_per_cost": "3.94-127.17x and 3.40-38.73x"}
 
 
-def report(found: Sequence[Found], effort: Effort, preset: str, seconds: float) -> str:
-    """The whole report as Markdown."""
+def report(found: Sequence[Found], effort: Effort, preset: str, optima: Mapping[str, float],
+           seconds: Callable[[], float]) -> str:
+    """The whole report as Markdown. `optima`: reward -> proven optimum of the full stack of System 2."""
     trials, slow = sum(each.trials for each in found), sum(each.slow for each in found)
     refused = sum(each.refused for each in found) - slow
+    body = [*_stacks(found, preset), *_agents(found, optima), *_models(found), *_batches(found),
+            *_verdicts(found, preset), *(_designs(found, effort, optima) if preset == "talk" else ()),
+            *_effort(found), *_slowest(found)]
     cpu = sum(each.cpu for each in found)
+    counts = [each.trials for each in found] or [0]
     lines = ["# COSMIC's study", "",
              f"Preset `{preset}`; {len(found)} searches, {trials} trials ({refused} refused by a model, {slow} took "
-             f"more than {effort.limit:g} s and count as refused); this call took {seconds:.0f} s, {cpu:.0f} CPU-s in "
-             "searches.", "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a ratio of them. "
-             "Network model: closed_form. A gain below 1: the full search found less in its trials than the single "
-             "one, or what the system has is not in the table (12.5 and 900 GB/s are not).", "",
-             *(["**A quick study: verdicts rest on 16 to 160 trials a search, and on the machine's speed.**",
-                ""] if effort.seconds else []), *_stacks(found, preset), *_agents(found), *_models(found),
-             *_verdicts(found, preset), *_designs(found, effort), *_slowest(found)]
-    return "\n".join(lines) + "\n"
+             f"more than {effort.limit:g} CPU-s and count as refused); this call took {seconds():.0f} s, {cpu:.0f} "
+             "CPU-s in searches.", "", "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a "
+             "ratio of them. Network model: `closed_form`. A gain below 1: the full search found less in its trials "
+             "than the single one, or what the system has is not in the table (12.5 and 900 GB/s are not).", "",
+             *([f"**A quick study: verdicts rest on {min(counts)} to {max(counts)} trials a search, and on the "
+                "machine's speed.**", ""] if effort.seconds else [])]
+    return "\n".join([*lines, *body]) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
@@ -38,6 +42,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def _times(value: float | None, other: float | None) -> str:
+    return "-" if value is None or other is None or math.isnan(other) else f"{value / other:.2f}x"
 
 
 def _stacks(found: Sequence[Found], preset: str) -> Iterator[str]:
@@ -59,7 +67,7 @@ def _stacks(found: Sequence[Found], preset: str) -> Iterator[str]:
     yield from _table(["reward", "system", "as it is", *STACKS, "full"], rows)
 
 
-def _agents(found: Sequence[Found]) -> Iterator[str]:
+def _agents(found: Sequence[Found], optima: Mapping[str, float]) -> Iterator[str]:
     """Agents on the full stack of System 2, at the number of trials that all of them reach."""
     yield "## Agents, full stack of System 2\n"
     rows = []
@@ -68,10 +76,37 @@ def _agents(found: Sequence[Found]) -> Iterator[str]:
         least = min((each.trials for each in part), default=0)
         for agent in dict.fromkeys(each.run.agent for each in part):
             own = [each for each in part if each.run.agent == agent]
-            best = [min(each.objectives[:least]) for each in own]
-            rows.append([reward, agent, len(own), least, _number(statistics.median(best)),
-                         _number(min(each.best or math.inf for each in own)), sum(each.refused for each in own)])
-    yield from _table(["reward", "agent", "seeds", "trials", "median best", "best of all trials", "refused"], rows)
+            middle = statistics.median(min(each.objectives[:least]) for each in own)
+            best = min(each.best or math.inf for each in own)
+            rows.append([reward, agent, len(own), least, _number(middle), _over(middle, optima.get(reward)),
+                         _number(best), _over(best, optima.get(reward)), sum(each.refused for each in own)])
+    yield from _table(["reward", "agent", "seeds", "trials", "median best", "over the proven optimum",
+                       "best of all trials", "over the proven optimum", "refused"], rows)
+
+
+def _over(value: float | None, optimum: float | None) -> str:
+    return "-" if value is None or optimum is None else f"{100 * (value / optimum - 1):.1f} %"
+
+
+def _batches(found: Sequence[Found]) -> Iterator[str]:
+    """GPT3-175B's (and others') batches at 2,048 NPUs."""
+    part = [each for each in found if each.run.part == "batches"]
+    yield "## Batches at 2,048 NPUs (performance per bandwidth)\n"
+    rows = []
+    for model, batch in dict.fromkeys((each.run.setup.model, each.run.setup.batch) for each in part):
+        workload, full = (best_of(part, stack, "perf_per_bandwidth", model=model, batch=batch)
+                          for stack in ("workload", "full"))
+        gain = "-" if workload is None or full is None else f"{workload / full:.2f}x"
+        rows.append([model, batch, _number(workload), _number(full), gain])
+    yield from _table(["model", "batch", "workload stack", "full stack", "gain"], rows)
+
+
+def _effort(found: Sequence[Found]) -> Iterator[str]:
+    """What every search had."""
+    yield "## Trials of every search\n"
+    yield from _table(["search", "part", "trials", "of at most", "refused", "slow", "wall s of this call"],
+                      [[each.run.file.removesuffix(".study"), each.run.part, each.trials, each.run.trials,
+                        each.refused - each.slow, each.slow, f"{each.wall:.1f}"] for each in found])
 
 
 def _models(found: Sequence[Found]) -> Iterator[str]:
@@ -88,12 +123,18 @@ def _verdicts(found: Sequence[Found], preset: str) -> Iterator[str]:
                       [[text, *judge(found, preset)] for text, judge in FINDINGS.items()])
 
 
-def _designs(found: Sequence[Found], effort: Effort) -> Iterator[str]:
+def _designs(found: Sequence[Found], effort: Effort, optima: Mapping[str, float]) -> Iterator[str]:
     yield "## The three published designs\n"
-    rows = [[name, reward, _number(value) if value is not None else problem, f"{beaten:.0f} % of {samples}",
-             _number(best), "-" if value is None else f"{value / best:.2f}x"]
-            for name, reward, value, beaten, samples, best, problem in placed(found, max(30, effort.limit))]
-    yield from _table(["design", "reward", "objective", "beats of uniform samples", "best found here", "over it"], rows)
+    yield "Each in the experiment that found it, and (`full`) for training GPT3-175B, whose optimum can be proved.\n"
+    rows = []
+    for each in placed(found, max(10, effort.limit)):
+        proven = optima.get(each.reward) if each.experiment == "full" else None
+        rows.append([each.name, each.experiment, each.reward,
+                     each.problem if each.value is None else _number(each.value),
+                     f"{each.percent:.0f} % of {each.samples}" if each.samples else "-", _number(each.best),
+                     _times(each.value, each.best), _over(each.value, proven)])
+    yield from _table(["design", "experiment", "reward", "objective", "better than, of uniform samples",
+                       "best found here", "over it", "over the proven optimum"], rows)
 
 
 def _slowest(found: Sequence[Found]) -> Iterator[str]:

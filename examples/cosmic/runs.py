@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 from spaces import HERE, MODELS, REWARDS, STACKS, SYSTEMS, Setup, objective, space
 from timed import SLOW, Timed
 
-from astrarium.search.goal import goal_of
+from astrarium.search.goal import Case, goal_of
 from astrarium.search.run import chosen_agent
 from astrarium.search.searchfile import load_search
 from astrarium.search.store import Store
@@ -26,8 +27,8 @@ Search = tuple[str, Setup, str, int, int]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is run. `seconds`: a run asks for no further batch after so many (0: never stops early); `limit`: wall
-    seconds a design may take."""
+    """How much is run. `seconds`: wall seconds of all searches together (0: as long as they take); `limit`: CPU seconds
+    that a design may take."""
 
     trials: int
     seeds: int
@@ -37,12 +38,14 @@ class Effort:
     seconds: float
     limit: float
     agents: Sequence[str]
+    batches: Sequence[int]
 
 
-QUICK = Effort(trials=64, seeds=2, agent_trials=160, gp_trials=0, mix_trials=96, seconds=7, limit=2,
-               agents=("random", "genetic", "ant_colony"))
+QUICK = Effort(trials=96, seeds=2, agent_trials=256, gp_trials=0, mix_trials=96, seconds=750, limit=1.5,
+               agents=("random", "genetic", "ant_colony"), batches=(1024, 16384))
 FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=10,
-              agents=("random", "genetic", "ant_colony", "bayesian"))
+              agents=("random", "genetic", "ant_colony", "bayesian"), batches=(1024, 2048, 4096, 8192, 16384))
+WEIGHT = {"agents": 3.0, "batches": 0.7}      # share of a quick study's time; 1 for the other parts
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,12 @@ class Run:
     agent: str
     seed: int
     trials: int
-    seconds: float = 0.0
     limit: float = 120.0
+
+    @property
+    def weight(self) -> float:
+        """Its share of a quick study's time, of the sum over runs."""
+        return WEIGHT.get(self.part, 1.0)
 
     @property
     def file(self) -> str:
@@ -82,9 +89,8 @@ class Found:
 def plan(effort: Effort, preset: str) -> Iterator[Run]:
     """Every run. The same search in two parts is one file, run once."""
     for part, setup, agent, seed, trials in (*_agents(effort, preset), *_stacks(effort, preset),
-                                             *_sizes(effort, preset), *_mixes(effort)):
-        seconds = effort.seconds * (2.5 if part == "agents" else 1)
-        yield Run(part, setup, agent, seed, trials, seconds, effort.limit)
+                                             *_sizes(effort, preset), *_mixes(effort), *_batches(effort, preset)):
+        yield Run(part, setup, agent, seed, trials, effort.limit)
 
 
 def _agents(effort: Effort, preset: str) -> Iterator[Search]:
@@ -127,31 +133,63 @@ def _mixes(effort: Effort) -> Iterator[Search]:
                     yield "mixes", Setup(mix, reward), agent, seed, effort.mix_trials
 
 
+def _batches(effort: Effort, preset: str) -> Iterator[Search]:
+    """The sweep over batches at 2,048 NPUs: the workload stack alone, and the full one."""
+    for model in ("cosmic-gpt3-175b", "cosmic-vit-large")[:1 if effort.seconds else 2]:
+        for batch in effort.batches:
+            for stack in ("workload", "full"):
+                for seed in _several(effort):
+                    setup = Setup(stack, "perf_per_bandwidth", model=model, npus=2048, preset=preset, batch=batch)
+                    yield "batches", setup, "genetic", seed, effort.trials
+
+
 def _several(effort: Effort) -> range:
     """Seeds of everything but the comparison of agents; a quick study has one."""
     return range(1 if effort.seconds else effort.seeds)
 
 
-def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None]) -> Found:
-    """One run, in batches, so that `seconds` can end it; what its file holds already is not run again."""
+def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None], seconds: float = 0) -> Found:
+    """One run, in batches, so that `seconds` (0: none) can end it; what its file holds already is not run again.
+    `seconds` below 0: it holds all that it shall."""
     made, path = space(run.setup), folder / run.file
-    cases = load_search(HERE / "spaces" / f"{run.setup.stack}.yaml").cases
-    wall, cpu, done = time.perf_counter(), _cpu(), 0
+    wall, cpu = time.perf_counter(), _cpu()
     trials = min(run.trials, made.count)
-    step = 16 if run.seconds else trials
-    goal = goal_of(objective(run.setup), cases=cases)
+    goal = goal_of(objective(run.setup), cases=cases_of(run.setup))
     plan_ = Plan(made, goal, chosen_agent(run.agent, _options(run.agent)), run.seed)
-    with Timed(made, goal, jobs, run.limit) as workers:
-        while done < trials:
-            done = min(trials, done + step)
-            with Store(str(path)) as store:
-                study = conduct(plan_, done, store, workers)      # type: ignore[arg-type]
-            if study.exhausted or (run.seconds and time.perf_counter() - wall > run.seconds):
-                break
+    if seconds >= 0 or not path.exists():
+        with Timed(made, goal, jobs, run.limit) as workers:
+            _grow(plan_, path, workers, trials, seconds)
     found = _read(run, path, time.perf_counter() - wall, _cpu() - cpu)
-    say(f"{run.part:8} {run.file:75} {found.trials:5} trials ({found.refused} refused, {found.slow} slow)"
-        f" {found.wall:7.1f} s  best {'none' if found.best is None else format(found.best, '.4g')}")
+    say(f"{run.part:8} {run.file:80} {found.trials:5} trials ({found.refused - found.slow:3} refused, {found.slow:3} "
+        f"slow) {found.wall:6.1f} s  best {'none' if found.best is None else format(found.best, '.4g')}")
     return found
+
+
+def _grow(plan_: Plan, path: Path, workers: Timed, trials: int, seconds: float) -> None:
+    start, done = time.perf_counter(), 0
+    step = 16 if seconds else trials
+    while done < trials:
+        done = min(trials, done + step)
+        with Store(str(path)) as store:
+            study = conduct(plan_, done, store, workers)      # type: ignore[arg-type]
+        if study.exhausted or (seconds and time.perf_counter() - start > seconds):
+            break
+
+
+def cases_of(setup: Setup) -> tuple[Case, ...]:
+    """The workloads of a stack; none: its one."""
+    return tuple(load_search(HERE / "spaces" / f"{setup.stack}.yaml").cases)
+
+
+def seconds_a_trial(run: Run, jobs: int, count: int = 8) -> float:
+    """Wall seconds of a trial, from `count` uniform designs run now; the agent's own time is not in it."""
+    made, draw = space(run.setup), random.Random(0)
+    points = [made.sample(draw) for _ in range(count)]
+    with Timed(made, goal_of(objective(run.setup), cases=cases_of(run.setup)), jobs, run.limit) as workers:
+        start = time.perf_counter()
+        for _ in workers(points):
+            pass
+    return (time.perf_counter() - start) / count
 
 
 def _cpu() -> float:

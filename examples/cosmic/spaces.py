@@ -20,7 +20,8 @@ PUBLIC_BANDWIDTHS = list(range(50, 501, 50))
 
 @dataclass(frozen=True)
 class Setup:
-    """What a search is about: a system (or System 2 with `npus`), a model, a stack, a reward, and whose rules."""
+    """What a search is about: a system (or System 2 with `npus`), a model (with another `batch` than the system's), a
+    stack, a reward, and whose rules."""
 
     stack: str
     reward: str
@@ -28,11 +29,13 @@ class Setup:
     model: str = "cosmic-gpt3-175b"
     npus: int | None = None
     preset: str = "talk"
+    batch: int | None = None
 
     @property
     def name(self) -> str:
         """As files and tables name it."""
         size = f"s{self.system}" if self.npus is None else f"n{self.npus}"
+        size += "" if self.batch is None else f"-b{self.batch}"
         return f"{size}-{self.model.removeprefix('cosmic-')}-{self.stack}-{self.reward}-{self.preset}"
 
 
@@ -46,6 +49,8 @@ def base(setup: Setup) -> ar.Design:
         found = ar.replace_all(found, {
             **{f"network.dims[{place}].npus": size for place, size in enumerate(DIMS_OF[setup.npus])},
             "workload.tp": setup.npus // (work.dp * work.sp * work.pp), "workload.global_batch": 2 * setup.npus})
+    if setup.batch is not None:
+        found = ar.replace(found, "workload.global_batch", setup.batch)
     return ar.replace(found, "workload.model.layers", 4) if setup.preset == "public_code" else found
 
 

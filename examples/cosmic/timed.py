@@ -1,4 +1,4 @@
-"""Trials in processes, each with a limit of time: a design that takes longer is a refused trial that says so."""
+"""Trials in processes, each with a limit of CPU time: a design that takes longer is a refused trial that says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import astrarium as ar
 from astrarium.search.evaluate import Evaluator, Verdict
 from astrarium.search.goal import Goal
 
-SLOW = "takes longer than the limit of time"
+SLOW = "takes longer than the limit of CPU time"
 _KEPT: list[tuple[Evaluator, float]] = []      # of this process
 
 
@@ -21,22 +21,22 @@ def _late(*_: object) -> None:
 
 def _start(evaluator: Evaluator, limit: float) -> None:
     _KEPT[:] = [(evaluator, limit)]
-    signal.signal(signal.SIGALRM, _late)
+    signal.signal(signal.SIGPROF, _late)
 
 
 def _judge(point: Any) -> Verdict:
     evaluator, limit = _KEPT[0]
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         return evaluator(point)
     except ar.AstrariumError as error:      # the alarm rang outside of a run, or the engine says it is at fault
         return Verdict(None, problem=f"{type(error).__name__}: {error}"[:1000])
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 class Timed:
-    """What a study evaluates with: `jobs` processes and at most `limit` wall seconds a design. Raises InputError for
+    """What a study evaluates with: `jobs` processes and at most `limit` CPU seconds a design. Raises InputError for
     what is wrong with the goal."""
 
     def __init__(self, space: ar.Space, goal: Goal, jobs: int, limit: float):
