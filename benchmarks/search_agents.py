@@ -1,16 +1,21 @@
-"""How far agents stay from a proven optimum: median over 10 seeds after 1,000 distinct designs, with quartiles.
+"""How far agents stay from a proven optimum: median over 10 seeds after equally many distinct designs, with quartiles.
 
-usage: search_agents.py [AGENT ...]        (default: random and our own; tpe, cma_es, nsga2... take minutes each)
+usage: search_agents.py [--distinct N] [AGENT ...]      (default: 1,000 designs; random and our own agents. tpe, cma_es,
+                                                        nsga2, ppo take minutes each, bayesian hours: 100 designs.)
+       search_agents.py --pareto [--distinct N] [AGENT ...]      (two objectives; default: random, nsga2, nsga3)
 
 The space is examples/search/network.yaml: 54,000,000 networks of 1,024 NPUs for one all_reduce, runtime x cost. Its
 optimum was proved by `astrarium search network.yaml --agent exact --option warm=3000 --trials 3000000`
-(263,078 trials) and confirmed by tools/check_optimum.py.
+(263,078 trials) and confirmed by tools/check_optimum.py. With --pareto the objectives are runtime and cost, and a front
+is worth the area that it dominates below 1 s and 100 million dollars, on logarithmic scales (its hypervolume).
 """
 
 from __future__ import annotations
 
+import argparse
+import math
 import statistics
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from _measure import machine, process_s
@@ -18,41 +23,75 @@ from _measure import machine, process_s
 from astrarium.errors import InputError
 from astrarium.search.agents import agent_options
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.exam import Problem, best_after
-from astrarium.search.goal import goal_of
+from astrarium.search.exam import Problem, best_after, front_after
+from astrarium.search.front import dominated_area
+from astrarium.search.goal import Goal, goal_of
 from astrarium.search.searchfile import load_search
 from astrarium.search.space import Point
 
 OPTIMUM = 559337297356.7999
-DISTINCT, SEEDS = 1000, range(10)
+SEEDS = range(10)
 AGENTS = ("random", "annealing", "genetic", "ant_colony")
+PARETO = ("random", "nsga2", "nsga3")
+WORST = (math.log(1e9), math.log(1e8))      # ns, US dollars
 
 
-def main(agents: list[str]) -> None:
-    print(machine())
-    space = load_search(Path(__file__).parent.parent / "examples" / "search" / "network.yaml").space
-    judge = Evaluator(space, goal_of("runtime_x_cost"))
-    known: dict[Point, float] = {}
+class Known:
+    """Each design is simulated once."""
 
-    def value(point: Point) -> float:
-        if point not in known:
-            verdict = judge(point)
-            known[point] = verdict.values[0] if verdict.values else float("inf")
-        return known[point]
+    def __init__(self, goal: Goal):
+        self.space = load_search(Path(__file__).parent.parent / "examples" / "search" / "network.yaml").space
+        self.judge, self.known = Evaluator(self.space, goal), dict[Point, tuple[float, ...]]()
+        self.nothing = (math.inf,) * len(goal.objectives)
 
-    problem = Problem("network", space, value)
-    print(f"{'agent':<11} above the optimum: best   quartile     median   quartile   CPU s of agent and simulations")
+    def __call__(self, point: Point) -> tuple[float, ...]:
+        if point not in self.known:
+            self.known[point] = self.judge(point).values or self.nothing
+        return self.known[point]
+
+
+def single(agents: Sequence[str], distinct: int) -> None:
+    """One objective: how far above the proven optimum."""
+    values = Known(goal_of("runtime_x_cost"))
+    problem = Problem("network", values.space, lambda point: values(point)[0])
+    _table(f"above the optimum after {distinct}", agents,
+           lambda agent, seed: best_after(agent_options(agent), problem, distinct, seed)[0] / OPTIMUM - 1, min, ".1%")
+
+
+def pareto(agents: Sequence[str], distinct: int) -> None:
+    """Two objectives: the area that the front dominates."""
+    values = Known(goal_of(["makespan", "network_cost"]))
+
+    def area(agent: str, seed: int) -> float:
+        found = front_after(agent_options(agent), values.space, values, values.judge.goal, distinct, seed)
+        return dominated_area([(math.log(a), math.log(b)) for a, b in found], WORST)
+    _table(f"dominated area after {distinct}", agents, area, max, ".2f")
+
+
+def _table(title: str, agents: Sequence[str], measure: object, best: object, form: str) -> None:
+    print(f"{'agent':<11} {title}: best   quartile     median   quartile   CPU s of agent and simulations", flush=True)
     for agent in agents:
         start = process_s()
         try:
-            found = [best_after(agent_options(agent), problem, DISTINCT, seed)[0] / OPTIMUM - 1 for seed in SEEDS]
+            found = [measure(agent, seed) for seed in SEEDS]      # type: ignore[operator]
         except InputError as error:
             print(f"{agent:<11} {error}")
             continue
-        low, middle, high = statistics.quantiles(found, n=4, method="inclusive")
-        print(f"{agent:<11} {min(found):22.1%} {low:10.1%} {middle:10.1%} {high:10.1%} {process_s() - start:10.1f}",
-              flush=True)
+        cells = [best(found), *statistics.quantiles(found, n=4, method="inclusive")]      # type: ignore[operator]
+        print(f"{agent:<11} {cells[0]:>{len(title) + 6}{form}} " + " ".join(f"{each:>10{form}}" for each in cells[1:])
+              + f" {process_s() - start:10.1f}", flush=True)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("agents", nargs="*")
+    parser.add_argument("--distinct", type=int, default=1000)
+    parser.add_argument("--pareto", action="store_true")
+    given = parser.parse_args()
+    print(machine())
+    (pareto if given.pareto else single)(given.agents or (PARETO if given.pareto else AGENTS), given.distinct)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(AGENTS))
+    main()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
 
-__all__ = ["TraceCache", "simulate", "simulate_many", "traces_of"]
+__all__ = ["TraceCache", "simulate", "simulate_many"]
 
 TraceCache = MutableMapping[tuple[str, int], Traces]
 """Traces by (path, number of ranks); give one dict to several runs, and files are read once."""

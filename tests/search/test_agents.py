@@ -12,7 +12,8 @@ from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Scale
-from astrarium.search.exam import GOAL, Problem, best_after, problems, sit
+from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
+from astrarium.search.front import dominated_area
 from astrarium.search.goal import goal_of
 
 OWN = ("annealing", "genetic", "ant_colony")
@@ -105,3 +106,20 @@ def test_scale_keeps_the_order_and_bounds_the_infeasible() -> None:
     found = [scale(value) for value in values]
     assert sorted(range(6), key=found.__getitem__) == sorted(range(6), key=values.__getitem__)
     assert max(found) < scale(float("inf")) < 100
+
+
+def test_the_area_that_a_front_dominates() -> None:
+    """Against the squares of a grid, counted."""
+    draw = random.Random(5)
+    for _ in range(50):
+        points = [(draw.randrange(12), draw.randrange(12)) for _ in range(draw.randrange(8))]
+        squares = sum(any(a <= x and b <= y for a, b in points) for x in range(10) for y in range(10))
+        assert dominated_area(points, (10, 10)) == squares
+
+
+def test_the_front_of_what_an_agent_saw() -> None:
+    space = small_space()
+    found = front_after(agent_options("grid"), space, lambda point: (float(point[0]), -float(point[0])),
+                        goal_of(["makespan", "network_bandwidth"]), space.count, 0)
+    assert all(not (a[0] <= b[0] and a[1] <= b[1]) for a in found for b in found if a != b)
+    assert {value for value, _ in found} == {float(each) for each in range(5)}

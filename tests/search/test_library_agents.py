@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import random
+import statistics
 from typing import Any
 
 import pytest
@@ -13,7 +15,10 @@ from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.libraries import needed
-from astrarium.search.exam import GOAL, Problem, best_after, problems, sit
+from astrarium.search.evaluate import Evaluator
+from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
+from astrarium.search.front import dominated_area
+from astrarium.search.goal import goal_of
 
 NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
          "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}
@@ -93,3 +98,24 @@ def test_beats_random(agent: str, problem: str) -> None:
     ready(agent)
     exam: Any = sit(agent_options(agent), PROBLEMS[problem], DISTINCT.get(agent, 500), range(10))
     assert exam.gain > 1, exam
+
+
+@pytest.mark.exam
+@pytest.mark.parametrize("agent", ["nsga2", "nsga3"])
+def test_fronts_beat_random(agent: str) -> None:
+    """The median area that fronts of makespan and bandwidth dominate, on logarithmic scales, over 10 seeds."""
+    ready(agent)
+    space, goal = small_space(), goal_of(["makespan", "network_bandwidth"])
+    judge = Evaluator(space, goal)
+    known: dict[Any, tuple[float, ...]] = {}
+
+    def values(point: Any) -> tuple[float, ...]:
+        if point not in known:
+            known[point] = judge(point).values or (math.inf, math.inf)
+        return known[point]
+
+    def area(name: str, seed: int) -> float:
+        found = front_after(agent_options(name), space, values, goal, 150, seed)
+        return dominated_area([(math.log(one), math.log(two)) for one, two in found], (math.log(1e9), math.log(1e6)))
+    medians = [statistics.median(area(name, seed) for seed in range(10)) for name in (agent, "random")]
+    assert medians[0] > medians[1], medians

@@ -18,7 +18,7 @@ from astrarium.search.agents.random_ import Random
 from astrarium.search.goal import Goal, Objective
 from astrarium.search.space import Point, Space
 
-__all__ = ["Exam", "Problem", "best_after", "problems", "sit"]
+__all__ = ["Exam", "Problem", "best_after", "front_after", "problems", "sit"]
 
 GOAL = Goal((Objective("value", "0"),))      # agents look at the number of objectives only
 PATIENCE = 50      # asks without anything new after which an agent is through
@@ -92,8 +92,22 @@ def _tiers() -> Problem:
 def best_after(options: AgentOptions, problem: Problem, distinct: int, seed: int) -> tuple[float, Sequence[Point]]:
     """(best value, points in order of their first visit) after `distinct` distinct points, or when nothing new comes.
     Raises InputError where the agent leaves the space or answers otherwise than agreed."""
-    agent = options.start(problem.space, GOAL, seed)
-    seen: dict[Point, float] = {}
+    seen = _visited(options, problem.space, lambda point: (problem.value(point),), GOAL, distinct, seed)
+    return min((value for value, in seen.values()), default=math.inf), tuple(seen)
+
+
+def front_after(options: AgentOptions, space: Space, values: Callable[[Point], Values], goal: Goal, distinct: int,
+                seed: int) -> list[Values]:
+    """For several objectives (less is better): what no other of the first `distinct` distinct points beats."""
+    found = sorted(set(_visited(options, space, values, goal, distinct, seed).values()))
+    return [one for one in found if math.isfinite(sum(one))
+            and not any(other != one and all(a <= b for a, b in zip(other, one)) for other in found)]
+
+
+def _visited(options: AgentOptions, space: Space, value: Callable[[Point], Values], goal: Goal, distinct: int,
+             seed: int) -> dict[Point, Values]:
+    agent = options.start(space, goal, seed)
+    seen: dict[Point, Values] = {}
     idle = 0
     while len(seen) < distinct and idle < PATIENCE:
         points = agent.ask(options.batch)
@@ -104,14 +118,14 @@ def best_after(options: AgentOptions, problem: Problem, distinct: int, seed: int
         before = len(seen)
         values: list[Values] = []
         for point in points:
-            if problem.space.number(point) < 0:
+            if space.number(point) < 0:
                 raise InputError("agent", f"proposes {point}, which is not in the space")
-            values.append((problem.value(point),))
+            values.append(value(point))
             if len(seen) < distinct:
-                seen.setdefault(point, values[-1][0])
+                seen.setdefault(point, values[-1])
         agent.tell(points, values)
         idle = 0 if len(seen) > before else idle + 1
-    return min(seen.values(), default=math.inf), tuple(seen)
+    return seen
 
 
 def sit(options: AgentOptions, problem: Problem, distinct: int, seeds: Sequence[int]) -> Exam:
