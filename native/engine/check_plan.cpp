@@ -164,6 +164,7 @@ private:
     void check_collective(const Collective& c) const {
         require(c.op >= 0 && c.op <= 15, "collective op out of range");
         require(c.size >= 0, "collective size out of range");
+        require(c.turns.empty() || !astra(), "turns under ASTRA-sim's order");
         if (c.custom) check_custom(*c.custom);
         for (const Chunk& chunk : c.chunks)
             for (const Phase& p : chunk.phases) check_phase(p, c.custom.has_value());

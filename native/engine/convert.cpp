@@ -143,7 +143,31 @@ private:
             c.custom = std::move(out);
             c.total_chunks = 1;
         }
+        if (const nb::object lists = s.attr("turns"); nb::len(lists) != 0) turns(c, lists);
         return c;
+    }
+
+    void turns(Collective& c, nb::handle lists) {
+        require(!c.custom, "turns of chunks that differ in phases");
+        for (const Chunk& kind : c.chunks) require(static_cast<int>(kind.phases.size()) == c.max_phases, "turns of chunks that differ in phases");
+        const auto phases = static_cast<std::uint32_t>(c.max_phases);
+        std::vector<View<std::int32_t>> given;
+        std::size_t listed = 0;
+        for (nb::handle list : lists) listed += given.emplace_back(view_of<std::int32_t>(list, "turns")).size;
+        require(listed == static_cast<std::size_t>(c.total_chunks) * phases, "turns are not each visit once");
+        constexpr std::uint32_t nowhere = 0xffffffffu;
+        c.turn_of.assign(listed, nowhere);
+        for (const auto& list : given) {
+            auto& visits = c.turns.emplace_back();
+            visits.reserve(list.size);
+            for (const std::int32_t visit : list) {
+                require(visit >= 0 && static_cast<std::size_t>(visit) < listed, "turns are not each visit once");
+                std::uint32_t& where = c.turn_of[static_cast<std::size_t>(visit)];
+                require(where == nowhere, "turns are not each visit once");
+                where = static_cast<std::uint32_t>(c.turns.size() - 1);
+                visits.push_back({static_cast<std::uint32_t>(visit) / phases, static_cast<std::uint32_t>(visit) % phases});
+            }
+        }
     }
 
     void network(nb::handle s) {

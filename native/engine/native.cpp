@@ -197,7 +197,7 @@ Alone Native::run_alone() {
     wires_.usage().keep_steps();
     const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
     instances_[instance].members[0].node = 0;
-    advance(instance, 0, 0);
+    begin(instance, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
     return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps()};

@@ -59,7 +59,7 @@ private:
     };
     struct Member {
         std::uint32_t rank = 0, node = none, chunks_left = 0;
-        std::vector<std::uint32_t> entered, left;  // per phase number
+        std::vector<std::uint32_t> entered, left;  // per list of visits
     };
     struct Instance {
         std::uint32_t collective = 0, group = 0, done = 0, serial = 0;
@@ -106,7 +106,8 @@ private:
     void issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
-    void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t phase);
+    void begin(std::uint32_t instance, std::uint32_t position);
+    void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
     void release_sends(std::uint32_t instance, std::uint32_t state);
     void delivered(Message& message);

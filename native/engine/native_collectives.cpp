@@ -52,8 +52,8 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
     for (std::uint32_t p = 0; p < members; ++p) {
         i.members[p].rank = membership_.rank(group, p);
         i.members[p].chunks_left = chunks;
-        i.members[p].entered.assign(static_cast<std::size_t>(c.max_phases) + 1, 0);
-        i.members[p].left.assign(static_cast<std::size_t>(c.max_phases) + 1, 0);
+        i.members[p].entered.assign(c.lists(), 0);
+        i.members[p].left.assign(c.lists(), 0);
     }
     open_[group].emplace_back(serial, id);
     if (c.custom) return id;
@@ -104,27 +104,32 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
         clock_.at(clock_.now, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
         return close_if_done(instance);
     }
-    advance(instance, position, 0);
+    begin(instance, position);
 }
 
-// Lets chunks enter phase number `phase` at this member, in chunk order, while the window has room.
-void Native::advance(std::uint32_t instance, std::uint32_t position, std::uint32_t phase) {
+void Native::begin(std::uint32_t instance, std::uint32_t position) {
+    const std::size_t lists = plan_.collectives[instances_[instance].collective].lists();
+    for (std::uint32_t list = 0; list < lists; ++list) advance(instance, position, list);
+}
+
+// Lets the next visits of a list begin at this member, while the window has room.
+void Native::advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list) {
     const Collective& c = plan_.collectives[instances_[instance].collective];
-    const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
+    const auto chunks = static_cast<std::size_t>(c.total_chunks);
     for (;;) {
         Instance& i = instances_[instance];
         if (i.members.empty()) return;  // the last chunk left meanwhile
         Member& m = i.members[position];
-        const std::uint32_t chunk = m.entered[phase];
-        if (chunk >= chunks) return;
+        if (m.entered[list] >= c.visits(list)) return;
+        const auto [chunk, phase] = c.visit(list, m.entered[list]);
         if (phase >= phases_of(c, chunk).size()) {  // it has fewer phases: passed over
-            ++m.entered[phase], ++m.left[phase];
+            ++m.entered[list], ++m.left[list];
             continue;
         }
-        const ChunkState& s = i.chunks[static_cast<std::size_t>(position) * chunks + chunk];
+        const ChunkState& s = i.chunks[position * chunks + chunk];
         if (s.inside || s.phase + 1 != static_cast<std::int32_t>(phase)) return;
-        if (c.active_chunks > 0 && m.entered[phase] - m.left[phase] >= static_cast<std::uint32_t>(c.active_chunks)) return;
-        ++m.entered[phase];
+        if (c.active_chunks > 0 && m.entered[list] - m.left[list] >= static_cast<std::uint32_t>(c.active_chunks)) return;
+        ++m.entered[list];
         enter(instance, position, chunk, phase);
     }
 }
@@ -283,11 +288,13 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
     const auto phase = static_cast<std::uint32_t>(s.phase);
     const std::uint32_t position = s.position, chunk = s.chunk;
     Member& m = i.members[position];
-    ++m.left[phase];
-    const bool last = phase + 1 == phases_of(plan_.collectives[i.collective], chunk).size();
+    const Collective& c = plan_.collectives[i.collective];
+    const std::uint32_t list = c.list_of(chunk, phase);
+    ++m.left[list];
+    const bool last = phase + 1 == phases_of(c, chunk).size();
     if (!last) {
-        advance(instance, position, phase + 1);
-        return advance(instance, position, phase);
+        advance(instance, position, c.list_of(chunk, phase + 1));
+        return advance(instance, position, list);
     }
     if (--m.chunks_left == 0) {
         ++i.done;
@@ -298,7 +305,7 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
             complete_node(rank, node);
         return close_if_done(instance);
     }
-    advance(instance, position, phase);
+    advance(instance, position, list);
 }
 
 void Native::close_if_done(std::uint32_t instance) {

@@ -84,14 +84,27 @@ struct Custom {
     std::vector<View<std::int32_t>> slot_peer, slot_tag;
 };
 
+struct Visit {  // a chunk in one of its phases
+    std::uint32_t chunk = 0, phase = 0;
+};
+
 struct Collective {
     int op = 0;
     std::int64_t size = 0;
     std::vector<Chunk> chunks;
-    int active_chunks = 1;
+    int active_chunks = 1;  // visits of one list at a time; 0: all
     std::optional<Custom> custom;
+    std::vector<std::vector<Visit>> turns;  // lists of visits; none: one per phase number, chunks in order
+    std::vector<std::uint32_t> turn_of;     // per chunk * max_phases + phase: its list
     int total_chunks = 0;
     int max_phases = 0;
+
+    std::size_t lists() const { return turns.empty() ? static_cast<std::size_t>(max_phases) : turns.size(); }
+    std::size_t visits(std::uint32_t list) const { return turns.empty() ? static_cast<std::size_t>(total_chunks) : turns[list].size(); }
+    Visit visit(std::uint32_t list, std::uint32_t number) const { return turns.empty() ? Visit{number, list} : turns[list][number]; }
+    std::uint32_t list_of(std::uint32_t chunk, std::uint32_t phase) const {
+        return turns.empty() ? phase : turn_of[static_cast<std::size_t>(chunk) * static_cast<std::size_t>(max_phases) + phase];
+    }
 };
 
 struct Dim {

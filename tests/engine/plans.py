@@ -10,6 +10,7 @@ import numpy as np
 
 from astrarium.collective.algorithms import Options, build
 from astrarium.engine.plan import (
+    I32,
     Algorithm,
     Backend,
     Chunk,
@@ -114,14 +115,24 @@ def native_collective(algorithm: str, op: CommOp, n: int, size: int, *, chunks: 
 
 
 def two_level(op: CommOp, sizes: tuple[int, int], size: int, algorithms: tuple[str, str], chunks: int,
-              active: int) -> CollectivePlan:
+              active: int, turns: tuple[I32, ...] = ()) -> CollectivePlan:
     """all_reduce over two dims: reduce_scatter inside, all_reduce outside, all_gather inside."""
     inner, outer = sizes
     each = size // chunks
     phases = (schedule_phase(algorithms[0], CommOp.REDUCE_SCATTER, inner, each, 0),
               schedule_phase(algorithms[1], CommOp.ALL_REDUCE, outer, each // inner, 1, inner),
               schedule_phase(algorithms[0], CommOp.ALL_GATHER, inner, each, 0))
-    return CollectivePlan(op, size, (Chunk(chunks, phases),), active)
+    return CollectivePlan(op, size, (Chunk(chunks, phases),), active, turns=turns)
+
+
+def random_turns(rng: random.Random, chunks: int) -> tuple[I32, ...]:
+    """Two lists, one per dim, of the visits of `two_level` in an order in which one run could go to its end."""
+    left, lists = [0] * chunks, ([], [])
+    while any(number < 3 for number in left):
+        chunk = rng.choice([c for c in range(chunks) if left[c] < 3])
+        lists[left[chunk] % 2].append(chunk * 3 + left[chunk])
+        left[chunk] += 1
+    return tuple(np.array(visits, np.int32) for visits in lists)
 
 
 def astra_ring(op: CommOp, n: int, size: int, *, chunks: int = 1, dim: int = 0, local: bool = False) -> CollectivePlan:
@@ -230,8 +241,9 @@ def _native_collectives(rng: random.Random, sizes: tuple[int, ...], count: int,
         where.append(group)
     if len(sizes) == 2:
         algorithms = (rng.choice(["ring", "direct"]), rng.choice(["ring", "halving_doubling"]))
-        plans.append(two_level(CommOp.ALL_REDUCE, (sizes[0], sizes[1]), 40_000, algorithms, rng.choice([1, 4]),
-                               rng.choice([1, 2])))
+        chunks = rng.choice([1, 4])
+        plans.append(two_level(CommOp.ALL_REDUCE, (sizes[0], sizes[1]), 40_000, algorithms, chunks, rng.choice([1, 2]),
+                               random_turns(rng, chunks) if rng.random() < 0.5 else ()))
         where.append(-1)
     return plans, where
 

@@ -17,12 +17,14 @@ from astrarium.collective.algorithms import Options, build
 from astrarium.engine.plan import (
     Algorithm,
     Backend,
+    Chunk,
     CollectivePlan,
     CustomProgram,
     Dim,
     Kind,
     NetworkPlan,
     Order,
+    Phase,
     Plan,
     Policy,
     Remote,
@@ -269,6 +271,15 @@ def sharing(sizes: list[int], slots: list[int]) -> Plan:
     return dataclasses.replace(plan, programs=(first, *plan.programs[1:]))
 
 
+def turning(*lists: list[Any], more: Chunk | None = None, **fields: Any) -> Plan:
+    """Two chunks of three phases with these turns."""
+    ring = Phase(0, CommOp.ALL_REDUCE, Algorithm.SCHEDULE, 8, 4, 1, schedule=RING, block_size=2)
+    kind = type(lists[0][0])
+    turns = tuple(np.array(visits, np.int32 if kind is int else np.float64) for visits in lists)
+    chunks = (Chunk(2, (ring,) * 3), *([more] if more else []))
+    return base(collectives=(CollectivePlan(CommOp.ALL_REDUCE, 8, chunks, turns=turns),), **fields)
+
+
 def lane(**fields: Any) -> Plan:
     """A plan of one program whose columns are replaced."""
     plan = plan_of([[delay(5), delay(5, 0)]], LINE)
@@ -293,6 +304,12 @@ PLANS = {
     "no array": lambda: base(slot_a=None),
     "no programs": lambda: base(programs=None),
     "a rank twice in a group": lambda: base(groups=(np.array([1, 0, 1], np.int32),)),
+    "a visit twice": lambda: turning([0, 1, 2, 3, 5], [4, 5]),
+    "a visit left out": lambda: turning([0, 1, 2, 3], [4]),
+    "a visit of no chunk": lambda: turning([0, 1, 2, 3], [4, 6]),
+    "a visit before the first": lambda: turning([0, 1, 2, 3], [4, -1]),
+    "turns of chunks that differ in phases": lambda: turning([0, 1, 2, 3], [4, 5], more=Chunk(0, ())),
+    "turns that are no array of int32": lambda: turning([0.0, 1.0, 2.0, 3.0], [4.0, 5.0]),
     "a group with a stranger": lambda: base(groups=(np.array([0, 4], np.int32),)),
     "npus are not the dims": lambda: base(npus=5),
     "dims overflow": lambda: base(network=NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2**31 - 1, 1.0, 0.0),) * 3)),

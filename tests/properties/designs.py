@@ -57,7 +57,7 @@ def collectives(draw: st.DrawFn, network: ar.Network) -> ar.Collective:
     composition = draw(st.sampled_from(["baseline", "blueconnect", "themis"]))
     return ar.Collective(
         **entries, chunks=draw(st.sampled_from([1, 2, 3])), pipeline=draw(st.sampled_from([1, 3])),
-        composition=composition, active_chunks=None if composition == "themis" else draw(st.sampled_from([0, 1, 2])),
+        composition=composition, active_chunks=draw(st.sampled_from([0, 1, 1 if composition == "themis" else 2])),
         scheduling=draw(st.sampled_from(["lifo", "fifo", "priority"])),
         endpoint_delay=Time.of(draw(st.sampled_from([0.0, 0.333, 10.0]))))
 

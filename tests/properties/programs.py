@@ -266,8 +266,7 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
         dims.append(kind(n, bandwidth=f"{rng.choice(ROUND)} GB/s", latency=f"{rng.choice(LATENCY)} ns", **more))
     chosen: dict[str, Any] = {op.name.lower(): _native_entries(rng, op, len(sizes)) for op in OPS}
     chosen["composition"] = rng.choice(["baseline", "blueconnect", "themis"])
-    if chosen["composition"] != "themis":     # which has its own rule for chunks in flight
-        chosen["active_chunks"] = rng.choice([0, 1, 1, 2])
+    chosen["active_chunks"] = rng.choice([0, 1, 1, 1 if chosen["composition"] == "themis" else 2])
     collective = ar.Collective(
         **chosen, chunks=rng.choice([1, 1, 2, 3, 8]),
         scheduling=rng.choice(["lifo", "fifo", "priority"]), endpoint_delay=rng.choice(["0 ns", "10 ns", "1 ns"]))

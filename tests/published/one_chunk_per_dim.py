@@ -1,4 +1,4 @@
-"""Chunks over dims as ASTRA-sim 1 ran them in its tutorial: a rival of the native engine's `themis`.
+"""Chunks over dims as ASTRA-sim 1 ran them in its tutorial: a rival of the native engine's `themis` in turns.
 
 A dim serves one chunk at a time. A chunk that arrives goes before the waiting chunks that are not smaller (smallest
 chunk first, SCF) or behind all of them (FIFO); where dims finish in the same instant, the inner one goes first. All

@@ -63,10 +63,9 @@ def parse_algorithm(entry: str) -> tuple[str, int]:
 
 
 def _window(collective: Collective) -> Iterator[Problem]:
-    if collective.composition == "themis" and collective.active_chunks:
-        yield Problem("active_chunks", f"{collective.active_chunks} with composition themis, where a phase is another "
-                      "dim for each chunk: a limit would keep dims idle, and one per dim could let ranks wait for each "
-                      "other", "0, or left out")
+    if collective.composition == "themis" and (collective.active_chunks or 0) > 1:
+        yield Problem("active_chunks", f"{collective.active_chunks} with composition themis, whose order fixed "
+                      "beforehand has one chunk in each dim", "1, or 0 for all chunks as they come")
 
 
 class Collective(Config, frozen=True, kw_only=True):
@@ -87,7 +86,9 @@ class Collective(Config, frozen=True, kw_only=True):
                            ] = "baseline"
     chunks: Annotated[int, Knob("Pieces into which a payload is cut, so that dims work at the same time.", ge=1)] = 1
     active_chunks: Annotated[int | None, Knob("Chunks in flight in one phase of one participant; 0: no limit; left "
-                                              "out: 1, with themis 0.", ge=0, lt=2**30)] = None
+                                              "out: 1, with themis 0. With themis 1 is one chunk in each dim, in an "
+                                              "order fixed beforehand, and no more than 1 is possible.",
+                                              ge=0, lt=2**30)] = None
     pipeline: Annotated[int, Knob("Blocks in which trees and chains send their payload.", ge=1)] = 8
     scheduling: Annotated[str, Knob("Which waiting collective goes first.", choices=Kind("scheduling"))] = "lifo"
     endpoint_delay: Annotated[Time, Knob("Time at an NPU before the first messages of a phase of a collective, and "
@@ -99,7 +100,7 @@ OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATT
 
 
 def active_chunks_of(collective: Collective) -> int:
-    """Chunks that one participant may have in one phase; 0: all."""
+    """Chunks that one participant may have in one phase, with themis in one dim; 0: all."""
     if collective.active_chunks is None:
         return 0 if collective.composition == "themis" else 1
     return collective.active_chunks

@@ -6,13 +6,17 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+import numpy as np
+import numpy.typing as npt
+
 from astrarium.collective import bounds, chunking, themis
 from astrarium.collective.algorithms import Options, build, canonical_op
 from astrarium.collective.compose import Composition, Step, compose
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.hierarchy import ROOTED, hierarchical
+from astrarium.collective.turns import Visit, turns
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
-from astrarium.errors import InputError
+from astrarium.errors import InputError, InternalError
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["Link", "ScheduleCache", "Settings", "block_size", "plan_collective"]
@@ -34,7 +38,7 @@ class Settings:
 
     `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).
     `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
-    flight per phase, 0: all.
+    flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it.
     """
 
     algorithms: tuple[str, ...]
@@ -44,6 +48,7 @@ class Settings:
     flat_algorithm: str = "ring"
     options: Options = field(default_factory=Options)
     links: tuple[Link, ...] = ()
+    endpoint_delay: float = 0.0
 
     def algorithm(self, part: SubDim, path: str) -> str:
         """The algorithm for `part`; InputError when the list is too short for its dim."""
@@ -88,7 +93,9 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
     else:
         rows = [(count, tuple(_step_phase(step, settings, schedules, path) for step in steps))
                 for count, steps in _steps(op, pieces, parts, settings, path)]
-    return CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks)
+    order = _turns(rows, settings) if settings.active_chunks and _reorders(op, parts, settings) else ()
+    return CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks,
+                          turns=order)
 
 
 def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, path: str) -> list[tuple[int, int]]:
@@ -103,12 +110,38 @@ def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, 
 def _steps(op: CommOp, pieces: Sequence[tuple[int, int]], parts: Sequence[SubDim], settings: Settings,
            path: str) -> list[tuple[int, tuple[Step, ...]]]:
     """(how many equal chunks, their steps), in chunk order."""
-    if settings.composition != Composition.THEMIS or len(parts) < 2 or op in (CommOp.ALL_TO_ALL, CommOp.BARRIER):
+    if not _reorders(op, parts, settings):
         return [(count, compose(op, each, parts, settings.composition)) for count, each in pieces]
     sizes = [each for count, each in pieces for _ in range(count)]
     chosen = themis.orders(_payloads(op, sizes, parts), parts, _costs(op, parts, settings, path))
     runs = groupby(zip(sizes, chosen, strict=True))
     return [(len(list(run)), compose(op, each, order, settings.composition)) for (each, order), run in runs]
+
+
+def _reorders(op: CommOp, parts: Sequence[SubDim], settings: Settings) -> bool:
+    """Whether chunks may take the dims in different orders."""
+    able = op in (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)
+    return settings.composition == Composition.THEMIS and len(parts) > 1 and able
+
+
+def _turns(rows: Sequence[tuple[int, tuple[Phase, ...]]],
+           settings: Settings) -> tuple[npt.NDArray[np.int32], ...]:
+    """Per dim, innermost first: the chunks' visits in the order in which all ranks take them."""
+    chunks = [[_visit(phase, settings) for phase in phases] for count, phases in rows for _ in range(count)]
+    phases = len(rows[0][1])
+    return tuple(np.array([chunk * phases + number for chunk, number in visits], np.int32)
+                 for _, visits in sorted(turns(chunks).items()))
+
+
+def _visit(phase: Phase, settings: Settings) -> Visit:
+    """How long a phase keeps an NPU's ports of its dim: its steps' latencies, and what the busiest NPU sends."""
+    schedule, link = phase.schedule, settings.links[phase.dim]
+    if schedule is None:
+        raise InternalError("a phase of a native collective has no schedule")
+    sent = int(np.diff(schedule.send_block_ptr[schedule.send_ptr]).max(initial=0)) * phase.block_size
+    steps = bounds.steps(schedule.algorithm, CommOp(phase.op), phase.n)
+    ns = settings.endpoint_delay + steps * (link.latency + settings.endpoint_delay) + sent / link.bandwidth
+    return Visit(phase.dim, phase.size, round(ns * 1000))
 
 
 def _payloads(op: CommOp, sizes: Sequence[int], parts: Sequence[SubDim]) -> list[int]:

@@ -148,13 +148,20 @@ class CustomProgram:
 
 @dataclass(frozen=True)
 class CollectivePlan:
-    """How one (group, op, size) runs; many nodes share one."""
+    """How one (group, op, size) runs; many nodes share one.
+
+    Native: a participant's chunks enter their phases in turns, `active_chunks` inside a list at once (0: all). `turns`
+    has one array per list, of visits `chunk * phases + phase` in order; every visit stands in one list, all chunks have
+    equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
+    other has obeyed cannot make ranks wait for each other.
+    """
 
     op: int
     size: int
     chunks: tuple[Chunk, ...]
-    active_chunks: int = 1           # native: chunks in flight per phase; 0 means all
+    active_chunks: int = 1
     custom: CustomProgram | None = None
+    turns: tuple[I32, ...] = ()
 
 
 @dataclass(frozen=True)

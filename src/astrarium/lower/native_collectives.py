@@ -179,5 +179,5 @@ class CollectiveTable:
                 composition=Composition(chosen.composition), chunks=chosen.chunks,
                 active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
-                links=self._links)
+                links=self._links, endpoint_delay=float(chosen.endpoint_delay))
         return self._settings[op]

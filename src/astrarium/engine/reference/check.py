@@ -173,6 +173,9 @@ def _check_collective(plan: Plan, collective: CollectivePlan, heaviest: float) -
     for chunk in collective.chunks:
         for phase in chunk.phases:
             _check_phase(plan, phase, collective.custom is not None, heaviest)
+    if collective.turns:
+        require(plan.policy.order != Order.ASTRA_SIM, "turns under ASTRA-sim's order")
+        _check_turns(collective)
     custom = collective.custom
     if custom is None:
         return
@@ -183,6 +186,16 @@ def _check_collective(plan: Plan, collective: CollectivePlan, heaviest: float) -
     for number, program in enumerate(custom.programs):
         _check_custom(program, custom.slot_peer[number], custom.slot_tag[number], np.flatnonzero(program_of == number),
                       program_of.size, heaviest)
+
+
+def _check_turns(collective: CollectivePlan) -> None:
+    """Every visit of every chunk once."""
+    listed = np.concatenate([array(turns, np.int32, "turns") for turns in collective.turns])
+    phases = {len(chunk.phases) for chunk in collective.chunks}
+    require(collective.custom is None and len(phases) == 1, "turns of chunks that differ in phases")
+    visits = phases.pop() * sum(chunk.repeat for chunk in collective.chunks)
+    once = listed.size == visits and bool((np.sort(listed) == np.arange(visits)).all())
+    require(once, "turns are not each visit once")
 
 
 def _check_custom(program: Program, peers: object, tags: object, positions: I64, count: int, heaviest: float) -> None:

@@ -57,8 +57,19 @@ class Board:
             self.early.setdefault((position, chunk, phase), []).append((receive, size))
 
 
+Visit = tuple[int, int]     # chunk, phase number
+
+
+def _lists(plan: CollectivePlan, phases: list[tuple[Phase, ...]]) -> list[list[Visit]]:
+    """The lists of visits that take turns."""
+    count = max(map(len, phases), default=0)
+    if plan.turns:
+        return [[(visit // count, visit % count) for visit in turns.tolist()] for turns in plan.turns]
+    return [[(chunk, number) for chunk, mine in enumerate(phases) if number < len(mine)] for number in range(count)]
+
+
 class Walk:
-    """One participant: which chunk is in which phase. Chunks enter a phase in order, `active_chunks` at once."""
+    """One participant: which chunk is in which phase. Visits of a list begin in order, `active_chunks` at once."""
 
     def __init__(self, run: Surroundings, board: Board, plan: CollectivePlan, meeting: Meeting, rank: int,
                  position: int, node: int, done: Event) -> None:
@@ -66,45 +77,47 @@ class Walk:
         self.rank, self.position, self.node, self.meeting = rank, position, node, meeting.number
         self._done, self._limit = done, plan.active_chunks
         self._phases = [chunk.phases for chunk in plan.chunks for _ in range(chunk.repeat)]
-        self.phase_count = count = max((len(phases) for phases in self._phases), default=0)
-        self._entered = [0] * (count + 1)   # chunks that have entered, or have not got, each phase number
-        self._inside = [0] * (count + 1)
+        self.phase_count = max(map(len, self._phases), default=0)
+        self._lists = _lists(plan, self._phases)
+        self._list_of = {visit: number for number, visits in enumerate(self._lists) for visit in visits}
+        self._entered = [0] * len(self._lists)   # visits of each list that have begun
+        self._inside = [0] * len(self._lists)    # and have not ended
         self._reached = [0] * len(self._phases)  # the phase number that each chunk may enter next
         self._left = sum(1 for phases in self._phases if phases)
         self.inside: dict[int, Stay] = {}
 
     def start(self) -> None:
-        """Enter the first phase; a collective without phases is done in the same instant."""
+        """Enter the first phases; a collective without phases is done in the same instant."""
         self.board.walks[self.position] = self
-        if self._left:
-            self._advance(0)
-        else:
+        if not self._left:
             self.run.clock.at(self.run.clock.now, DONE, (self.rank, self.node, 0, 0), self._done)
+        for number in range(len(self._lists)):
+            if self._left:
+                self._advance(number)
 
     def _advance(self, number: int) -> None:
-        """Let chunks enter phase `number`, in chunk order, while the window has room."""
-        while self._entered[number] < len(self._phases):
-            chunk = self._entered[number]
-            if number >= len(self._phases[chunk]):
-                self._entered[number] += 1
-                continue
-            if self._reached[chunk] != number or chunk in self.inside:
+        """Let the next visits of list `number` begin, while the window has room."""
+        visits = self._lists[number]
+        while self._entered[number] < len(visits):
+            chunk, phase = visits[self._entered[number]]
+            if self._reached[chunk] != phase or chunk in self.inside:
                 return
             if self._limit and self._inside[number] >= self._limit:
                 return
             self._entered[number] += 1
             self._inside[number] += 1
-            self.inside[chunk] = stay = Stay(self, chunk, number, self._phases[chunk][number])
+            self.inside[chunk] = stay = Stay(self, chunk, phase, self._phases[chunk][phase])
             stay.enter()
 
     def left(self, stay: Stay) -> None:
         """A chunk has left its phase: it may enter the next one, and another may enter this one."""
-        chunk, number = stay.chunk, stay.number
+        chunk, phase = stay.chunk, stay.number
+        number = self._list_of[chunk, phase]
         del self.inside[chunk]
         self._inside[number] -= 1
-        self._reached[chunk] = number + 1
-        if number + 1 < len(self._phases[chunk]):
-            self._advance(number + 1)
+        self._reached[chunk] = phase + 1
+        if phase + 1 < len(self._phases[chunk]):
+            self._advance(self._list_of[chunk, phase + 1])
         else:
             self._left -= 1
         if self._left:
