@@ -1,6 +1,7 @@
 """Quantities with units: text at the border, one base unit inside.
 
-Base units: byte, ns, byte/ns, flop/ns. 1 GB/s = 1 byte/ns, 1 Gb/s = 0.125 byte/ns, 1 TFLOP/s = 1000 flop/ns.
+Base units: byte, ns, byte/ns, flop/ns, W, nJ/byte. 1 GB/s = 1 byte/ns, 1 Gb/s = 0.125 byte/ns, 1 TFLOP/s = 1000
+flop/ns, 1 W = 1 nJ/ns, 1 pJ/bit = 0.008 nJ/byte.
 Decimal prefixes are decimal; KiB..TiB only when typed. A quantity is a float that knows its dimension, so it prints
 with a unit and a bare number cannot pass for one.
 """
@@ -17,9 +18,9 @@ from astrarium.errors import InputError, nearest
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Bandwidth", "Bytes", "FlopRate", "OptionalBandwidth", "OptionalBytes",
-           "OptionalFlopRate", "OptionalTime", "Quantity", "Time", "format_bytes", "format_flop_rate", "format_rate",
-           "format_time", "number_in"]
+__all__ = ["Bandwidth", "Bytes", "EnergyPerByte", "FlopRate", "OptionalBandwidth", "OptionalBytes",
+           "OptionalEnergyPerByte", "OptionalFlopRate", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
+           "format_bytes", "format_flop_rate", "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -121,6 +122,22 @@ class FlopRate(Quantity):
     units: ClassVar[Units] = _prefixed("FLOP/s", 1e9, binary=False)
 
 
+class Power(Quantity):
+    """Base unit W, which is nJ/ns."""
+
+    __slots__ = ()
+    dimension, example = "power", "700 W"
+    units: ClassVar[Units] = {"W": (1.0, 1.0), "mW": (1.0, 1e3), "kW": (1e3, 1.0), "MW": (1e6, 1.0)}
+
+
+class EnergyPerByte(Quantity):
+    """Base unit nJ/byte."""
+
+    __slots__ = ()
+    dimension, example = "transfer energy", "2 pJ/bit"
+    units: ClassVar[Units] = {"pJ/bit": (1.0, 125.0), "nJ/B": (1.0, 1.0)}
+
+
 def _parse(text: str, cls: type[Quantity]) -> float:
     match = _NUMBER.fullmatch(text) if len(text) <= 100 else None
     if match is None:
@@ -203,10 +220,14 @@ if TYPE_CHECKING:
 
     OptionalBandwidth = _Optional
     OptionalBytes = _Optional
+    OptionalEnergyPerByte = _Optional
     OptionalFlopRate = _Optional
+    OptionalPower = _Optional
     OptionalTime = _Optional
 else:
     OptionalBandwidth = Bandwidth | None
     OptionalBytes = Bytes | None
+    OptionalEnergyPerByte = EnergyPerByte | None
     OptionalFlopRate = FlopRate | None
+    OptionalPower = Power | None
     OptionalTime = Time | None

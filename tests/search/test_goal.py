@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from tests.search.designs import small_space
+from tests.search.designs import network_space, small_space
 
 import astrarium as ar
 from astrarium.config import replace_all
@@ -14,7 +14,8 @@ from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search import Space
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.goal import Case, goal_of
+from astrarium.search.figures import NAMED
+from astrarium.search.goal import Case, Judge, goal_of
 from astrarium.simulate import simulate
 
 
@@ -105,3 +106,10 @@ def test_a_divisor_that_the_constraints_keep_from_zero_is_taken() -> None:
     evaluator = Evaluator(both, goal_of("makespan / (collective.chunks - 4)"))
     assert evaluator(both.point(0)).values is not None
     assert isinstance(both.design(both.point(0)), ar.Design)
+
+
+def test_every_named_objective_can_be_asked_for() -> None:
+    """Whether small or large is better: none of them divides by zero."""
+    for name in NAMED:
+        for goal in (goal_of(minimize=name), goal_of(maximize=name)):
+            assert Judge(network_space(), goal).objectives

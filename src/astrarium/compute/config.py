@@ -7,16 +7,20 @@ from typing import Annotated, ClassVar
 from astrarium.config import Config, Knob, default
 from astrarium.config.spec import Variants
 from astrarium.registry import Kind
-from astrarium.units import FlopRate, OptionalTime
+from astrarium.units import FlopRate, OptionalPower, OptionalTime
 
 __all__ = ["Compute", "Replay", "Roofline"]
 
 
-class Compute(Config, frozen=True):
+class Compute(Config, frozen=True, kw_only=True):
     """How long a compute node takes."""
 
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
+    power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")] = default(None)
+    idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")
+                          ] = default(None)
+    price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
 
 
 class Replay(Compute, frozen=True):

@@ -13,13 +13,14 @@ from typing import Annotated, Any, ClassVar
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.spec import Variants
 from astrarium.registry import Kind
-from astrarium.units import Bandwidth, OptionalBandwidth, Time
+from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 
 __all__ = ["Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
 
 LinkBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of one link, one direction (or bandwidth_per_npu).", gt=0)]
 NpuBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of all links of one NPU in this dim, one direction "
                                                  "(or bandwidth).", gt=0)]
+Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in this dim (for the objective energy).")]
 HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops.")]
 
 
@@ -50,6 +51,7 @@ class LinkDim(_Counted, frozen=True, kw_only=True):
     latency: HopLatency
     bandwidth: LinkBandwidth = default(None)
     bandwidth_per_npu: NpuBandwidth = default(None)
+    energy: Energy = default(None)
 
     @property
     def links_per_npu(self) -> int:
@@ -133,11 +135,14 @@ class Torus(_Sides, frozen=True, kw_only=True):
     latency: HopLatency
     bandwidth: LinkBandwidth = default(None)
     bandwidth_per_npu: NpuBandwidth = default(None)
+    energy: Energy = default(None)
 
     def rings(self) -> tuple[Ring, ...]:
         """The ring dims that this is."""
         link = self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / (2 * len(self.npus))
-        return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link)) for npus in self.npus)
+        energy = None if self.energy is None else EnergyPerByte.of(self.energy)
+        return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link), energy=energy)
+                     for npus in self.npus)
 
 
 def _size_rules(network: Network) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Plan
 
-__all__ = ["Dims", "Links", "dims_of", "links_of"]
+__all__ = ["Dims", "Links", "bytes_out", "dims_of", "links_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -81,6 +81,15 @@ def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
     out = np.zeros(count)
     np.add.at(out, links.dim[links.source >= 0], many[links.source >= 0])
     return Dims(size, total / np.maximum(used, 1), most, outcome.use_width, *_over_time(outcome, out))
+
+
+def bytes_out(plan: Plan, outcome: Outcome, links: Links) -> I64:
+    """Bytes that left NPUs [dims], of all ranks: what an NPU forwards counts again (`contention`), what a switch sends
+    does not."""
+    size = np.zeros(len(plan.network.dims), np.int64)
+    leaves = links.source >= 0
+    np.add.at(size, links.dim[leaves], (links.size * _multiples(plan, outcome, links))[leaves])
+    return size
 
 
 def _over_time(outcome: Outcome, links: F64) -> tuple[I64, F64]:

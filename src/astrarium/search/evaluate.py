@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,16 @@ class Evaluator:
                              expected="expressions, or one case")
         self.cases = [(case.weight, self._case(case)) for case in cases]
         self._traces: TraceCache = {}
+        self._check_figures()
+
+    def _check_figures(self) -> None:
+        """Refuse figures that need what designs of the space do not say (power, prices), before the first trial."""
+        checks = [check for name in self.judge.figures if (check := FIGURES[name].check) is not None]
+        if checks and self.space.count:
+            assignment = self.space.assignment(self.space.sample(random.Random(0)))
+            for check in checks:
+                for _, updater in self.cases:
+                    check(updater.apply(assignment))
 
     def _case(self, case: Case) -> Updater[Design]:
         space = self.space
@@ -128,12 +139,13 @@ class Evaluator:
     def _of_results(self, results: Sequence[tuple[float, Design, Result]], figures: list[float]) -> None:
         for place, name in enumerate(self.judge.figures):
             figure = FIGURES[name]
-            if figure.of_result is None:
+            if figure.of_design is not None:
                 continue
+            values = [(weight, figure.measure(design, result)) for weight, design, result in results]
             if figure.over_cases == "largest":
-                figures[place] = max(figure.of_result(result) for _, _, result in results)
+                figures[place] = max(value for _, value in values)
             else:
-                figures[place] = sum(weight * figure.of_result(result) for weight, _, result in results)
+                figures[place] = sum(weight * value for weight, value in values)
 
 
 def _nothing(_: Sequence[Any]) -> float:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from astrarium.errors import InputError, nearest
 from astrarium.search.expression.nodes import FALSE, TRUE, Const, Node, Op, Ref, make
-from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
+from astrarium.units import Bandwidth, Bytes, EnergyPerByte, FlopRate, Power, Quantity, Time
 
 __all__ = ["AGGREGATES", "FUNCTIONS", "MAX_LENGTH", "parse"]
 
@@ -202,7 +202,7 @@ class _Reader:
 
 def _literal(text: str) -> Any:
     """Text, or the base units of a quantity such as '80 GiB'."""
-    kinds: tuple[type[Quantity], ...] = (Time, Bytes, Bandwidth, FlopRate)
+    kinds: tuple[type[Quantity], ...] = (Time, Bytes, Bandwidth, FlopRate, Power, EnergyPerByte)
     if text[:1].isdigit() or text[:1] in "+-.":
         for kind in kinds:
             try:

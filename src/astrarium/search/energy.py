@@ -1,0 +1,94 @@
+"""Energy and price of a run, from what the design says of them.
+
+E = sum over NPUs (power * time computing + idle_power * the rest of the makespan) + sum over dims (bytes out * energy)
+
+The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + delay * idle power; its example: 700 W,
+80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's: nothing is assumed where one is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from astrarium.design import Design, npu_types
+from astrarium.engine.plan import Backend
+from astrarium.errors import InputError, UnsupportedError
+from astrarium.network.cost import network_cost
+from astrarium.result import Result
+from astrarium.result.links import bytes_out
+
+__all__ = ["Energy", "check_powers", "check_prices", "energy", "system_cost"]
+
+COUNTED = (Backend.PORTS, Backend.ROUTED)      # networks that record what leaves an NPU
+KINDS = ("power", "idle_power")
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Joules: of NPUs while they compute, of NPUs at all other times, of each network dim."""
+
+    compute: float
+    idle: float
+    network: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.compute + self.idle + sum(self.network)
+
+
+def energy(design: Design, result: Result) -> Energy:
+    """What a recorded run of a design takes. An NPU without a rank idles. Raises InputError where the design lacks a
+    figure, UnsupportedError for networks that do not count bytes (plug-ins, ASTRA-sim's)."""
+    check_powers(design)
+    plan, outcome = result.plan, result.outcome
+    if plan.network.backend not in COUNTED:
+        raise UnsupportedError("energy", "is not known where the network does not count bytes",
+                               expected="network.backend closed_form or contention, compat: none")
+    kinds, types = npu_types(design)
+    active, idle = (np.array([float(getattr(compute, name) or 0) for compute, _ in types]) for name in KINDS)
+    busy = result.ranks.compute[outcome.row] / 1000      # ns of every rank
+    kind = kinds[plan.npu_of]
+    counts = np.bincount(kinds, minlength=len(types))
+    total = float((counts * idle).sum()) * outcome.makespan / 1000
+    dims = [float(dim.energy or 0) for dim in design.network.flat]
+    sent = bytes_out(plan, outcome, result.links)
+    return Energy(float((busy * active[kind]).sum()) / 1e9, (total - float((busy * idle[kind]).sum())) / 1e9,
+                  tuple(float(size) * each / 1e9 for size, each in zip(sent, dims, strict=True)))
+
+
+def system_cost(design: Design) -> float:
+    """US dollars of all NPUs and of the network (LIBRA's prices). Raises InputError where a price is missing."""
+    check_prices(design)
+    kinds, types = npu_types(design)
+    counts = np.bincount(kinds, minlength=len(types))
+    return network_cost(design.network) + sum(int(count) * float(compute.price or 0)
+                                              for count, (compute, _) in zip(counts, types, strict=True))
+
+
+def check_powers(design: Design) -> None:
+    """Raises InputError that names every missing figure of energy."""
+    missing = [path for name in KINDS for path in _without(design, name)]
+    missing += [f"network.dims[{place}].energy" for place, dim in enumerate(design.network.dims)
+                if getattr(dim, "energy", None) is None]
+    _refuse("energy", missing, "such as 700 W, 80 W and 2 pJ/bit")
+
+
+def check_prices(design: Design) -> None:
+    """Raises InputError that names every missing price."""
+    _refuse("system_cost", list(_without(design, "price")), "US dollars of an NPU")
+
+
+def _without(design: Design, name: str) -> Sequence[str]:
+    owners = [("compute", design.compute)]
+    owners += [(f"npu_types[{place}].compute", kind.compute) for place, kind in enumerate(design.npu_types)
+               if kind.compute is not None]
+    return [f"{path}.{name}" for path, compute in owners if getattr(compute, name) is None]
+
+
+def _refuse(figure: str, missing: Sequence[str], example: str) -> None:
+    if missing:
+        raise InputError(figure, "is not known without " + ", ".join(missing), expected=example)
