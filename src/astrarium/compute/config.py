@@ -17,9 +17,9 @@ class Compute(Config, frozen=True, kw_only=True):
 
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
-    power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")] = default(None)
-    idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")
-                          ] = default(None)
+    power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
+                     ] = default(None)
+    idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
 
 
