@@ -44,6 +44,36 @@ module @jit_step attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 
 """
 
 
+LOOP = """%c = stablehlo.constant dense<0> : tensor<i32>
+%r:3 = stablehlo.while(%i = %c, %w = %arg1, %x = %arg0) : tensor<i32>, tensor<3x16x16xf32>, tensor<8x16xf32>
+cond {
+  %c_1 = stablehlo.constant dense<3> : tensor<i32>
+  %1 = stablehlo.compare LT, %i, %c_1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %1 : tensor<i1>
+} do {
+  %c_1 = stablehlo.constant dense<0> : tensor<i32>
+  %1 = stablehlo.dynamic_slice %w, %i, %c_1, %c_1, sizes = [1, 16, 16] : (tensor<3x16x16xf32>, tensor<i32>,\
+ tensor<i32>, tensor<i32>) -> tensor<1x16x16xf32>
+  %2 = stablehlo.reshape %1 : (tensor<1x16x16xf32>) -> tensor<16x16xf32>
+  %3 = stablehlo.dot_general %x, %2, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x16xf32>) ->\
+ tensor<8x16xf32>
+  %4:2 = "stablehlo.while"(%c_1, %3) ({
+  ^bb0(%j: tensor<i32>, %y: tensor<8x16xf32>):
+    %5 = stablehlo.compare LT, %j, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %5 : tensor<i1>
+  }, {
+  ^bb0(%j: tensor<i32>, %y: tensor<8x16xf32>):
+    %c_2 = stablehlo.constant dense<1> : tensor<i32>
+    %5 = stablehlo.add %j, %c_2 : tensor<i32>
+    %6 = stablehlo.tanh %y : tensor<8x16xf32>
+    stablehlo.return %5, %6 : tensor<i32>, tensor<8x16xf32>
+  }) : (tensor<i32>, tensor<8x16xf32>) -> (tensor<i32>, tensor<8x16xf32>)
+  %c_3 = stablehlo.constant dense<1> : tensor<i32>
+  %7 = stablehlo.add %i, %c_3 : tensor<i32>
+  stablehlo.return %7, %w, %4#1 : tensor<i32>, tensor<3x16x16xf32>, tensor<8x16xf32>
+}"""
+
+
 def body(*lines: str, arguments: str = "%arg0: tensor<8x16xf32>") -> str:
     inside = "\n".join(f"    {line}" for line in lines)
     return f"module {{\n  func.func public @main({arguments}) -> tensor<f32> {{\n{inside}\n    return %0\n  }}\n}}\n"
@@ -109,7 +139,12 @@ def test_products(line, flops):
 
 @pytest.mark.parametrize(("line", "error", "words"), [
     ("%0 = stablehlo.fft %arg0, type = FFT : (tensor<8xf32>) -> tensor<8xf32>", UnsupportedError, "stablehlo.fft"),
-    ("%0 = stablehlo.custom_call @x(%arg0) : (tensor<8xf32>) -> tensor<8xf32>", UnsupportedError, "custom_call"),
+    ("%0 = stablehlo.custom_call @x(%arg0) : (tensor<8xf32>) -> tensor<8xf32>", UnsupportedError, "custom_call @x"),
+    (LOOP.replace("%c = stablehlo.constant dense<0> : tensor<i32>", "%c = stablehlo.convert %arg0 : tensor<i32>"),
+     UnsupportedError, "a loop whose number of turns depends on data"),
+    ('%0 = "stablehlo.case"(%arg0) ({\nstablehlo.return %arg0 : tensor<i32>\n}) : (tensor<i32>) -> tensor<i32>',
+     UnsupportedError, "which branch runs depends on data"),
+    ("%0:2 = stablehlo.while(%a = %arg0) : tensor<i32>", InputError, "a while without its condition and body"),
     ("%0 = stablehlo.multipl %arg0, %arg0 : tensor<8xf32>", UnsupportedError, "multiply"),
     ("%0 = stablehlo.add %arg0, %arg0 : tensor<?xf32>", InputError, "dynamic shape"),
     ("%0 = stablehlo.add %arg0, %arg0 : tensor<8xq9>", InputError, "q9"),
@@ -120,6 +155,56 @@ def test_refused_by_name_and_line(line, error, words):
     with pytest.raises(error, match=words) as caught:
         stablehlo_text(body(line))
     assert "line" in str(caught.value) or "@main" in str(caught.value)
+
+
+def test_a_loop_that_counts_is_unrolled():
+    """Three turns of a product with a slice of the stacked weights, and of a loop as often as the turn's number."""
+    trace = stablehlo_text(body(*LOOP.splitlines(), "%0 = stablehlo.add %r#2, %r#2 : tensor<8x16xf32>",
+                                arguments="%arg0: tensor<8x16xf32>, %arg1: tensor<3x16x16xf32>"))
+    assert [finding for finding in check(traces_of_bytes([trace.encode()])) if finding.severity == "error"] == []
+    assert trace.gemm_flops == 3 * 2 * 8 * 16 * 16
+    by_op = [node.attr("op_type").value.rpartition(".")[2] for node in trace.nodes]
+    turn = ["dynamic_slice", "dot_general"]
+    assert by_op == [*turn, *turn, "tanh", *turn, "tanh", "tanh", "add"]     # no node for counters
+    dots = [node for node in trace.nodes if "dot_general" in node.attr("op_type").value]
+    cut = [node for node in trace.nodes if "dynamic_slice" in node.attr("op_type").value]
+    assert [node.attr("tensor_size").value for node in cut] == [2 * 4 * 16 * 16] * 3      # the slice, not the stack
+    assert dots[1].data_deps == (dots[0].id, cut[1].id)      # turn 0 has no inner turn
+    assert len({node.name for node in trace.nodes}) == len(trace.nodes)
+
+
+@pytest.mark.parametrize(("constant", "word"), [(0, "sine"), (1, "cosine"), (7, "cosine"), (-1, "cosine")])
+def test_a_branch_that_a_constant_chooses(constant, word):
+    text = body(f"%c = stablehlo.constant dense<{constant}> : tensor<i32>", '''%0 = "stablehlo.case"(%c) ({
+      %3 = stablehlo.sine %arg0 : tensor<8x16xf32>
+      stablehlo.return %3 : tensor<8x16xf32>
+    }, {
+      %3 = stablehlo.cosine %arg0 : tensor<8x16xf32>
+      stablehlo.return %3 : tensor<8x16xf32>
+    }) : (tensor<i32>) -> tensor<8x16xf32>''')
+    node, = stablehlo_text(text).nodes
+    assert node.attr("op_type").value == f"stablehlo.{word}"
+
+
+@pytest.mark.parametrize(("target", "types", "flops", "other"), [
+    ("lapack_spotrf_ffi", "(tensor<3x6x6xf32>) -> tensor<3x6x6xf32>", 3 * 6**3 // 3, 0),
+    ("lapack_dgetrf_ffi", "(tensor<6x6xf64>) -> (tensor<6x6xf64>, tensor<6xi32>)", 2 * 6**3 // 3, 0),
+    ("lapack_sgetrf_ffi", "(tensor<9x6xf32>) -> tensor<9x6xf32>", 9 * 6**2 - 6**3 // 3, 0),
+    ("cusolver_geqrf_ffi", "(tensor<9x6xf32>) -> tensor<9x6xf32>", 2 * 6**2 * (9 - 2), 0),
+    ("lapack_zpotrf_ffi", "(tensor<6x6xcomplex<f64>>) -> tensor<6x6xcomplex<f64>>", 4 * 6**3 // 3, 0),
+    ("cu_threefry2x32_ffi", "(tensor<2xui32>) -> tensor<64xui32>", 0, 64),
+    ("TopK", "(tensor<64xf32>) -> tensor<3xf32>", 0, 0)])
+def test_custom_calls_whose_cost_is_known(target, types, flops, other):
+    text = body(f'%0 = stablehlo.custom_call @{target}(%arg0) {{backend_config = ""}} : {types}')
+    trace = stablehlo_text(text)
+    assert (trace.gemm_flops, trace.other_flops, len(trace.nodes)) == (flops, other, 1)
+
+
+def test_a_mark_for_the_compiler_costs_nothing():
+    text = body("%1 = stablehlo.custom_call @Sharding(%arg0) : (tensor<8x16xf32>) -> tensor<8x16xf32>",
+                "%2 = stablehlo.tanh %1 : tensor<8x16xf32>", "%0 = stablehlo.tanh %2 : tensor<8x16xf32>")
+    first, second = stablehlo_text(text).nodes
+    assert (first.data_deps, second.data_deps) == ((), (first.id,))
 
 
 @given(st.text(alphabet="%0123#=<>{}()[]:\"x \nfuncmainstablehlo.addtensor@-,", max_size=300))

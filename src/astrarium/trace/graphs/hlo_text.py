@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from astrarium.errors import InputError
 from astrarium.trace.graphs.nodes import Tensor
 
-__all__ = ["Function", "Operation", "functions", "region", "tensor_type"]
+__all__ = ["Function", "Operation", "blocks", "functions", "loop_regions", "region", "tensor_type"]
 
 WIDTHS = {"i1": 1.0, "i2": 0.25, "i4": 0.5, "i8": 1.0, "i16": 2.0, "i32": 4.0, "i64": 8.0, "f16": 2.0, "bf16": 2.0,
           "tf32": 4.0, "f32": 4.0, "f64": 8.0, "complex<f32>": 8.0, "complex<f64>": 16.0, "index": 8.0}
@@ -19,6 +19,10 @@ LONGEST = 1 << 20      # characters of one operation
 _TYPE = re.compile(r"tensor<((?:[0-9]+x)*)(complex<f\d+>|[a-z][a-zA-Z0-9]*)(?:,[^>]*)?>")
 _HEAD = re.compile(r"^\s*(?:(%[\w.$-]+(?::\d+)?(?:\s*,\s*%[\w.$-]+)*)\s*=\s*)?\"?([\w.$-]+)\"?\s*(.*)$", re.DOTALL)
 _MANUAL = re.compile(r"manual_axes=\{[^}]*\}\s*\(([^)]*)\)\s*\{(.*)\}\s*$", re.DOTALL)
+_CARRIED = re.compile(r"(%[\w.$-]+)\s*=\s*(%[\w.$-]+(?:#\d+)?)")
+_CARRIES = re.compile(r"\s*\(\s*%[\w.$-]+\s*=")
+_BLOCK = re.compile(r"\s*\^\w+\(((?:[^()]|\([^()]*\))*)\)\s*:")
+_BEHIND = re.compile(r"\s*(cond\s*\{|reducer\s*\()")
 _VALUE = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _FUNCTION = re.compile(r"^\s*func\.func\s+(?:(?:public|private)\s+)?@([\w.$-]+)\((.*)$", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -59,7 +63,7 @@ def functions(text: str, where: str) -> dict[str, Function]:
             arguments = tuple(dict.fromkeys(_VALUE.findall(head)))
             out[name] = Function(name, arguments, ())
         elif name and statement.strip(" {}\t\n") and not statement.lstrip().startswith(("module", "#", "}", "//")):
-            body.append(_operation(statement, where, line))
+            _append(body, statement, where, line)
             out[name] = Function(name, arguments, tuple(body))
             if body[-1].name in ("return", "func.return"):
                 name = ""
@@ -73,9 +77,61 @@ def region(operation: Operation, where: str) -> Function:
     found = _MANUAL.search(operation.text)
     if found is None:
         raise InputError(f"{where}: line {operation.line}", "a manual_computation without a body")
-    body = tuple(_operation(text, where, operation.line + line) for line, text in _statements(found[2], where)
-                 if text.strip())
-    return Function(operation.name, tuple(dict.fromkeys(_VALUE.findall(found[1]))), body)
+    return Function(operation.name, tuple(dict.fromkeys(_VALUE.findall(found[1]))),
+                    _body(found[2], where, operation.line))
+
+
+def blocks(operation: Operation, where: str) -> list[Function]:
+    """The regions of an operation in its general form, `"name"(…) ({…}, {…})`: the branches of a case, a loop's two."""
+    start = operation.text.find("({")
+    return [Function(operation.name, arguments, _body(text, where, operation.line))
+            for arguments, text in _regions(operation.text[start + 1:] if start >= 0 else "")]
+
+
+def loop_regions(operation: Operation, where: str) -> tuple[tuple[str, ...], Function, Function]:
+    """What a `while` begins with, its condition and its body: both take the carried values as arguments."""
+    if _CARRIES.match(operation.text) is None:
+        start, found = tuple(operation.operands), blocks(operation, where)
+    else:
+        head, _, rest = operation.text.partition("\n")
+        pairs = _CARRIED.findall(head)
+        start, carried = tuple(each[1] for each in pairs), tuple(each[0] for each in pairs)
+        found = [Function(operation.name, carried, _body(text, where, operation.line)) for _, text in _regions(rest)]
+    if len(found) != 2 or any(len(each.arguments) != len(start) for each in found):
+        raise InputError(f"{where}: line {operation.line}", "a while without its condition and body",
+                         expected="stablehlo.while(%a = %b, …) : … cond {…} do {…}")
+    return start, found[0], found[1]
+
+
+def _regions(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(arguments, statements) of every pair of outermost braces."""
+    depth, start = 0, 0
+    plain = _STRING.sub(lambda each: "_" * len(each[0]), text)
+    for place, letter in enumerate(plain):
+        if letter == "{":
+            start, depth = (place + 1 if not depth else start), depth + 1
+        elif letter == "}":
+            depth -= 1
+            if not depth:
+                inside = text[start:place]
+                head = _BLOCK.match(inside)
+                yield (tuple(dict.fromkeys(_VALUE.findall(head[1]))), inside[head.end():]) if head else ((), inside)
+
+
+def _body(text: str, where: str, line: int) -> tuple[Operation, ...]:
+    body: list[Operation] = []
+    for number, statement in _statements(text, where):
+        if statement.strip():
+            _append(body, statement, where, line + number)
+    return tuple(body)
+
+
+def _append(body: list[Operation], statement: str, where: str, line: int) -> None:
+    """One more operation; the regions of a loop or reduction, printed behind its types, go to its text."""
+    if body and _BEHIND.match(statement):
+        body[-1] = replace(body[-1], text=f"{body[-1].text}\n{statement}")
+    else:
+        body.append(_operation(statement, where, line))
 
 
 def _arguments(text: str) -> str:

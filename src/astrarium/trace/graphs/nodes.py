@@ -89,12 +89,14 @@ class Maker:
         return key in self._made_by
 
     def compute(self, key: Any, name: str, op: str, after: Iterable[Any], inputs: Sequence[Tensor],
-                outputs: Sequence[Tensor], gemm: int | None = None, **more: Any) -> None:
-        """An operator: `gemm` FLOPs, else one per element of its largest tensor; it reads inputs and writes outputs."""
+                outputs: Sequence[Tensor], gemm: int | None = None, moved: int | None = None, **more: Any) -> None:
+        """An operator: `gemm` FLOPs, else one per element of its largest tensor; it reads inputs and writes outputs, or
+        moves `moved` bytes."""
         elements = max((tensor.elements for tensor in (*inputs, *outputs)), default=0)
         self.gemm += gemm or 0
         self.other += 0 if gemm is not None else elements
-        moved = sum(tensor.bytes for tensor in (*inputs, *outputs))
+        if moved is None:
+            moved = sum(tensor.bytes for tensor in (*inputs, *outputs))
         self._add(key, name, NodeKind.COMP, after, inputs, outputs,
                   {"is_cpu_op": False, "num_ops": elements if gemm is None else gemm, "tensor_size": moved,
                    "op_type": op, **more})

@@ -7,7 +7,9 @@ import re
 from math import prod
 
 from astrarium.errors import InputError, UnsupportedError, nearest
-from astrarium.trace.graphs.hlo_text import Function, Operation, functions, region
+from astrarium.trace.graphs.hlo_custom import custom_flops, only_marks
+from astrarium.trace.graphs.hlo_scalars import scalar
+from astrarium.trace.graphs.hlo_text import Function, Operation, blocks, functions, loop_regions, region
 from astrarium.trace.graphs.nodes import GraphTrace, Maker, Tensor
 from astrarium.vocab import CommOp
 
@@ -18,10 +20,13 @@ ELEMENTWISE = frozenset({
     "count_leading_zeros", "divide", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "log",
     "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
     "reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even", "rsqrt", "select", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor"})
+    "shift_right_arithmetic", "shift_right_logical", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+    # chlo
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i1e", "conj", "cosh", "digamma", "erf", "erf_inv",
+    "erfc", "is_inf", "is_neg_inf", "is_pos_inf", "lgamma", "next_after", "polygamma", "sinh", "square", "zeta"})
 MOVING = frozenset({
     "broadcast_in_dim", "concatenate", "dynamic_slice", "dynamic_update_slice", "gather", "iota", "pad", "reverse",
-    "scatter", "slice", "transpose", "rng", "rng_bit_generator", "sort"})
+    "scatter", "slice", "transpose", "rng", "rng_bit_generator", "sort", "top_k"})
 FREE = frozenset({
     "constant", "reshape", "bitcast_convert", "tuple", "get_tuple_element", "optimization_barrier", "partition_id",
     "replica_id", "create_token", "after_all"})
@@ -30,7 +35,10 @@ COLLECTIVES = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER,
                "reduce_scatter": CommOp.REDUCE_SCATTER, "all_to_all": CommOp.ALL_TO_ALL,
                "collective_broadcast": CommOp.BROADCAST}
 PERMUTE = "collective_permute"
-KNOWN = ELEMENTWISE | MOVING | FREE | REDUCING | frozenset(COLLECTIVES) | {"dot_general", "convolution", PERMUTE}
+CUSTOM = "custom_call"
+LOOP, BRANCHES = "while", ("case", "if")
+KNOWN = ELEMENTWISE | MOVING | FREE | REDUCING | frozenset(COLLECTIVES) | {
+    "dot_general", "convolution", PERMUTE, CUSTOM, LOOP, *BRANCHES}
 RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return")
 DEPTH = 64         # calls inside calls
 MOST = 10_000_000  # operations after calls are expanded
@@ -62,7 +70,8 @@ def stablehlo_text(text: str, where: str = "stablehlo", *, rank: int = 0, entry:
     Products have 2 FLOPs per multiply-add, reductions one per element read, other operations one per element; those
     that only move have none. Collectives carry the group of `rank` from `replica_groups` (all ranks where it is the
     only one), and their input's bytes; a permutation becomes a send and a receive. Raises InputError naming the line of
-    what cannot be read, UnsupportedError naming an operation that is not known here (control flow, custom calls).
+    what cannot be read, UnsupportedError naming an operation that is not known here. Loops whose number of turns the
+    module itself says are unrolled, a branch that it chooses is taken; what depends on data is refused.
     """
     found = functions(text, where)
     if entry not in found:
@@ -79,6 +88,9 @@ def stablehlo_text(text: str, where: str = "stablehlo", *, rank: int = 0, entry:
 class _Reader:
     def __init__(self, known: dict[str, Function], maker: Maker, where: str, rank: int) -> None:
         self.known, self.maker, self.where, self.rank, self.count = known, maker, where, rank, 0
+        self.whole: dict[str, int] = {}        # values that the module computes from constants
+        self.outer: dict[str, str] = {}        # scope of a region -> the scope around it, whose values it sees
+        self.regions: dict[int, tuple[tuple[str, ...], Function, Function]] = {}
 
     def function(self, function: Function, scope: str, depth: int) -> list[str]:
         """Adds a function's operations; gives the values that it returns."""
@@ -86,7 +98,7 @@ class _Reader:
             raise InputError(self.where, f"@{function.name} calls itself, or {DEPTH} calls deep")
         for operation in function.operations:
             if operation.name in RETURNS:
-                return [scope + operand for operand in operation.operands]
+                return [self.key(operand, scope) for operand in operation.operands]
             self.count += 1
             if self.count > MOST:
                 raise InputError(self.where, f"more than {MOST:,} operations")
@@ -94,6 +106,10 @@ class _Reader:
                 self.call(operation, scope, depth)
             elif operation.name == "sdy.manual_computation":
                 self.inside(operation, region(operation, self.where), scope, scope, depth)
+            elif operation.name.rpartition(".")[2] == LOOP:
+                self.loop(operation, scope, depth)
+            elif operation.name.rpartition(".")[2] in BRANCHES:
+                self.branch(operation, scope, depth)
             else:
                 self.operation(operation, scope)
         return []
@@ -108,10 +124,68 @@ class _Reader:
     def inside(self, operation: Operation, inner: Function, scope: str, inside: str, depth: int) -> None:
         """A function in place of the operation that runs it."""
         for argument, value in zip(inner.arguments, operation.operands, strict=False):
-            self.maker.value(inside + argument, [scope + value])
+            self.same(inside + argument, self.key(value, scope))
         results = self.function(inner, inside, depth + 1)
         for result, value in zip(operation.results, results, strict=False):
-            self.maker.value(scope + result, [value])
+            self.same(scope + result, value)
+
+    def loop(self, operation: Operation, scope: str, depth: int) -> None:
+        """A `while`, one turn after the other, as long as its condition follows from constants."""
+        if id(operation) not in self.regions:
+            self.regions[id(operation)] = loop_regions(operation, self.where)
+        start, condition, body = self.regions[id(operation)]
+        values = [self.key(each, scope) for each in start]
+        for turn in range(MOST + 1):
+            inside = f"{scope}{operation.line}.{turn}/"
+            self.outer[inside] = scope
+            for argument, other, value in zip(condition.arguments, body.arguments, values, strict=False):
+                self.same(inside + argument, value)
+                self.same(inside + other, value)
+            again = self.function(condition, inside, depth + 1)
+            decided = self.whole.get(again[0]) if again else None
+            if decided is None:
+                raise UnsupportedError(f"{self.where}: line {operation.line}", "a loop whose number of turns depends "
+                                       "on data", expected="a loop that counts, as lax.scan and lax.fori_loop make")
+            if not decided:
+                break
+            values = self.function(body, inside, depth + 1)
+            self.count += 1
+        for result, value in zip(operation.results, values, strict=False):
+            self.same(scope + result, value)
+
+    def branch(self, operation: Operation, scope: str, depth: int) -> None:
+        """The branch that a constant chooses; of a case the last one where the number has none."""
+        branches = blocks(operation, self.where)
+        chosen = self.whole.get(self.key(operation.operands[0], scope)) if operation.operands else None
+        if chosen is None or not branches:
+            raise UnsupportedError(f"{self.where}: line {operation.line}", f"{operation.name}: which branch runs "
+                                   "depends on data", expected="a branch that a constant chooses")
+        if operation.name.endswith("if"):
+            chosen = 1 - bool(chosen)
+        inside = f"{scope}{operation.line}/"
+        self.outer[inside] = scope
+        taken = branches[chosen if 0 <= chosen < len(branches) else -1]
+        for result, value in zip(operation.results, self.function(taken, inside, depth + 1), strict=False):
+            self.same(scope + result, value)
+
+    def key(self, operand: str, scope: str) -> str:
+        """Where a value is: in its scope, or in one around it. `%5#1` is a result of its own, or belongs to `%5`."""
+        at: str | None = scope
+        base = operand.partition("#")[0]
+        while at is not None:
+            for name in (operand, base):
+                if self.maker.known(at + name):
+                    return at + name
+            at = self.outer.get(at)
+        return scope + base
+
+    def same(self, key: str, value: str) -> None:
+        """`key` is another name of a value."""
+        self.maker.value(key, [value])
+        if value in self.whole:
+            self.whole[key] = self.whole[value]
+        else:
+            self.whole.pop(key, None)
 
     def operation(self, operation: Operation, scope: str) -> None:
         dialect, _, word = operation.name.rpartition(".")
@@ -120,11 +194,14 @@ class _Reader:
                                    expected="products, elementwise operations, reductions, movements, collectives",
                                    did_you_mean=nearest(word, KNOWN))
         key = scope + (operation.results[0] if operation.results else f"line {operation.line}")
-        after = [scope + _base(operand, self.maker, scope) for operand in operation.operands]
+        after = [self.key(operand, scope) for operand in operation.operands]
         inputs, outputs = _typed(operation)
         name = f"{word}.{key.removeprefix(scope).strip('%')}" if not scope else f"{word}.{scope}{operation.line}"
-        if word in FREE:
+        number = scalar(word, operation, [self.whole.get(each) for each in after])
+        if number is not None or word in FREE or (word == CUSTOM and only_marks(operation)):
             self.maker.value(key, after)
+            if number is not None:
+                self.whole[key] = number
         elif word in COLLECTIVES:
             self.maker.collective(key, name, COLLECTIVES[word], after, inputs, outputs, self.group(operation),
                                   op_type=operation.name)
@@ -132,7 +209,7 @@ class _Reader:
             self.permute(operation, key, name, after, inputs)
         else:
             self.maker.compute(key, name, operation.name, after, inputs, outputs,
-                               _flops(word, operation, inputs, outputs, self.where))
+                               _flops(word, operation, inputs, outputs, self.where), _moved(word, inputs, outputs))
         for result in operation.results:
             if scope + result != key:
                 self.maker.value(scope + result, [key])
@@ -168,11 +245,6 @@ class _Reader:
         self.maker.messages(key, name, after, to, of, size, operation.line)
 
 
-def _base(operand: str, maker: Maker, scope: str) -> str:
-    """`%5#1` is a result of its own where it is known; else it belongs to `%5`."""
-    return operand if maker.known(scope + operand) else operand.partition("#")[0]
-
-
 def _typed(operation: Operation) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """Inputs and outputs; the short form gives one type for all."""
     outputs = operation.outputs
@@ -188,6 +260,8 @@ def _typed(operation: Operation) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]
 def _flops(word: str, operation: Operation, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...],
            where: str) -> int | None:
     """FLOPs of products; None: one per element; 0 for movements."""
+    if word == CUSTOM:
+        return custom_flops(operation, inputs, f"{where}: line {operation.line}")
     if word == "dot_general":
         return 2 * outputs[0].elements * prod(inputs[0].shape[dim] for dim in _contracted(operation, where))
     if word == "convolution":
@@ -198,6 +272,18 @@ def _flops(word: str, operation: Operation, inputs: tuple[Tensor, ...], outputs:
                              expected="dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]")
         return 2 * outputs[0].elements * inputs[1].elements // inputs[1].shape[spots.index("o")]
     return 0 if word in MOVING else None
+
+
+def _moved(word: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> int | None:
+    """Bytes of what takes or changes a part of a tensor: that part, read and written (as XLA's own cost analysis has
+    it); None: all inputs and outputs."""
+    if word in ("slice", "dynamic_slice", "gather"):
+        return sum(2 * each.bytes for each in outputs) + sum(each.bytes for each in inputs[1:] if word == "gather")
+    if word == "dynamic_update_slice" and len(inputs) > 1:
+        return 2 * inputs[1].bytes
+    if word == "scatter" and len(inputs) == 3:
+        return 2 * inputs[2].bytes + inputs[1].bytes
+    return None
 
 
 def _contracted(operation: Operation, where: str) -> list[int]:
