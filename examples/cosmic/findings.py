@@ -41,7 +41,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.4g}"
+    return "-" if value is None or not math.isfinite(value) else f"{value:.4g}"
 
 
 def _times(value: float | None, other: float | None) -> str:

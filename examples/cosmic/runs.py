@@ -160,6 +160,8 @@ def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None], sec
         with Timed(made, goal, jobs, run.limit) as workers:
             _grow(plan_, path, workers, trials, seconds)
     found = _read(run, path, time.perf_counter() - wall, _cpu() - cpu)
+    if found.best is None:
+        say(f"every trial was refused, the first because: {next(found.study.trials()).verdict.problem}")
     say(f"{run.part:8} {run.file:80} {found.trials:5} trials ({found.refused - found.slow:3} refused, {found.slow:3} "
         f"slow) {found.wall:6.1f} s  best {'none' if found.best is None else format(found.best, '.4g')}")
     return found

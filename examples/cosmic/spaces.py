@@ -71,13 +71,13 @@ def space(setup: Setup) -> ar.Space:
 
 
 def _divided_by_seven(choices: dict[str, Any], derived: dict[str, str], variables: dict[str, Any]) -> None:
-    """The public code's rule for bandwidths: of a fully connected dim a seventh per link, whatever its size."""
+    """The public code's rule for bandwidths: of a fully connected dim a seventh for each of its n - 1 links."""
     del choices["network.dims[*].bandwidth_per_npu"]
     for place in range(4):
-        shape = f"network.dims[{place}].shape"
+        dim = f"network.dims[{place}]"
         variables[f"bandwidth{place}"] = PUBLIC_BANDWIDTHS
-        derived[f"network.dims[{place}].bandwidth"] = \
-            f"bandwidth{place} / if({shape} == 'ring', 2, if({shape} == 'fully_connected', 7, 1))"
+        derived[f"{dim}.bandwidth_per_npu"] = \
+            f"bandwidth{place} * if({dim}.shape == 'fully_connected', ({dim}.npus - 1) / 7, 1)"
 
 
 def objective(setup: Setup) -> dict[str, str]:

@@ -19,6 +19,12 @@ for design in found_designs.DESIGNS:
         made = spaces.space(spaces.Setup(stack, "perf_per_bandwidth"))
         assert made.number(made.point_of(found_designs.values_of(design, stack))) >= 0
         assert made.base.workload.tag == ("inference" if stack.startswith("inference") else "transformer")
+public = spaces.Setup("full", "perf_per_bandwidth", preset="public_code")
+made, shapes = spaces.space(public), ("ring", "fully_connected", "switch", "fully_connected")
+chosen = made.point_of({**found_designs.values_of(found_designs.DESIGNS[0], "full"), **{
+    f"network.dims[{place}].shape": shape for place, shape in enumerate(shapes)}, **{
+    f"bandwidth{place}": 350 for place in range(4)}})
+assert [dim.link_bandwidth for dim in made.design(chosen).network.dims] == [175, 50, 350, 50]
 run = runs.Run("models", spaces.Setup("network", "perf_per_cost", model="cosmic-vit-base"), "random", 0, 4, 5)
 first, again, kept = (runs.carry_out(run, Path(sys.argv[1]), 1, print, seconds) for seconds in (0, 0, -1))
 assert first.objectives == again.objectives == kept.objectives and len(first.objectives) == 4
