@@ -21,13 +21,14 @@ public:
 
     Tick now = 0;
     std::uint64_t handled = 0;
+    bool strict = false;  // class `done` in key order too: somebody is told of what ends
 
     void at(Tick time, Class c, const Keyed& event) {
         if ((++scheduled_ & 0xffff) == 0) stop_if_interrupted();  // one event may schedule many
         slot(time).lists[c].push_back(event);
     }
 
-    // Class `done` only marks state, in any order; the others are sorted.
+    // Class `done` only marks state, in any order unless `strict`; the others are sorted.
     template <class Handle>
     void run(Handle&& handle) {
         while (!pending_.empty()) instant(handle);
@@ -49,7 +50,7 @@ public:
             }
             batch_.clear();
             std::swap(batch_, slots_[id].lists[c]);
-            if (c != done) sort();
+            if (c != done || strict) sort();
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();

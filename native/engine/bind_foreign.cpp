@@ -14,10 +14,11 @@ namespace {
 
 using namespace astrarium;
 
-// Which plug-in was at work when something was thrown: 0 network, 1 memory, 2 scheduler.
-struct Blame : ForeignMemory, ForeignScheduler {
+// Which plug-in was at work when something was thrown: 0 network, 1 memory, 2 scheduler, 3 workload.
+struct Blame : ForeignMemory, ForeignScheduler, ForeignWork {
     ForeignMemory* memory = nullptr;
     ForeignScheduler* scheduler = nullptr;
+    ForeignWork* work = nullptr;
     int at = 0;
     Tick access(std::uint32_t rank, std::int64_t size, Tick now) override {
         at = 1;
@@ -30,6 +31,16 @@ struct Blame : ForeignMemory, ForeignScheduler {
         const std::size_t chosen = scheduler->pick(rank, lane, nodes, now);
         if (chosen < nodes.size()) at = 0;
         return chosen;
+    }
+    void start(std::vector<Handed>& ready) override {
+        at = 3;
+        work->start(ready);
+        at = 0;
+    }
+    void completed(std::uint32_t rank, std::uint32_t node, Tick now, std::vector<Handed>& ready) override {
+        at = 3;
+        work->completed(rank, node, now, ready);
+        at = 0;
     }
 };
 
@@ -51,9 +62,10 @@ nb::object outcome_of(const std::function<Outcome()>& run, const Blame& blame) {
     }
 }
 
-// `network`: None, (plug-in, name) or (address of a library's table, options); `memory`, `pick`: None or the function.
+// `network`: None, (plug-in, name) or (address of a library's table, options); `memory`, `pick`: None or the function; `work`:
+// None or (start, completed).
 nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::handle memory, nb::handle pick,
-                        std::uint64_t patience, nb::list log) {
+                        nb::handle work, std::uint64_t patience, nb::list log) {
     BorrowedPlan borrowed;
     Blame blame;
     Plugins plugins;
@@ -61,25 +73,30 @@ nb::object execute_with(nb::handle source, bool record, nb::handle network, nb::
     std::unique_ptr<ForeignScheduler> schedulers;
     if (!memory.is_none()) memories = std::make_unique<PythonMemory>(memory), plugins.memory = &blame;
     if (!pick.is_none()) schedulers = std::make_unique<PythonScheduler>(pick), plugins.scheduler = &blame;
-    blame.memory = memories.get(), blame.scheduler = schedulers.get();
+    std::unique_ptr<ForeignWork> works;
+    if (!work.is_none()) works = std::make_unique<PythonWork>(work[0], work[1]);
+    blame.memory = memories.get(), blame.scheduler = schedulers.get(), blame.work = works.get();
+    const auto play = [&] {
+        return works ? run_source(borrowed.plan, blame, plugins) : run_with(borrowed.plan, record, plugins);
+    };
     std::unique_ptr<ForeignNetwork> owned;
     LibraryNetwork* library = nullptr;
     const auto run = [&] {
         read_plan(source, borrowed);
-        if (network.is_none()) return run_with(borrowed.plan, record, plugins);
+        if (network.is_none()) return play();
         const nb::object first = network[0], second = network[1];
         if (!PyLong_Check(first.ptr())) {
             owned = std::make_unique<PythonNetwork>(first, nb::cast<std::string>(second), patience);
             plugins.network = owned.get();
-            return run_with(borrowed.plan, record, plugins);
+            return play();
         }
         const auto* table = reinterpret_cast<const astrarium_network*>(nb::cast<std::uintptr_t>(first));
         auto made = std::make_unique<LibraryNetwork>(table, borrowed.plan, nb::cast<std::string>(second), patience);
         plugins.network = library = made.get();
         owned = std::move(made);
-        if (plugins.memory || plugins.scheduler) return run_with(borrowed.plan, record, plugins);
+        if (plugins.memory || plugins.scheduler || works) return play();
         const nb::gil_scoped_release unlocked;
-        return run_with(borrowed.plan, record, plugins);
+        return play();
     };
     nb::object answer = outcome_of(run, blame);
     if (library)
@@ -93,6 +110,6 @@ void bind_foreign(nb::module_& m) {
     nb::class_<Callback>(m, "Callback", "The callback of one sim_send or sim_recv of a network plug-in.")
         .def("__call__", &Callback::call);
     m.def("execute_with", &execute_with, nb::arg("plan"), nb::arg("record"), nb::arg("network").none(), nb::arg("memory").none(),
-          nb::arg("pick").none(), nb::arg("patience"), nb::arg("log"),
+          nb::arg("pick").none(), nb::arg("work").none(), nb::arg("patience"), nb::arg("log"),
           "Runs a Plan with plug-ins; a dict of the Outcome's columns, or (kind of error, message, ...).");
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "growth.hpp"
 #include "plan.hpp"
 
 namespace astrarium {
@@ -67,8 +68,11 @@ struct Plugins {
     ForeignNetwork* network = nullptr;
     ForeignMemory* memory = nullptr;
     ForeignScheduler* scheduler = nullptr;
+    Growth* growth = nullptr;  // of a workload that decides as it runs
 };
 
 Outcome run_with(const Plan& plan, bool record, const Plugins& plugins);  // native rule book, every rank
+// A plan of empty programs, one per rank, which `source` fills as they run; times [nodes in order of hand-out].
+Outcome run_source(Plan& plan, ForeignWork& source, Plugins plugins);
 
 }  // namespace astrarium

@@ -65,6 +65,24 @@ Tick PythonMemory::access(std::uint32_t rank, std::int64_t size, Tick now) {
     return time;
 }
 
+namespace {
+
+void read_work(nb::handle works, std::vector<Handed>& ready) {
+    for (nb::handle w : works) {
+        const auto value = [&w]<class T>(int at, T) { return nb::cast<T>(w[at]); };
+        ready.push_back({value(0, std::uint32_t{}), value(1, std::uint32_t{}), static_cast<Kind>(value(2, std::uint8_t{})), value(3, std::int16_t{}),
+                         value(4, Tick{}), value(5, std::int64_t{}), value(6, std::int32_t{}), value(7, std::int32_t{}), value(8, std::int32_t{})});
+    }
+}
+
+}  // namespace
+
+void PythonWork::start(std::vector<Handed>& ready) { read_work(start_(), ready); }
+
+void PythonWork::completed(std::uint32_t rank, std::uint32_t node, Tick now, std::vector<Handed>& ready) {
+    read_work(completed_(rank, node, now), ready);
+}
+
 std::size_t PythonScheduler::pick(std::uint32_t rank, int lane, const std::vector<std::uint64_t>& nodes, Tick now) {
     nb::list ids;
     for (const std::uint64_t node : nodes) ids.append(node);

@@ -52,6 +52,17 @@ private:
     nanobind::object access_;
 };
 
+// start() and completed(rank, node, now), which give a list of tuples in the order of Handed's fields.
+class PythonWork final : public ForeignWork {
+public:
+    PythonWork(nanobind::handle start, nanobind::handle completed) : start_(nanobind::borrow(start)), completed_(nanobind::borrow(completed)) {}
+    void start(std::vector<Handed>& ready) override;
+    void completed(std::uint32_t rank, std::uint32_t node, Tick now, std::vector<Handed>& ready) override;
+
+private:
+    nanobind::object start_, completed_;
+};
+
 class PythonScheduler final : public ForeignScheduler {
 public:
     explicit PythonScheduler(nanobind::handle pick) : pick_(nanobind::borrow(pick)) {}

@@ -64,6 +64,11 @@ Outcome Native::run() {
         for (std::uint32_t n = 0; n < program.nodes(); ++n)
             if (program.parents[n] == 0) make_ready(r, n);
     }
+    if (plugins_.growth) {
+        clock_.strict = true;
+        plugins_.growth->source.start(handed_);
+        take_work();
+    }
     if (plugins_.network)
         run_foreign();
     else

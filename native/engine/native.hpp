@@ -90,6 +90,10 @@ private:
     void prepare();
 
     // nodes
+    void take_work();
+    std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {
+        return plugins_.growth ? plugins_.growth->number(rank, node) : r.node_base + node;
+    }
     void make_ready(std::uint32_t rank, std::uint32_t node);
     void want_look(std::uint32_t rank);
     void issue_ready(std::uint32_t rank);
@@ -200,6 +204,7 @@ private:
     std::unordered_map<MessageKey, Meeting, MessageKeyHash> meetings_;
     std::vector<CustomRun> custom_;
     std::vector<std::uint32_t> custom_free_;
+    std::vector<Handed> handed_;
     std::uint32_t instances_opened_ = 0;
     std::vector<Life> lives_;  // per message, foreign networks only
     Tick foreign_time_ = 0, foreign_next_ = never;

@@ -81,7 +81,7 @@ void Native::issue(std::uint32_t rank, std::uint32_t node) {
     const Program& program = plan_.programs[r.program];
     if (const int lane = program.lane[node]; lane >= 0) ++r.inflight[lane];
     busy_[rank] += program.busy[node];
-    if (record_) start_[r.node_base + node] = clock_.now;
+    if (record_) start_[number(r, rank, node)] = clock_.now;
     const auto slot = static_cast<std::size_t>(plan_.slot_ptr[rank]) +
                       static_cast<std::size_t>(program.slot[node] < 0 ? 0 : program.slot[node]);
     const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | node;
@@ -101,13 +101,17 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
     const Program& program = plan_.programs[r.program];
     if (const int lane = program.lane[node]; lane >= 0) --r.inflight[lane];
-    if (record_) end_[r.node_base + node] = clock_.now;
+    if (record_) end_[number(r, rank, node)] = clock_.now;
     finish_[rank] = clock_.now;
     late_[rank] = last_arrival_ == clock_.now;
     if (--r.left == 0) --unfinished_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
         const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
         if (--parents_[r.node_base + child] == 0) make_ready(rank, child);
+    }
+    if (plugins_.growth) {
+        plugins_.growth->source.completed(rank, node, clock_.now, handed_);
+        take_work();
     }
     want_look(rank);
 }

@@ -55,8 +55,10 @@ def test_both_engines_agree(algorithm: str) -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_closed_form_as_a_plug_in_gives_the_same_integers(pure: bool, seed: int) -> None:
     """Hops and messages take time here: else what arrives and what departs, or two that wait for one port, could meet
-    in one instant, where the engine goes by rank and node, which a plug-in does not know."""
-    plan = next(plan for plan in map(random_native_plan, count(seed)) if not empty_messages(plan))
+    in one instant, where the engine goes by rank and node, which a plug-in does not know. A mesh passes messages on
+    through ports from which others depart."""
+    plan = next(plan for plan in map(random_native_plan, count(seed)) if not empty_messages(plan)
+                and all(dim.shape != Shape.MESH for dim in plan.network.dims))
     dims = tuple(replace(dim, latency=max(dim.latency, 0.5)) for dim in plan.network.dims)
     same(replace(plan, network=NetworkPlan(Backend.PORTS, dims)), pure)
 

@@ -15,7 +15,7 @@ class Callback:
 
     def __call__(self) -> None: ...
 
-def execute_with(plan: object, record: bool, network: object | None, memory: object | None, pick: object | None, patience: int, log: list) -> object:
+def execute_with(plan: object, record: bool, network: object | None, memory: object | None, pick: object | None, work: object | None, patience: int, log: list) -> object:
     """
     Runs a Plan with plug-ins; a dict of the Outcome's columns, or (kind of error, message, ...).
     """

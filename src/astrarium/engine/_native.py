@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Plan
-from astrarium.errors import InternalError, PluginError, StallError, TraceError, UnsupportedError
+from astrarium.engine.plan import Kind, Plan
+from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
 
 if TYPE_CHECKING:
+    from astrarium.engine.plugins.feeder import Feeder
     from astrarium.engine.plugins.given import Team
+    from astrarium.engine.plugins.work import Work
 
 
 def _compiled() -> Any:
@@ -24,8 +27,9 @@ def _compiled() -> Any:
 
 _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
+FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "run", "run_with"]
+__all__ = ["HAVE_CORE", "run", "run_fed", "run_with"]
 
 
 def run(plan: Plan, *, record: bool, fold: bool) -> Outcome:
@@ -51,29 +55,54 @@ def _too_large() -> UnsupportedError:
 
 def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
     """Run a Plan with plug-ins in the core; every rank, every message."""
+    return Outcome(**_with(plan, team, record))
+
+
+def run_fed(plan: Plan, feeder: Feeder, team: Team) -> dict[str, Any]:
+    """Run what a workload plug-in hands out on a Plan of empty programs: columns of an Outcome, but times [works] in
+    order of hand-out."""
+    return _with(plan, team, True, feeder)
+
+
+def _rows(works: Sequence[Work]) -> list[tuple[int, ...]]:
+    """What the core reads of each work."""
+    return [(w.rank, w.id, w.kind, w.lane, w.duration, w.size, w.collective, w.group, w.priority)
+            if w.kind == Kind.COLLECTIVE else (w.rank, w.id, w.kind, w.lane, w.duration, w.size, w.peer, w.tag, 0)
+            for w in works]
+
+
+def _with(plan: Plan, team: Team, record: bool, feeder: Feeder | None = None) -> dict[str, Any]:
     from astrarium.engine.plugins.library import Library
 
-    network, labels = team.network, team.labels
+    network, labels = team.network, [*team.labels]
     memory = None if team.memory is None else team.memory.access_time
     pick = None if team.scheduling is None else team.scheduling.pick
+    work = None
+    if feeder is not None:
+        labels.append(feeder.who)
+        work = (lambda: _rows(feeder.start())), (lambda rank, node, now: _rows(feeder.completed(rank, node, now)))
     log: list[tuple[int, str]] = []
     if network is None:
         chosen: object = None
     else:
         chosen = (network.address, network.options) if isinstance(network, Library) else (network, team.network_name)
     try:
-        answer = _core.execute_with(plan, record, chosen, memory, pick, team.patience, log)
+        answer = _core.execute_with(plan, record, chosen, memory, pick, work, team.patience, log)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     except MemoryError as error:
         raise _too_large() from error
     for level, text in log:
         logging.getLogger(f"astrarium.plugins.{team.network_name}").log(level, "%s", text)
-    if isinstance(answer, dict):
-        return Outcome(**answer)
+    return answer if isinstance(answer, dict) else _failed(answer, labels)
+
+
+def _failed(answer: tuple[Any, ...], labels: Sequence[str]) -> Any:
+    """Raise what a run with plug-ins ended with."""
     kind, what = answer[:2]
     if kind == "raised":
-        if not isinstance(what, Exception):
+        said = answer[2] == FEEDER and isinstance(what, AstrariumError)
+        if said or not isinstance(what, Exception):
             raise what      # KeyboardInterrupt and its kin
         raise PluginError(labels[answer[2]], f"raised {type(what).__name__}: {what}") from what
     if kind == "plugin":

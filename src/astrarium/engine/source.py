@@ -1,24 +1,22 @@
-"""Runs of a workload that decides as it goes (plugins.work.WorkSource), on the pure-Python engine.
-
-Some 60 thousand nodes a second: enough for control loops such as serving. Traces, which are known beforehand, run in
-the compiled core.
-"""
+"""Runs of a workload that decides as it goes (plugins.work.WorkSource), in either engine to the same integers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Order, Plan, Policy, Program, Remote
-from astrarium.engine.plugins.given import Plugins, Team, ask
+from astrarium.engine._native import HAVE_CORE
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Backend, CollectivePlan, Kind, Lane, NetworkPlan, Order, Plan, Policy, Program, Remote
+from astrarium.engine.plugins.feeder import Feeder
+from astrarium.engine.plugins.given import Plugins, Team
 from astrarium.engine.plugins.work import Work, WorkSource
-from astrarium.engine.reference.native_engine import NativeEngine, NativeRuntime
-from astrarium.engine.reference.record import Record
-from astrarium.engine.reference.stall import stall_sentences
-from astrarium.errors import PluginError, StallError, UnsupportedError
+from astrarium.engine.reference.check import check_plan, heaviest_message
+from astrarium.errors import StallError, UnsupportedError
 
 __all__ = ["SourceOutcome", "Stage", "run_source"]
 
@@ -26,12 +24,14 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
-HOLES = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Where a source runs: rank r on NPU `npu_of[r]` of `network`; what its collectives and groups may be."""
+    """Where a source runs: rank r on NPU `npu_of[r]` of `network`; what its collectives and groups may be.
+
+    `group_of[c]`: the group that collective c was made for (-1: all ranks); None: any that it fits.
+    """
 
     npu_of: I32
     network: NetworkPlan
@@ -41,6 +41,7 @@ class Stage:
     remote: Remote = field(default_factory=Remote)
     lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
     reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))     # as in a Plan
+    group_of: tuple[int, ...] | None = None
 
     @staticmethod
     def of(plan: Plan) -> Stage:
@@ -57,23 +58,97 @@ class SourceOutcome:
     start: I64
     end: I64
     events: int
+    stage: Stage
+    columns: dict[str, Any]     # what else the engine measured, as in an Outcome
 
     @property
     def makespan(self) -> int:
         """The end of the last work, ps."""
         return int(self.end.max(initial=0))
 
+    @cached_property
+    def plan(self) -> Plan:
+        """What was done as a Plan: a program per rank, nodes by id, without dependencies. It replays nothing: nodes
+        started when the source handed them out."""
+        ranks = len(self.stage.npu_of)
+        rows = [self._rows(rank) for rank in range(ranks)]
+        pointer = np.cumsum([0, *(int((program.slot >= 0).sum()) for program, _ in rows)])
+        slots = np.array([each for _, given in rows for each in given], np.int32).reshape(-1, 3)
+        empty = _plan(self.stage)
+        return replace(empty, programs=tuple(program for program, _ in rows), slot_ptr=pointer.astype(np.int64),
+                       slot_a=slots[:, 0].copy(), slot_b=slots[:, 1].copy(), slot_c=slots[:, 2].copy())
 
-def run_source(source: WorkSource, stage: Stage, plugins: Plugins | None = None) -> SourceOutcome:
-    """Run `source` on `stage` under the native rule book until nothing is under way.
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The times of `plan`'s nodes, and the traffic."""
+        ranks = len(self.stage.npu_of)
+        order = [place for rank in range(ranks) for place in self._places[rank]]
+        sizes = [0, *(len(self._places[rank]) for rank in range(ranks))]
+        return Outcome(**{**self.columns, "row": np.arange(ranks, dtype=np.int32), "folded": False,
+                          "node_ptr": np.cumsum(sizes).astype(np.int64), "start": self.start[order],
+                          "end": self.end[order], "events": self.events})
+
+    @cached_property
+    def _places(self) -> list[list[int]]:
+        """Per rank the places of its works, by id."""
+        found: list[list[int]] = [[] for _ in self.stage.npu_of]
+        for place, work in enumerate(self.work):
+            found[work.rank].append(place)
+        for places in found:
+            places.sort(key=lambda place: self.work[place].id)
+        return found
+
+    def _rows(self, rank: int) -> tuple[Program, list[tuple[int, int, int]]]:
+        works = [self.work[place] for place in self._places[rank]]
+        given = [(w.collective, w.group, w.priority) if w.kind == Kind.COLLECTIVE else (w.peer, w.tag, 0)
+                 for w in works if w.kind in COMM]
+        comm = np.array([w.kind in COMM for w in works], np.bool_)
+        duration, lane = np.array([w.duration for w in works], np.int64), np.array([w.lane for w in works], np.int16)
+        return Program(
+            node_id=np.array([w.id for w in works], np.uint64), kind=np.array([w.kind for w in works], np.uint8),
+            lane=lane, duration=duration, busy=np.where(lane == Lane.COMPUTE, duration, 0),
+            size=np.array([w.size for w in works], np.int64),
+            slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32), parents=np.zeros(len(works), np.int32),
+            child_ptr=np.zeros(len(works) + 1, np.int32), child=np.zeros(0, np.int32)), given
+
+
+def run_source(source: WorkSource, stage: Stage, plugins: Plugins | None = None, *,
+               pure: bool = False) -> SourceOutcome:
+    """Run `source` on `stage` under the native rule book until nothing is under way; `pure`: in the pure-Python engine,
+    which also runs where there is no compiled core.
 
     Raises StallError when work is left, PluginError when the source raises or hands out work that cannot be,
     UnsupportedError under ASTRA-sim's order.
     """
     if stage.policy.order != Order.CANONICAL:
         raise UnsupportedError("compat", "ASTRA-sim's rule book runs traces", expected="compat: none")
-    feeder = _Feeder(source, stage, (plugins or Plugins()).team(stage.network))
-    return feeder.run()
+    given = plugins or Plugins()
+    if given.network is not None:
+        stage = replace(stage, network=replace(stage.network, backend=Backend.FOREIGN))
+    elif stage.network.backend == Backend.FOREIGN:
+        raise UnsupportedError("network.backend", "a plug-in's, and the run has none", expected="a network plug-in")
+    plan = _plan(stage)
+    check_plan(plan)
+    feeder = Feeder(source, stage, heaviest_message(plan))
+    try:
+        columns = _run(plan, feeder, given.team(stage.network), pure)
+    except StallError as stall:
+        raise StallError([*stall.waits, *feeder.unfinished()]) from None
+    waits = feeder.unfinished()
+    if waits:
+        raise StallError(list(waits))
+    start, end, events = columns.pop("start"), columns.pop("end"), columns.pop("events")
+    return SourceOutcome(tuple(feeder.works), start, end, events, stage, columns)
+
+
+def _run(plan: Plan, feeder: Feeder, team: Team, pure: bool) -> dict[str, Any]:
+    if HAVE_CORE and not pure:
+        from astrarium.engine._native import run_fed
+
+        return run_fed(plan, feeder, team)
+    from astrarium.engine.reference.feed import feed
+
+    return feed(plan, feeder, team)
 
 
 def _no_program() -> Program:
@@ -93,86 +168,3 @@ def _plan(stage: Stage) -> Plan:
                 slot_ptr=np.zeros(ranks + 1, np.int64), slot_a=none, slot_b=none, slot_c=none, groups=stage.groups,
                 collectives=stage.collectives, network=stage.network, policy=stage.policy, remote=stage.remote,
                 lanes=stage.lanes, reduce_bandwidth=stage.reduce_bandwidth)
-
-
-class _Feeder:
-    """Appends what the source hands out to the ranks' tables, and tells it what ended."""
-
-    def __init__(self, source: WorkSource, stage: Stage, team: Team) -> None:
-        self._source, self._stage = source, stage
-        self._who = f"workload plug-in {type(source).__qualname__}"
-        self._record = Record([0] * len(stage.npu_of))
-        self._engine = NativeEngine(_plan(stage), self._record, team)
-        self._works: list[Work] = []
-        self._of: dict[tuple[int, int], Work] = {}
-
-    def run(self) -> SourceOutcome:
-        """Start the source, run the engine dry, and see that nothing is left."""
-        engine = self._engine
-        for rank, runtime in enumerate(engine.ranks):
-            runtime.nodes.ended = lambda node, rank=rank: self._ended(rank, node)
-        self._take(ask(self._who, self._source.start, 0))
-        engine.run()
-        waits = engine.foreign.waits() if engine.foreign is not None else []
-        stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in engine.ranks if r.nodes.left]
-        if stalled:
-            waits += stall_sentences(stalled, engine.meetings, lambda rank, node: engine.ranks[rank].argument(node))
-        waits += ask(self._who, self._source.unfinished)
-        if waits:
-            raise StallError(waits)
-        rows = [self._record.rows(rank) for rank in range(len(engine.ranks))]
-        columns = [np.array([rows[w.rank][side][w.id] for w in self._works], np.int64) for side in (0, 1)]
-        return SourceOutcome(tuple(self._works), columns[0], columns[1], engine.clock.events)
-
-    def _ended(self, rank: int, node: int) -> None:
-        self._take(ask(self._who, self._source.completed, self._of[rank, node], self._engine.clock.now))
-
-    def _take(self, works: Sequence[Work]) -> None:
-        for work in works:
-            self._check(work)
-            self._of[work.rank, work.id] = work
-            self._works.append(work)
-            runtime = self._engine.ranks[work.rank]
-            self._append(runtime, work)
-            runtime.nodes.add(work.id)
-
-    def _append(self, runtime: NativeRuntime, work: Work) -> None:
-        """Write the row of a work; rows of ids that have not come yet are holes."""
-        rows, times = runtime.rows, self._record.rows(work.rank)
-        while len(rows) <= work.id:
-            for column in (rows.kind, rows.duration, rows.busy, rows.size, runtime.nodes.parents):
-                column.append(0)
-            rows.node_id.append(len(rows.node_id))
-            rows.lane.append(-1)
-            rows.slot.append(-1)
-            rows.children.append([])
-            for column in times:
-                column.append(-1)
-        at = work.id
-        rows.kind[at], rows.lane[at], rows.duration[at], rows.size[at] = work.kind, work.lane, work.duration, work.size
-        rows.busy[at] = work.duration if work.lane == Lane.COMPUTE else 0
-        if work.kind in COMM:
-            collective = work.kind == Kind.COLLECTIVE
-            runtime.given[at] = ((work.collective, work.group, work.priority) if collective
-                                 else (work.peer, work.tag, 0))
-
-    def _check(self, work: Work) -> None:
-        """Refuse what would break the run later, in the source's name."""
-        stage, lanes = self._stage, len(self._stage.lanes)
-        if not isinstance(work, Work):
-            raise PluginError(self._who, f"handed out {work!r}, which is no Work")
-        known = len(self._engine.ranks[work.rank].rows) if 0 <= work.rank < len(stage.npu_of) else 0
-        faults = [
-            (not 0 <= work.rank < len(stage.npu_of), f"there is no rank {work.rank}"),
-            ((work.rank, work.id) in self._of, f"rank {work.rank} has had a work {work.id}"),
-            (not 0 <= work.id <= known + HOLES, f"id {work.id} of rank {work.rank} is not a small number from 0"),
-            (not -1 <= work.lane < lanes, f"there is no lane {work.lane}"),
-            (work.duration < 0 or work.size < 0, "a negative duration or size"),
-            (work.kind == Kind.COLLECTIVE and not 0 <= work.collective < len(stage.collectives),
-             f"there is no collective {work.collective}"),
-            (work.kind == Kind.COLLECTIVE and not -1 <= work.group < len(stage.groups),
-             f"there is no group {work.group}"),
-        ]
-        for wrong, what in faults:
-            if wrong:
-                raise PluginError(self._who, f"handed out {work}: {what}")

@@ -25,11 +25,12 @@ from astrarium.engine.plan import (
     RemoteKind,
     Shape,
 )
+from astrarium.engine.plugins.feeder import fits
 from astrarium.engine.reference.check_schedule import array, check_schedule, require, whole, widest
 from astrarium.errors import InternalError, UnsupportedError
 from astrarium.vocab import CommOp
 
-__all__ = ["check_plan"]
+__all__ = ["check_plan", "heaviest_message"]
 
 I64 = npt.NDArray[np.int64]
 COLUMNS = (("node_id", np.uint64), ("kind", np.uint8), ("lane", np.int16), ("duration", np.int64), ("busy", np.int64),
@@ -47,6 +48,11 @@ def check_plan(plan: Plan) -> None:
         _check(plan)
     except (AttributeError, IndexError, OverflowError, TypeError, ValueError) as error:     # a field of another type
         raise InternalError(f"the engine refused its plan: {error}") from error
+
+
+def heaviest_message(plan: Plan) -> float:
+    """Bytes of a message that every link of a checked Plan can carry in 2^63 ps."""
+    return _check_network(plan)
 
 
 def _check(plan: Plan) -> None:
@@ -242,12 +248,4 @@ def _check_slots(plan: Plan, slots: Sequence[Slots]) -> None:
                     "collective out of range")
             for which, group in {*zip(a.tolist(), b.tolist(), strict=True)}:
                 members = plan.program_of.size if group < 0 else plan.groups[group].size
-                _check_fits(plan.collectives[which], members)
-
-
-def _check_fits(collective: CollectivePlan, members: int) -> None:
-    if collective.custom is not None:
-        require(collective.custom.program_of.size == members, "a custom collective of another size")
-    for chunk in collective.chunks:
-        for phase in chunk.phases:
-            require(phase.n == 1 or members % (phase.n * phase.stride) == 0, "a phase that does not fit its group")
+                require(fits(plan.collectives[which], members), "a collective that does not fit its group")
