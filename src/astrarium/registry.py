@@ -80,6 +80,9 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "fifo": ("", "Among waiting collectives, the one that became ready first goes first."),
         "priority": ("", "The trace's own priority decides, larger first."),
     },
+    "choice": {
+        "none": ("", "The design's own lists of algorithms stand."),
+    },
     "compute": {
         "replay": ("astrarium.compute.config:Replay", "Every node takes the time that its trace recorded."),
         "roofline": (

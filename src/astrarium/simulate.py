@@ -21,7 +21,7 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces, refuse_more
 from astrarium.trace.work import Generated
 from astrarium.vocab import Schedule
-from astrarium.workload.config import Trace
+from astrarium.workload.config import Live, Trace
 from astrarium.workload.generate import generate
 from astrarium.workload.single import SingleCollective
 
@@ -49,6 +49,8 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     schedules for the next run. Raises InputError and its kin, and StallError, with file, rank and node.
     """
     folded = _checked(design, fold)
+    if isinstance(design.workload, Live):
+        return _live(design, pure, traces, plugins, schedules)
     work = traces_of(design, {} if cache is None else cache) if traces is None else traces
     given = plugins_of(design, plugins)
     plan = lower(design, work, given, schedules=schedules)
@@ -63,6 +65,20 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
         groups = named_groups(design.workload, found)
         raise explained(error, found, groups, design.workload.dependencies) from error
     return Result(plan, outcome, found, _capacity(design, plan, outcome))
+
+
+def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None,
+          schedules: ScheduleCache | None) -> Result:
+    """A workload that decides as it runs: every rank, every message; the Result's Plan is what was done."""
+    from astrarium.engine.source import run_source
+    from astrarium.lower.rule_books import stage_of
+
+    if traces is not None:
+        raise InputError("traces", f"workload {design.workload.tag} decides as it runs", expected="no traces")
+    given = plugins_of(design, plugins)
+    source, stage = stage_of(design, given, schedules)
+    done = run_source(source, stage, given, pure=pure)
+    return Result(done.plan, done.outcome, None, _capacity(design, done.plan, done.outcome))
 
 
 def _checked(design: object, fold: object) -> bool:

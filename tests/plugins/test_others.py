@@ -248,10 +248,20 @@ def make_memory(settings: ar.Remote) -> Queue:
     return Queue()
 
 
+class Binary:
+    def algorithms(self, op: CommOp, size: int, npus: Sequence[int], dims: Sequence[Dim]) -> Sequence[str]:
+        return ["double_binary_tree"]
+
+
+def broken() -> Binary:
+    raise ValueError("no table")
+
+
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Any:
     points = [importlib.metadata.EntryPoint(name, f"{__name__}:{target}", registry.GROUP) for name, target in
-              (("backend.delay", "make_delay"), ("scheduling.last", "Last"), ("remote.banked", "make_memory"))]
+              (("backend.delay", "make_delay"), ("scheduling.last", "Last"), ("remote.banked", "make_memory"),
+               ("choice.trees", "Binary"), ("choice.broken", "broken"))]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
     registry._plugins.cache_clear()
     yield
@@ -273,6 +283,23 @@ def test_a_design_names_registered_plug_ins(registered: None) -> None:
         ar.simulate(wrong)
     with pytest.raises(ar.UnsupportedError, match="compat"):
         ar.simulate(ar.replace(design, "compat", "astra_sim"))
+
+
+def test_a_design_names_who_chooses_algorithms(registered: None) -> None:
+    network = ar.Network([ar.Switch(16, bandwidth="50 GB/s", latency="500 ns")])
+    ring, tree, chosen = (
+        ar.simulate(ar.Design(workload=ar.SingleCollective("all_reduce", "1 kB"), network=network, collective=each))
+        for each in (ar.Collective(all_reduce=["ring"]), ar.Collective(all_reduce=["double_binary_tree"]),
+                           ar.Collective(all_reduce=["ring"], choice="trees")))
+    assert chosen.makespan_ps == tree.makespan_ps < ring.makespan_ps
+    design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 kB"), network=network,
+                       collective=ar.Collective(choice="broken"))
+    with pytest.raises(PluginError, match="collective choice plug-in broken: raised ValueError: no table"):
+        ar.simulate(design)
+    with pytest.raises(ar.UnsupportedError, match=r"compat.*no plug-ins"):
+        ar.simulate(ar.replace(ar.replace(design, "collective.choice", "trees"), "compat", "astra_sim"))
+    with pytest.raises(ar.InputError, match=r"choice: 'tree' is not known; expected one of none, .*mean 'trees'"):
+        ar.Collective(choice="tree")
 
 
 def test_an_unknown_back_end_is_refused() -> None:

@@ -19,7 +19,7 @@ from astrarium.engine.source import Stage, run_source
 from astrarium.errors import PluginError, StallError
 
 from ..engine.plans import random_native_plan  # noqa: TID252
-from .common import example, mixed_plan, steady
+from .common import mixed_plan, steady
 
 ENGINES = [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here")), True]
 engines = pytest.mark.parametrize("pure", ENGINES)
@@ -161,18 +161,3 @@ def test_the_exam() -> None:
         exam_work(lambda: Scripted(lambda: [timer(0, 0, next(numbers))]), stage())
     with pytest.raises(ExamError, match="no answer"):
         exam_work(lambda: Scripted(list, left=["no answer"]), stage())
-
-
-def test_serving_reacts_to_the_network() -> None:
-    """A slower network makes longer steps, so other requests share a batch."""
-    module = example("serving")
-    requests = [(number * 12 * module.MS, 2) for number in range(6)]
-    steps = []
-    for latency in (1, 3 * module.MS):
-        server = module.Server(requests)
-        run_source(server, module.stage(), Plugins(network=steady(latency)))
-        assert sorted(server.done) == list(range(6))
-        assert all(size <= module.MOST for _, size in server.steps)
-        steps.append([size for _, size in server.steps])
-    assert set(steps[0]) == {1}
-    assert max(steps[1]) > 1

@@ -82,6 +82,8 @@ class Collective(Config, frozen=True, kw_only=True):
     scatter: PerDim = ()
     barrier: PerDim = ()
     custom: Annotated[Custom, Knob("Algorithms read from files.")] = Custom()
+    choice: Annotated[str, Knob("Who picks algorithms, collective by collective: a plug-in's name; none: the lists "
+                                "above.", choices=Kind("choice"))] = "none"
     composition: Annotated[str, Knob("How a collective over several dims is put together.", choices=Kind("composition"))
                            ] = "baseline"
     chunks: Annotated[int, Knob("Pieces into which a payload is cut, so that dims work at the same time.", ge=1)] = 1

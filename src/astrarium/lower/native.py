@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from astrarium.collective.config import active_chunks_of
 from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
-from astrarium.engine.plan import Backend, NetworkPlan, Order, Plan, Policy, Program
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program
 from astrarium.errors import UnsupportedError
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_nodes import program_of
@@ -25,9 +25,9 @@ from astrarium.trace.work import Generated, TraceClass
 
 if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
-    from astrarium.engine.plugins import ComputeModel, Plugins
+    from astrarium.engine.plugins import CollectiveChoice, ComputeModel, Plugins
 
-__all__ = ["lower_native"]
+__all__ = ["chosen_by", "lower_native", "placement_of", "same_memory", "surroundings"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -42,24 +42,33 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
     model = None if plugins is None else plugins.compute
     remote = behind(design.memory).kind != "none" or (plugins is not None and plugins.memory is not None)
-    work, dims, npu_of = work_of(design, traces), plan_dims(design.network), _placement(design)
+    work, dims, npu_of = work_of(design, traces), plan_dims(design.network), placement_of(design)
     rows = list(_rows(design, work, npu_of, model, remote))
     program_index = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
         program_index[trace.ranks] = number
-    choice = None if plugins is None else plugins.choice
-    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, choice, schedules)
+    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, chosen_by(plugins), schedules)
     slot_ptr, slot_a, slot_b, slot_c = _slots(rows, npu_of.size, table)
     return Plan(npus=design.network.npus, programs=tuple(program for _, program in rows), program_of=program_index,
                 npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
                 collectives=table.plans(),
-                network=NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
-                policy=_policy(design), remote=plan_remote(behind(design.memory)), lanes=design.system.lanes,
-                reduce_bandwidth=_reduce_bandwidths(design))
+                **surroundings(design, dims))
 
 
-def _placement(design: Design) -> I32:
-    """NPU of every rank."""
+def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
+    """Who picks algorithms in place of the design's lists."""
+    return None if plugins is None else plugins.choice
+
+
+def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
+    """What a Plan and a Stage say beside ranks and their work."""
+    return {"network": NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
+            "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
+            "reduce_bandwidth": _reduce_bandwidths(design)}
+
+
+def placement_of(design: Design) -> I32:
+    """NPU of every rank [ranks]."""
     placement = design.system.placement
     if isinstance(placement, str):
         return np.arange(rank_count(design), dtype=np.int32)
@@ -69,7 +78,7 @@ def _placement(design: Design) -> I32:
 def _rows(design: Design, work: Work, npu_of: I32, model: ComputeModel | None, remote: bool) -> Iterator[Row]:
     """Classes with their Programs; a class whose ranks sit on NPUs of several types becomes one class per type."""
     type_of, types = npu_types(design)
-    _same_memory(types)
+    same_memory(types)
     for trace in work.classes:
         kinds = type_of[npu_of[trace.ranks]]
         present = np.unique(kinds).tolist()
@@ -82,7 +91,7 @@ def _part(trace: TraceClass, chosen: npt.NDArray[np.bool_]) -> TraceClass:
     return replace(trace, ranks=trace.ranks[chosen], slot_a=trace.slot_a[chosen], slot_b=trace.slot_b[chosen])
 
 
-def _same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
+def same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
     """One Plan has one remote memory."""
     for number, (_, memory) in enumerate(types[1:]):
         path = f"npu_types[{number}].memory"

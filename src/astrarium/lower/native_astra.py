@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 from astrarium.collective.config import OPERATIONS, Collective, active_chunks_of, parse_algorithm
 from astrarium.compute.config import Replay, Roofline
@@ -22,7 +23,7 @@ from astrarium.trace.work import Generated
 from astrarium.units import Bandwidth, FlopRate, number_in
 from astrarium.vocab import CommOp
 
-__all__ = ["astra_system", "lower_astra_design"]
+__all__ = ["astra_system", "lower_astra_design", "no_live"]
 
 BACKENDS = {"closed_form": Backend.UNSHARED, "contention": Backend.LINKS}
 SCHEDULING = {"lifo": "LIFO", "fifo": "FIFO", "priority": "EXPLICIT"}
@@ -121,3 +122,10 @@ def _algorithm(path: str, entry: str) -> str:
 def _customs(collective: Collective) -> dict[CommOp, CustomCollective]:
     paths = {op: getattr(collective.custom, op.name.lower()) for op in KEYS}
     return {op: custom_of_prefix(path) for op, path in paths.items() if path is not None}
+
+
+def no_live(design: Design, plugins: object | None = None, schedules: object | None = None) -> NoReturn:
+    """ASTRA-sim knows all work beforehand: raises UnsupportedError."""
+    del plugins, schedules
+    raise UnsupportedError("compat", f"ASTRA-sim's rule book runs traces, and workload {design.workload.tag} decides "
+                           "as it runs", expected="compat: none")

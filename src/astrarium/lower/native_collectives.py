@@ -117,6 +117,10 @@ class CollectiveTable:
         """Everything interned so far, in order of index."""
         return tuple(self._plans)
 
+    def number(self, op: CommOp, size: int, group: int) -> int:
+        """The plan number of one collective of a group (-1: all ranks)."""
+        return self._intern(int(op), size, int(self._kinds[group + 1]))
+
     def slots(self, trace: TraceClass, program: Program) -> tuple[I32, I32, I32]:
         """(slot_a, slot_b, slot_c), each broadcastable to [ranks, slots of the program]."""
         nodes, chosen = slot_nodes(trace, program)

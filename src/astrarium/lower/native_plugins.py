@@ -24,7 +24,7 @@ __all__ = ["chosen_algorithms", "plugged", "plugins_of"]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 OWN = {"backend": ("closed_form", "contention", "library"), "scheduling": ("lifo", "fifo", "priority"),
-       "remote": ("none", "per_npu", "per_node", "pool")}
+       "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("none",)}
 
 
 def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
@@ -34,10 +34,11 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     """
     network, remote, policy = design.network.backend, design.memory.remote.kind, design.collective.scheduling
     named = {"network": network not in ("closed_form", "contention"), "memory": remote not in OWN["remote"],
-             "scheduling": policy not in OWN["scheduling"]}
+             "scheduling": policy not in OWN["scheduling"], "choice": design.collective.choice not in OWN["choice"]}
     if not any(named.values()):
         return given
     from astrarium.engine.plugins import Plugins, load
+    from astrarium.engine.plugins.given import ask
 
     found = given or Plugins()
     if named["network"] and found.network is None:
@@ -48,6 +49,9 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
         found = replace(found, memory=_maker("remote", remote, design.memory.remote))
     if named["scheduling"] and found.scheduling is None:
         found = replace(found, scheduling=_maker("scheduling", policy))
+    if named["choice"] and found.choice is None:
+        choice = design.collective.choice
+        found = replace(found, choice=ask(f"collective choice plug-in {choice}", _maker("choice", choice)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The verb of this room: one lowering per rule book, in a table."""
+"""The verbs of this room: one lowering per rule book, in a table."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ from astrarium.engine.plan import Plan
 if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
+    from astrarium.engine.plugins.work import WorkSource
+    from astrarium.engine.source import Stage
     from astrarium.lower.native_work import Work
     from astrarium.trace.columns import Traces
     from astrarium.trace.work import Generated
 
-__all__ = ["LOWERINGS", "lower"]
+__all__ = ["LIVE", "LOWERINGS", "lower", "stage_of"]
 
 LOWERINGS: Mapping[str, tuple[str, str]] = MappingProxyType({    # module and function, imported when first used
     "none": ("astrarium.lower.native", "lower_native"),
     "astra_sim": ("astrarium.lower.native_astra", "lower_astra_design"),
+})
+LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads that decide as they run
+    "none": ("astrarium.lower.native_live", "lower_live"),
+    "astra_sim": ("astrarium.lower.native_astra", "no_live"),
 })
 
 
@@ -36,3 +42,13 @@ def lower(design: Design, traces: Traces | Generated | Work | None = None, plugi
     """
     module, function = LOWERINGS[design.compat]
     return cast(Plan, getattr(importlib.import_module(module), function)(design, traces, plugins, schedules))
+
+
+def stage_of(design: Design, plugins: Plugins | None = None,
+             schedules: ScheduleCache | None = None) -> tuple[WorkSource, Stage]:
+    """The source of one run of a design whose workload decides as it runs (`workload.config.Live`), and the stage that
+    it runs on: what `engine.source.run_source` takes. Raises PluginError where the workload raises or asks for what
+    there is not, UnsupportedError under a rule book that runs traces only."""
+    module, function = LIVE[design.compat]
+    found = getattr(importlib.import_module(module), function)(design, plugins, schedules)
+    return cast("tuple[WorkSource, Stage]", found)

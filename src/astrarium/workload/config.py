@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from astrarium.config import Config, Knob
 from astrarium.config.spec import Variants
 from astrarium.registry import Kind
 
-__all__ = ["Trace", "Workload"]
+if TYPE_CHECKING:
+    from astrarium.engine.plugins.desk import Desk
+    from astrarium.engine.plugins.work import WorkSource
+
+__all__ = ["Live", "Trace", "Workload"]
 
 
 class Workload(Config, frozen=True):
@@ -28,3 +32,11 @@ class Trace(Workload, frozen=True):
                                        file=True)] = None
     dependencies: Annotated[Literal["data+ctrl", "data"],
                             Knob("Which dependencies a node waits for.")] = "data+ctrl"
+
+
+class Live(Workload, frozen=True):
+    """A workload that decides as it runs: what a plug-in registers as `workload.<name>`. Its fields are its knobs."""
+
+    def feed(self, desk: Desk) -> WorkSource:
+        """The source of one run on a design; its groups and collectives are asked of `desk` here."""
+        raise NotImplementedError

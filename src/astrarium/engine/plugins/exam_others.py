@@ -89,17 +89,18 @@ def exam_choice(choice: CollectiveChoice, known: Sequence[str]) -> None:
 
 
 def exam_work(make: Callable[[], WorkSource], stage: Stage, plugins: Plugins | None = None) -> SourceOutcome:
-    """Examine workloads made by `make()` on `stage`: they come to their end, and twice in the same way. Gives the
-    outcome. Raises ExamError."""
+    """Examine workloads made by `make()` on `stage`: they come to their end, twice in the same way, and in the
+    pure-Python engine too. Gives the outcome. Raises ExamError."""
     runs = []
-    for _ in range(2):
+    for pure in (False, False, True):
         try:
-            runs.append(run_source(make(), stage, plugins))
+            runs.append(run_source(make(), stage, plugins, pure=pure))
         except AstrariumError as error:
             demand(False, str(error))
-    first, second = runs
-    demand(first.work == second.work, "two sources hand out different work in the same run")
-    demand(bool((first.start == second.start).all() and (first.end == second.end).all()),
-           "two sources' work runs at different times")
+    first, *others = runs
+    for second in others:
+        demand(first.work == second.work, "two sources hand out different work in the same run")
+        demand(bool((first.start == second.start).all() and (first.end == second.end).all()),
+               "two sources' work runs at different times")
     demand(bool((first.end >= first.start).all()), "work ends before it starts")
     return first

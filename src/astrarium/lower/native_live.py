@@ -1,0 +1,74 @@
+"""A design whose workload decides as it runs: its source, and the stage that it runs on."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from astrarium.compute.config import Replay, Roofline
+from astrarium.compute.durations import DURATIONS
+from astrarium.design import Design, npu_types
+from astrarium.engine.plugins.compute import ComputeNodes, durations_of
+from astrarium.engine.plugins.desk import Desk
+from astrarium.engine.plugins.given import ask
+from astrarium.engine.plugins.work import WorkSource
+from astrarium.engine.source import Stage
+from astrarium.errors import InputError
+from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
+from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.network.dims import plan_dims
+from astrarium.workload.config import Live
+
+if TYPE_CHECKING:
+    from astrarium.collective.lower import ScheduleCache
+    from astrarium.engine.plugins import ComputeModel, Plugins
+
+__all__ = ["lower_live"]
+
+
+def lower_live(design: Design, plugins: Plugins | None = None,
+               schedules: ScheduleCache | None = None) -> tuple[WorkSource, Stage]:
+    """The source that a design's workload gives for one run, and its stage. Raises PluginError where the
+    workload raises, or asks for what there is not."""
+    workload = design.workload
+    assert isinstance(workload, Live)
+    npu_of, dims = placement_of(design), plan_dims(design.network)
+    same_memory(npu_types(design)[1])
+    desk = Desk(len(npu_of), _Times(design, plugins).duration)
+    source = ask(f"workload plug-in {workload.tag}", workload.feed, desk)
+    desk.close()
+    groups = tuple(np.array(members, np.int32) for members in desk.groups)
+    names = [f"{number} of workload {workload.tag}" for number in range(len(groups))]
+    table = CollectiveTable(design, dims, npu_of, groups, names, chosen_by(plugins), schedules)
+    numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
+    plans = table.plans()
+    return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
+                         group_of=tuple(group for _, _, group in desk.collectives), **surroundings(design, dims))
+
+
+class _Times:
+    """Durations of compute nodes by the design's models, one at a time and remembered."""
+
+    def __init__(self, design: Design, plugins: Plugins | None) -> None:
+        kinds, self._types = npu_types(design)
+        self._kind_of = kinds[placement_of(design)].tolist()
+        self._model = None if plugins is None else plugins.compute
+        self._of = cache(self._timed)
+
+    def duration(self, rank: int, num_ops: float, tensor_bytes: int) -> int:
+        """As `Desk.duration` says."""
+        return self._of(self._kind_of[rank], num_ops, tensor_bytes)
+
+    def _timed(self, kind: int, num_ops: float, tensor_bytes: int) -> int:
+        compute, memory = self._types[kind]
+        if self._model is None and isinstance(compute, Roofline) and memory.bandwidth is not None:
+            return int(DURATIONS["none"].roofline([num_ops], [tensor_bytes], float(compute.peak),
+                                                  float(memory.bandwidth), float(memory.latency))[0])
+        if self._model is None and isinstance(compute, (Replay, Roofline)):
+            raise InputError("compute.model", "replay takes recorded times, and this workload has none",
+                             expected="roofline, or a compute plug-in")
+        node = ComputeNodes(np.array([num_ops], np.float64), np.array([tensor_bytes], np.int64), np.zeros(1, np.int64),
+                            [""], np.zeros(1, np.bool_), kind)
+        return int(durations_of(self._model or cast("ComputeModel", compute), node)[0])
