@@ -119,3 +119,18 @@ def test_fronts_beat_random(agent: str) -> None:
         return dominated_area([(math.log(one), math.log(two)) for one, two in found], (math.log(1e9), math.log(1e6)))
     medians = [statistics.median(area(name, seed) for seed in range(10)) for name in (agent, "random")]
     assert medians[0] > medians[1], medians
+
+
+def test_a_model_does_not_ask_for_the_same_for_ever() -> None:
+    """A wish that is infeasible and whose nearest point is known would come again; asks go on to give new points."""
+    ready("bayesian")
+    space = Space(four_dims(), {"network.dims[*].npus": [4, 8, 16], "collective.chunks": [1, 2, 4, 8, 16]},
+                  "network.npus == 1024")
+    problem = Problem("corner", space, lambda point: 1.0 + sum(point))      # its model wants what is infeasible
+    agent = agent_options("bayesian", {"startup": 8}).start(space, GOAL, 0)
+    seen = set()
+    for _ in range(24):
+        (point,) = agent.ask(1)
+        seen.add(point)
+        agent.tell([point], [(problem.value(point),)])
+    assert len(seen) > 18, len(seen)

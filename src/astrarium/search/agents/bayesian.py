@@ -29,4 +29,4 @@ class Bayesian(Options, frozen=True, kw_only=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=self.startup, deterministic_objective=True)
-        return Bridge(optuna, sampler, space)
+        return Bridge(optuna, sampler, space, model=True, seed=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from astrarium.search.space import Point, Space
 
 __all__ = ["Bridge", "distributions", "optuna_module"]
 
+TAUGHT = 4    # known wishes in a row that a model is taught
 IDLE = 8      # tries to find a point that was not told yet
 
 
@@ -40,15 +42,19 @@ def distributions(optuna: Any, space: Space, ordered: bool = False) -> dict[str,
 
 class Bridge:
     """A sampler behind ask and tell. `lamarckian`: the study learns the feasible points themselves, not the wishes
-    (samplers that keep a state per trial, such as CMA-ES, learn the wish with the worth of its nearest point)."""
+    (samplers that keep a state per trial, such as CMA-ES, learn the wish with the worth of its nearest point). `model`:
+    the sampler's next wish depends on what it learnt alone, so that a wish whose nearest point is known is taught with
+    that point's worth, or it would come again for ever; where this does not help, the next point is a random one."""
 
-    def __init__(self, optuna: Any, sampler: Any, space: Space, *, lamarckian: bool = True, ordered: bool = False):
+    def __init__(self, optuna: Any, sampler: Any, space: Space, *, lamarckian: bool = True, ordered: bool = False,
+                 model: bool = False, seed: int = 0):
         self.optuna, self.space, self.lamarckian = optuna, space, lamarckian
         self.study = optuna.create_study(sampler=sampler)
         self.distributions = distributions(optuna, space, ordered)
         self.scale = Scale()
         self.open: list[Any] = []
-        self.told: set[Point] = set()
+        self.told: dict[Point, float] = {}
+        self.model, self.draw = model, random.Random(seed)
 
     def ask(self, count: int) -> list[Point]:
         """The sampler's next points."""
@@ -68,10 +74,18 @@ class Bridge:
                 trial = self.study.ask(self.distributions)
             wish = [trial.params[axis.name] for axis in self.space.axes]
             point = self.space.projector.project(wish)
+            if self.model and attempt == TAUGHT and point in self.told:
+                return trial, self._unknown()
             if not self.lamarckian or point not in self.told or attempt == IDLE - 1:
                 break
-            self._finish(trial, None)
+            taught = self.model and tuple(wish) != point
+            self._finish(trial, self.told[point] if taught else None)
         return trial, point
+
+    def _unknown(self) -> Point:
+        """A random point, one that was not told if a few tries find it."""
+        found = (self.space.sample(self.draw) for _ in range(IDLE))
+        return next((point for point in found if point not in self.told), self.space.sample(self.draw))
 
     def _finish(self, trial: Any, value: float | None) -> None:
         with warnings.catch_warnings():
@@ -91,7 +105,7 @@ class Bridge:
             self._finish(trial, None)
             if point in self.told:
                 continue
-            self.told.add(point)
+            self.told[point] = scaled
             params = {axis.name: each for axis, each in zip(self.space.axes, point)}
             self.study.add_trial(self.optuna.trial.create_trial(params=params, distributions=self.distributions,
                                                                 value=scaled))
