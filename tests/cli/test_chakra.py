@@ -46,7 +46,7 @@ def test_jsonizer_writes_protobufs_json(tmp_path: Path) -> None:
         value, end = json.JSONDecoder().raw_decode(text.lstrip())
         found.append(value)
         text = text.lstrip()[end:]
-    assert found[0] == {"version": "0.0.4"}
+    assert found[0] == {"version": "0.0.4", "attr": [{"name": "kind", "stringVal": "synthesised"}]}
     assert found[2] == {"id": "1", "name": "layer1.op1", "type": "COMP_NODE", "dataDeps": ["0"], "durationMicros": "10",
                         "attr": [{"name": "is_cpu_op", "boolVal": False},
                                  {"name": "num_ops", "int64Val": str(2**40)}]}

@@ -28,7 +28,7 @@ def test_ids_do_not_matter_and_changes_are_found() -> None:
     found = diff_traces(plain, traces_of_bytes([_built(extra=True, duration=9)])).pairs[0]
     assert (found.matched, found.removed, found.added) == (6, (), ((4, "extra"),))
     assert [each.fields for each in found.changed] == [{"duration_us": (5, 9)}]
-    assert found.totals["compute"] == {"nodes": (6, 7), "recorded_us": (26, 32), "bytes": (0, 0)}
+    assert found.totals["compute"] == {"nodes": (6, 7), "recorded_us": (26, 32), "flop": (0, 0), "bytes": (0, 0)}
 
 
 @settings(max_examples=40, deadline=None)

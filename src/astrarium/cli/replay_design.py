@@ -29,12 +29,13 @@ def replay_design(pattern: str) -> Design:
     from astrarium.network.config import Network, Switch
     from astrarium.system.config import System
     from astrarium.trace import read_traces
+    from astrarium.trace.node import trace_kind
     from astrarium.workload.config import Trace
 
     traces = read_traces(pattern)
     for number, columns in enumerate(traces.classes):
         _refuse_untimed(columns, traces.sources[int(traces.members(number)[0])])
-    ordered = all(_kind(columns) == PROFILED for columns in traces.classes)
+    ordered = all(trace_kind(columns.metadata) == PROFILED for columns in traces.classes)
     streams = UNLIMITED if ordered else 1
     return Design(workload=Trace(pattern), compute=Replay(missing="0 ns", everything=True), memory=Memory(),
                   network=Network([Switch(traces.ranks, bandwidth="1 GB/s", latency="0 ns")]),
@@ -50,10 +51,3 @@ def _refuse_untimed(columns: Columns, source: str) -> None:
     if untimed and untimed == comm.size:
         raise InputError(source, f"none of its {untimed:,} collectives and messages has a recorded duration",
                          expected="a design beside --trace, with the network that times them")
-
-
-def _kind(columns: Columns) -> str | None:
-    from astrarium.trace.node import decode_metadata
-
-    found = [a.value for a in decode_metadata(columns.metadata).attrs if a.name == "kind"]
-    return str(found[-1]) if found else None

@@ -29,9 +29,11 @@ def _pair(pair: RankDiff) -> list[Table]:
     title = (f"ranks {ranks}: {pair.matched:,} nodes in both, {len(pair.changed):,} of them changed; "
              f"{len(pair.removed):,} only in the first, {len(pair.added):,} only in the second")
     rows = [(kind, *(f"{a:,}" if a == b else f"{a:,} -> {b:,}" for a, b in (words["nodes"], words["recorded_us"],
-                                                                          words["bytes"])))
+                                                                          words["flop"], words["bytes"])))
             for kind, words in pair.totals.items()]
-    tables = [Table(title, "<>>>", rows, ("kind", "nodes", "recorded us", "bytes"))]
+    if pair.kinds[0] != pair.kinds[1]:
+        title += f" (a {pair.kinds[0] or 'nameless'} trace and a {pair.kinds[1] or 'nameless'} one)"
+    tables = [Table(title, "<>>>>", rows, ("kind", "nodes", "recorded us", "flop", "bytes"))]
     nodes = [*(("-", str(number), name, "") for number, name in pair.removed[:SHOWN]),
              *(("+", str(number), name, "") for number, name in pair.added[:SHOWN]),
              *(("~", str(each.before), each.name, ", ".join(f"{word} {a} -> {b}" for word, (a, b) in

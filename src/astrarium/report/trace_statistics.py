@@ -13,11 +13,16 @@ NS_PER_US = 1000
 
 def statistics_tables(counted: Statistics, title: str) -> list[Table]:
     """Nodes by kind, collectives by operation, operations by stream."""
-    kinds = [*counted.by_kind.items(), ("host nodes", counted.host_nodes), ("GPU operations", counted.gpu_operations),
-             ("GPU memory fills", counted.gpu_memsets)]
-    tables = [Table(f"{title}: {counted.nodes:,} nodes, {counted.edges['data']:,} data and "
-                    f"{counted.edges['control']:,} control dependencies", "<>",
-                    [(name, f"{count:,}") for name, count in kinds], ("nodes", "count")),
+    counts = [*counted.by_kind.items(), ("host nodes", counted.host_nodes), ("GPU operations", counted.gpu_operations),
+              ("GPU memory fills", counted.gpu_memsets)]
+    rows = [(name, f"{count:,}") for name, count in counts]
+    kind = counted.metadata.get("kind")
+    if counted.flop or counted.tensor_bytes:
+        rows += [("flop of compute", f"{counted.flop:.4g}"),
+                  ("bytes of compute", format_bytes(counted.tensor_bytes))]
+    tables = [Table(f"{title}: {f'{kind}, ' if kind else ''}{counted.nodes:,} nodes, "
+                    f"{counted.edges['data']:,} data and {counted.edges['control']:,} control dependencies", "<>",
+                    rows, ("nodes", "count")),
               Table("recorded time", "<>", [(name, format_time(micros * NS_PER_US))
                                             for name, micros in counted.recorded_us.items()], ("where", "time"))]
     if counted.collectives:

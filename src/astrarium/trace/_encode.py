@@ -26,8 +26,13 @@ COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 PEER = {NodeKind.COMM_SEND: "comm_dst", NodeKind.COMM_RECV: "comm_src"}
 VERSION = "0.0.4"
+KIND = "synthesised"    # made from a model, not from a graph or a profile
 FEW = 3                 # rows for which a template would cost more than it saves
 LEAST_DIMS = 10         # entries of involved_dim, as in Chakra's own files
+
+
+def _metadata() -> bytes:
+    return encode_metadata(Metadata(VERSION, (attribute("kind", KIND),)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +67,14 @@ class ClassFiles:
         messages = [head + own[slot] if slot >= 0 else head
                     for head, slot in zip(self.heads, self.slot.tolist(), strict=True)]
         sizes = {size: varint(size) for size in set(map(len, messages))}
-        parts = [delimited(encode_metadata(Metadata(VERSION)))]
+        parts = [delimited(_metadata())]
         for message in messages:
             parts += (sizes[len(message)], message)
         return Template(np.frombuffer(b"".join(parts), np.uint8), none, none, self.patches)
 
     def _template(self, widths: Sequence[int]) -> Template:
         """All bytes of a file whose patches have these widths, and where they go."""
-        parts, at = [delimited(encode_metadata(Metadata(VERSION)))], 0
+        parts, at = [delimited(_metadata())], 0
         at = len(parts[0])
         zeros = [bytes(width) for width in widths]
         starts: list[list[int]] = [[] for _ in widths]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.groups import group_key, groups_of
-from astrarium.trace.node import Metadata, attribute, encode_metadata
+from astrarium.trace.node import TRACE_KINDS, Metadata, attribute, encode_metadata
 from astrarium.trace.transform.files import Edit, Job, rebuilt
 from astrarium.trace.transform.members import definitions, pg_names
 from astrarium.trace.transform.patch import Change
@@ -136,11 +136,12 @@ def _unread(name: str) -> bool:
 
 
 def _metadata(columns: Columns) -> bytes:
-    """Nothing but the world's size, which says how many ranks the group of all ranks has."""
+    """Nothing but the kind of trace and the world's size, which says how many ranks the group of all ranks has."""
     from astrarium.trace.node import decode_metadata
 
-    kept = [a for a in decode_metadata(columns.metadata).attrs if a.name == "world_size" and a.kind is not None]
-    return encode_metadata(Metadata("0.0.4", (*kept, attribute("kind", "anonymised"))))
+    kept = [a for a in decode_metadata(columns.metadata).attrs if a.kind is not None
+            and (a.name == "world_size" or (a.name == "kind" and a.value in TRACE_KINDS))]
+    return encode_metadata(Metadata("0.0.4", (*kept, attribute("anonymised", True))))
 
 
 def _noise(count: int, key: str) -> F64:

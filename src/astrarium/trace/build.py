@@ -20,8 +20,8 @@ class TraceBuilder:
     durations in microseconds. Further keywords become attributes, with the oneof that fits.
     """
 
-    def __init__(self, version: str = "0.0.4") -> None:
-        self.metadata = Metadata(version)
+    def __init__(self, version: str = "0.0.4", kind: str = "synthesised") -> None:
+        self.metadata = Metadata(version, (attribute("kind", kind),))
         self._nodes: list[Node] = []
         self._next = 0
 

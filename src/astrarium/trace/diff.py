@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.graph import graph_of
+from astrarium.trace.node import trace_kind
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Changed", "RankDiff", "TraceDiff", "diff_columns", "diff_traces"]
@@ -39,7 +40,7 @@ class RankDiff:
     """The difference of one pair of traces, and the ranks that have it.
 
     `removed` and `added` are (id, name) of nodes that only the first or the second has. `totals` has per kind of node
-    the count, recorded microseconds and bytes of both sides.
+    the count, recorded microseconds, flop and bytes of both sides; `kinds` is what each was made from.
     """
 
     ranks: tuple[int, ...]
@@ -47,6 +48,7 @@ class RankDiff:
     removed: tuple[tuple[int, str], ...]
     added: tuple[tuple[int, str], ...]
     changed: tuple[Changed, ...]
+    kinds: tuple[str | None, str | None]
     totals: dict[str, dict[str, tuple[int, int]]]
 
     @property
@@ -97,7 +99,8 @@ def diff_columns(before: Columns, after: Columns, ranks: Sequence[int] = (0,)) -
     return RankDiff(
         tuple(ranks), len(pairs), tuple((int(before.node_id[n]), before.name(n)) for n in gone.tolist()),
         tuple((int(after.node_id[n]), after.name(n)) for n in new.tolist()),
-        tuple(_changes(before, after, first, second)), _totals(before, after))
+        tuple(_changes(before, after, first, second)), (trace_kind(before.metadata), trace_kind(after.metadata)),
+        _totals(before, after))
 
 
 def _signatures(before: Columns, after: Columns) -> tuple[list[U64], list[U64]]:
@@ -168,10 +171,10 @@ def _number(value: Any) -> float:
 
 
 def _totals(before: Columns, after: Columns) -> dict[str, dict[str, tuple[int, int]]]:
-    """Kind of node (collectives by operation) -> nodes, recorded_us, bytes: (before, after)."""
+    """Kind of node (collectives by operation) -> nodes, recorded_us, flop, bytes: (before, after)."""
     sides = [_sums(before), _sums(after)]
     kinds = sorted({*sides[0], *sides[1]})
-    empty = {"nodes": 0, "recorded_us": 0, "bytes": 0}
+    empty = {"nodes": 0, "recorded_us": 0, "flop": 0, "bytes": 0}
     return {kind: {word: (sides[0].get(kind, empty)[word], sides[1].get(kind, empty)[word]) for word in empty}
             for kind in kinds}
 
@@ -190,5 +193,5 @@ def _sums(columns: Columns) -> dict[str, dict[str, int]]:
             if mask.any():
                 size = columns.comm_size if kind >= NodeKind.COMM_SEND else columns.tensor_size
                 found[name] = {"nodes": int(mask.sum()), "recorded_us": int(columns.duration[mask].sum()),
-                               "bytes": int(size[mask].sum())}
+                               "flop": int(columns.num_ops[mask].sum()), "bytes": int(size[mask].sum())}
     return found

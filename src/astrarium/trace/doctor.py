@@ -9,7 +9,7 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.finding import Finding, Findings
 from astrarium.trace.graph import Dependencies, graph_of, ready_order
 from astrarium.trace.groups import group_key, groups_of
-from astrarium.trace.node import decode_metadata
+from astrarium.trace.node import TRACE_KINDS, decode_metadata, trace_kind
 
 __all__ = ["check"]
 
@@ -37,14 +37,28 @@ def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, 
         orders.append(order)
         _check_nodes.check(columns, ranks, found)
         _check_graph.check(columns, graph, order, ranks, found)
+    _check_kinds(traces, found)
     _check_peers.check(traces, found)
     _check_collectives.check(traces, known, orders, deps, found)
     return _of_part(traces, known, found.all())
 
 
+def _check_kinds(traces: Traces, found: Findings) -> None:
+    """Ranks whose traces were made in different ways, and words that are no kind."""
+    kinds = [trace_kind(columns.metadata) for columns in traces.classes]
+    for number, kind in enumerate(kinds):
+        if kind is not None and kind not in TRACE_KINDS:
+            found.add("warning", "unknown_kind", traces.members(number).tolist(), f"kind {kind[:40]!r}",
+                      f"use one of {', '.join(TRACE_KINDS)}")
+    if len(set(kinds)) > 1:
+        words = sorted(kind or "none" for kind in set(kinds))
+        found.add("warning", "mixed_kinds", (), f"traces of kinds {', '.join(words)} in one job",
+                  "take all ranks from one source")
+
+
 def _of_part(traces: Traces, groups: Mapping[str, Sequence[int]], findings: list[Finding]) -> list[Finding]:
     described = [{a.name: a.value for a in decode_metadata(columns.metadata).attrs} for columns in traces.classes]
-    if any(each.get("kind") != "profiled" for each in described):
+    if any(trace_kind(columns.metadata) != "profiled" for columns in traces.classes):
         return findings
     worlds = [world for each in described if isinstance(world := each.get("world_size"), int)]
     job = max(worlds or [1 + max((member for members in groups.values() for member in members), default=0)])

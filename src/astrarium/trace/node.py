@@ -13,8 +13,11 @@ from astrarium.errors import InputError, nearest
 from astrarium.trace._oneof import DEFAULT_KIND, KINDS, decode_value, encode_value, kind_of
 from astrarium.trace._wire import DELIMITED, VARINT, Cursor, delimited, packed, tagged, varint
 
-__all__ = ["Attribute", "IOInfo", "Metadata", "Node", "attribute", "decode_metadata", "decode_node", "encode_metadata",
-           "encode_node"]
+__all__ = ["TRACE_KINDS", "Attribute", "IOInfo", "Metadata", "Node", "attribute", "decode_metadata", "decode_node",
+           "encode_metadata", "encode_node", "trace_kind"]
+
+TRACE_KINDS = ("pre", "post", "profiled", "synthesised")
+"""What a trace was made from: a model's graph as written, one that a compiler changed, a profile, or a generator."""
 
 
 @dataclass(frozen=True)
@@ -199,3 +202,9 @@ def _read_attribute(cursor: Cursor) -> Attribute:
             cursor.skip(tag)
             unknown.append(cursor.data[start:cursor.at])
     return Attribute(texts.get(1, ""), value, kind, texts.get(2, ""), b"".join(unknown))
+
+
+def trace_kind(metadata: bytes) -> str | None:
+    """`kind` of a GlobalMetadata message: one of TRACE_KINDS, another word, or None where it does not say."""
+    found = [a.value for a in decode_metadata(metadata).attrs if a.name == "kind"]
+    return str(found[-1]) if found else None

@@ -37,6 +37,8 @@ class Statistics:
     receives: int
     streams: dict[str, dict[str, int]]
     recorded_us: dict[str, int]
+    flop: float
+    tensor_bytes: int
     edges: dict[str, int]
     roots: int
     leaves: int
@@ -72,6 +74,8 @@ def statistics(columns: Columns) -> Statistics:
         streams=streams,
         recorded_us={"host": int(duration[host].sum()), "gpu": int(duration[gpu].sum()),
                      "collectives": int(duration[coll].sum()), "all": int(duration.sum())},
+        flop=float(columns.num_ops[kind == NodeKind.COMP].sum()),
+        tensor_bytes=int(columns.tensor_size[kind == NodeKind.COMP].sum()),
         edges={"data": columns.data_dep.size, "control": columns.ctrl_dep.size},
         roots=int((np.diff(columns.data_ptr) + np.diff(columns.ctrl_ptr) == 0).sum()), leaves=int(leaf.sum()),
         gpu_leaves=int((leaf & gpu).sum()), metadata=_metadata(columns))
