@@ -1,10 +1,10 @@
-"""What a model of traces learns from: one trace as tokens in an order that keeps dependencies, and its conditions."""
+"""What a model of traces learns from: one rank's trace as tokens in an order that keeps dependencies, and its
+conditions."""
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,33 +12,39 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Columns, Traces
-from astrarium.trace.graph import Graph, graph_of, ready_order
+from astrarium.trace.graph import graph_of, ready_order
 from astrarium.trace.groups import Groups, group_key
+from astrarium.trace.synthesise.layout import Layout, layout_of
+from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind
 
-__all__ = ["VALUES", "Example", "Token", "example_of", "role_of"]
+__all__ = ["VALUES", "Example", "Token", "examples_of", "examples_of_generated"]
 
 VALUES = ("duration_us", "num_ops", "tensor_size", "comm_size")
 DIGITS = re.compile(r"\d+")
+COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, order=True)
 class Token:
-    """What nodes are told apart by: kind, name without numbers, host or not, operation, and the role of the group."""
+    """What nodes are told apart by: kind, name without numbers, host or not, operation, the role of the group or of
+    the peer (see `layout`), priority, and dims that are involved (bits; -1: not said)."""
 
     kind: int
     name: str
     host: bool
     op: int
     role: str
+    priority: int
+    involved: int
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
     """One rank's trace: `token` [nodes] indexes `tokens`; `values` [nodes, VALUES], NaN where the attribute is absent;
-    node i waits for `parent[ptr[i]:ptr[i + 1]]`, all of them earlier."""
+    node i waits for `parent[ptr[i]:ptr[i + 1]]`, all of them earlier. `conditions` name the rank's `stage` too."""
 
     conditions: Mapping[str, float]
     tokens: tuple[Token, ...]
@@ -48,73 +54,119 @@ class Example:
     parent: I64
 
 
-def role_of(members: Sequence[int] | None, conditions: Mapping[str, float]) -> str:
-    """`all`, or the axis that a group runs along: tp neighbours, dp across them (ranks = tp * dp, tp innermost)."""
-    if members is None or len(members) == conditions["ranks"]:
-        return "all"
-    tp, dp = int(conditions.get("tp", 1)), int(conditions.get("dp", 1))
-    steps = set(np.diff(members).tolist())
-    if len(members) == tp and steps == {1}:
-        return "tp"
-    if len(members) == dp and steps == {tp}:
-        return "dp"
-    raise InputError("synthesise", f"a group of {len(members)} ranks that is no axis of tp {tp} and dp {dp}",
-                     expected="groups of neighbours (tp), or across them (dp)")
-
-
-def example_of(traces: Traces, groups: Groups, conditions: Mapping[str, float], rank: int = 0) -> Example:
-    """The trace of one rank. InputError where it sends messages: pipelines are not learned."""
-    columns, row = traces.of(rank)
-    known = {**conditions, "ranks": float(traces.ranks)}
+def examples_of(traces: Traces, groups: Groups, conditions: Mapping[str, float]) -> tuple[Example, ...]:
+    """One example per pipeline stage of traces that were read. InputError where ranks are not tp * dp * pp, and for
+    groups and messages along no axis."""
+    layout = layout_of(conditions)
+    if layout.ranks != traces.ranks:
+        raise InputError("synthesise", f"{traces.ranks} ranks and tp * dp * pp = {layout.ranks}",
+                         expected="conditions of these traces")
     members = {group_key(name): found for name, found in groups.items()}
+    return tuple(_read(traces, members, conditions, layout, stage) for stage in range(layout.pp))
+
+
+def _read(traces: Traces, members: Mapping[str, Sequence[int]], conditions: Mapping[str, float], layout: Layout,
+          stage: int) -> Example:
+    rank = stage * layout.tp * layout.dp
+    columns, row = traces.of(rank)
     graph = graph_of(columns)
-    if len(ready_order(columns, graph)) != columns.nodes:
+    order = ready_order(columns, graph)
+    if len(order) != columns.nodes:
         raise InputError("synthesise", f"{traces.sources[rank]} cannot run", expected="a trace without cycles")
-    roles = [""] * columns.nodes
-    for node, number in zip(columns.comm_node.tolist(), columns.group[row].tolist(), strict=True):
-        if columns.type[node] != NodeKind.COMM_COLL:
-            raise InputError("synthesise", f"{traces.sources[rank]} has messages", expected="traces of one stage")
-        name = group_key(traces.texts[number]) if number >= 0 else ""
-        roles[node] = role_of(None if name in ("", "0") else members.get(name), known)
-    order = _late(columns, graph, np.array([role == "dp" for role in roles]))
-    return _ordered(columns, order, roles, graph.ptr, graph.parent, known)
+    place = {node: at for at, node in enumerate(columns.comm_node.tolist())}
 
+    def role(node: int) -> str:
+        at = place[node]
+        if columns.type[node] == NodeKind.COMM_COLL:
+            number = int(columns.group[row][at])
+            name = group_key(traces.texts[number]) if number >= 0 else ""
+            return layout.role(None if name in ("", "0") else members.get(name), rank)
+        side = columns.destination if columns.type[node] == NodeKind.COMM_SEND else columns.source
+        return layout.peer(int(side[row][at]), rank)
 
-def _late(columns: Columns, graph: Graph, side: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """An order that keeps dependencies, by id, in which nodes of `side` come as late as they can: their place among
-    other nodes says little (a bucket of gradients is full when it is full)."""
-    left = np.bincount(graph.parent[graph.parent >= 0], minlength=columns.nodes)
-    key = np.argsort(np.argsort(columns.node_id, kind="stable")) + np.where(side, columns.nodes, 0)
-    heap = [(-int(key[node]), int(node)) for node in np.flatnonzero(left == 0)]
-    heapq.heapify(heap)
-    ptr, parent, waits, out = graph.ptr.tolist(), graph.parent.tolist(), left.tolist(), []
-    while heap:
-        _, node = heapq.heappop(heap)
-        out.append(node)
-        for before in parent[ptr[node]:ptr[node + 1]]:
-            waits[before] -= 1
-            if not waits[before]:
-                heapq.heappush(heap, (-int(key[before]), before))
-    return np.array(out[::-1], np.int32)
-
-
-def _ordered(columns: Columns, order: npt.NDArray[np.int32], roles: Sequence[str], ptr: I64,
-             parent: npt.NDArray[np.int32], conditions: Mapping[str, float]) -> Example:
-    names, place = columns.names(), np.empty(columns.nodes, np.int64)
-    place[order] = np.arange(columns.nodes)
-    tokens: dict[Token, int] = {}
-    token = np.empty(columns.nodes, np.int64)
-    for at, node in enumerate(order.tolist()):
-        kind = int(columns.type[node])
-        op = int(columns.comm_type[node]) if kind == NodeKind.COMM_COLL else -1
-        made = Token(kind, DIGITS.sub("#", names[node]), bool(columns.is_cpu_op[node]), op, roles[node])
-        token[at] = tokens.setdefault(made, len(tokens))
     values = np.stack([columns.duration.astype(np.float64), _value(columns, "num_ops", Attr.NUM_OPS),
                        _value(columns, "tensor_size", Attr.TENSOR_SIZE),
-                       _value(columns, "comm_size", Attr.COMM_SIZE)], axis=1)[order]
-    lists = [sorted({int(place[p]) for p in parent[ptr[node]:ptr[node + 1]].tolist() if p >= 0})
-             for node in order.tolist()]
-    return Example(conditions, tuple(tokens), token, values,
+                       _value(columns, "comm_size", Attr.COMM_SIZE)], axis=1)
+    names = columns.names()
+    involved = np.where(columns.has(Attr.INVOLVED_DIM), columns.dims.astype(np.int64), -1)
+    told = Told(columns.type.tolist(), (columns.is_cpu_op != 0).tolist(), columns.comm_type.tolist(),
+                columns.comm_priority.tolist(), involved.tolist(), names.__getitem__, role)
+    return _ordered(order.astype(np.int64), told, values, graph.ptr, graph.parent,
+                    {**conditions, "stage": float(stage)})
+
+
+def examples_of_generated(made: Generated, conditions: Mapping[str, float]) -> tuple[Example, ...]:
+    """One example per pipeline stage of what a generator, or a model, made."""
+    layout = layout_of(conditions)
+    first: dict[int, TraceClass] = {}
+    for trace in sorted(made.classes, key=lambda each: int(each.ranks[0])):
+        first.setdefault(int(trace.ranks[0]) // (layout.tp * layout.dp), trace)
+    return tuple(_generated(made, trace, conditions, layout, stage) for stage, trace in sorted(first.items()))
+
+
+def _generated(made: Generated, trace: TraceClass, conditions: Mapping[str, float], layout: Layout,
+               stage: int) -> Example:
+    rank, nodes = int(trace.ranks[0]), trace.type.size
+    if (trace.parent >= np.repeat(np.arange(nodes), np.diff(trace.parent_ptr))).any():
+        raise InputError("synthesise", "a node waits for a later one", expected="a trace in an order that can run")
+    comm = np.flatnonzero(np.isin(trace.type, COMM))
+    slots = np.arange(comm.size) if trace.slot is None else trace.slot
+    place = dict(zip(comm.tolist(), slots.tolist(), strict=True))
+    known: dict[tuple[int, int], str] = {}
+
+    def role(node: int) -> str:
+        coll = bool(trace.type[node] == NodeKind.COMM_COLL)
+        found = int((trace.slot_b if coll else trace.slot_a)[0, place[node]])
+        if (coll, found) not in known:
+            if coll:
+                known[coll, found] = layout.role(None if found < 0 else made.groups[found].tolist(), rank)
+            else:
+                known[coll, found] = layout.peer(found, rank)
+        return known[coll, found]
+
+    comp, moved = trace.type == NodeKind.COMP, np.isin(trace.type, COMM)
+    values = np.stack([trace.duration_us.astype(np.float64), trace.num_ops,
+                       np.where(comp | ~moved, trace.tensor_size.astype(np.float64), np.nan),
+                       np.where(moved, trace.comm_size.astype(np.float64), np.nan)], axis=1)
+    told = Told(trace.type.tolist(), trace.is_cpu.tolist(), trace.comm_type.tolist(), trace.priority.tolist(),
+                trace.involved.tolist(), trace.names or str, role)
+    return _ordered(np.arange(nodes, dtype=np.int64), told, values, trace.parent_ptr, trace.parent,
+                    {**conditions, "stage": float(stage)})
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a token is made of, per node; `role` of communication nodes only."""
+
+    kind: Sequence[int]
+    host: Sequence[bool]
+    op: Sequence[int]
+    priority: Sequence[int]
+    involved: Sequence[int]
+    name: Callable[[int], str]
+    role: Callable[[int], str]
+
+    def token(self, node: int, plain: dict[str, str]) -> Token:
+        """The token of a node; `plain` remembers names without numbers."""
+        text, kind = self.name(node), self.kind[node]
+        short = plain.get(text) or plain.setdefault(text, DIGITS.sub("#", text))
+        moved = kind in COMM
+        return Token(kind, short, self.host[node], self.op[node] if kind == NodeKind.COMM_COLL else -1,
+                     self.role(node) if moved else "", self.priority[node] if moved else 0,
+                     self.involved[node] if moved else -1)
+
+
+def _ordered(order: I64, told: Told, values: F64, ptr: I64, parent: npt.NDArray[np.int32],
+             conditions: Mapping[str, float]) -> Example:
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    tokens: dict[Token, int] = {}
+    plain: dict[str, str] = {}
+    token = np.array([tokens.setdefault(told.token(node, plain), len(tokens)) for node in order.tolist()], np.int64)
+    waits, listed = ptr.tolist(), place[np.maximum(parent, 0)].tolist()
+    good = (parent >= 0).tolist()
+    lists = [sorted({listed[at] for at in range(waits[node], waits[node + 1]) if good[at]}) for node in order.tolist()]
+    return Example(conditions, tuple(tokens), token, values[order],
                    np.cumsum([0, *map(len, lists)]).astype(np.int64),
                    np.array([p for each in lists for p in each], np.int64))
 

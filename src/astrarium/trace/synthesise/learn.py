@@ -1,9 +1,8 @@
-"""Learning a model of traces from examples, without torch: orders, run lengths, dependencies, sizes.
+"""Learning a model of traces from examples, without torch.
 
-Order: a Markov chain over the last ORDER tokens. Where several tokens may follow, the model keeps how often each is
-taken in a row, as a function of the conditions (a layer comes L - 1 times before the head): nested loops of layers and
-micro-batches are recovered. Dependencies: per token, which earlier tokens it waits for, and how far back. Sizes: per
-token and attribute, log-quadratic in the conditions with the residuals' quantiles.
+Order: programs (`fold`) by a prefix tree (`order`), how often loops run as counts of the conditions (`laws`).
+Dependencies: per site, which earlier tokens a node waits for, and how many occurrences back. Sizes: per token, or per
+site where those differ, a law of the conditions. Collectives that gather gradients: `buckets`.
 """
 
 from __future__ import annotations
@@ -12,209 +11,228 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.errors import InputError
+from astrarium.trace.synthesise.buckets import Bucket, learn_buckets, learned_as_buckets, site_codes
 from astrarium.trace.synthesise.examples import VALUES, Example, Token
-from astrarium.trace.synthesise.regression import Fit, features, fit_log, fit_runs, raw_features
+from astrarium.trace.synthesise.fold import Folder, Program, bodies_of, loops
+from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of, table
+from astrarium.trace.synthesise.order import Orders, learn_orders
 
-__all__ = ["END", "ORDER", "Branch", "Model", "Motif", "Size", "learn", "rest_of_run"]
+__all__ = ["Coded", "Context", "Loop", "Model", "Motif", "Size", "Waits", "contexts_of", "learn", "loop_sites",
+           "main_of", "programs_of"]
 
-ORDER = 10
-END = -1
-FEW = 3                 # distances that are kept one by one
-FEWEST = 8              # examples that a regression of its own needs
-State = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Branch:
-    """What may follow a state: tokens in the order in which they are taken, and runs of each (None: to the end)."""
-
-    follow: tuple[int, ...]
-    runs: tuple[Fit | None, ...]
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+FEWEST = 8              # examples that a law of its own needs
+FEW = 8                 # occurrences of one token that are waited for one by one
+EQUAL = 1e-6
+CONTEXT, CHOICES = 5, 8     # tokens that a node's parents depend on; sets of parents that are kept
+Context = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Motif:
-    """Waits for a token: `back` of its occurrences (1: the latest), or, where those are many, for one that is
-    `spread` times what is left of the run of equal nodes back: buckets of gradients fill one after the other."""
+class Loop(msgspec.Struct, frozen=True):
+    """How often a loop runs: by its body and the symbol before it (-1: at the start; None: wherever it is)."""
+
+    body: list[int]
+    before: int | None
+    count: Count
+
+
+class Motif(msgspec.Struct, frozen=True):
+    """A parent: `back` of its occurrences (1: the latest); none of them: all since the last node of this site."""
 
     parent: int
-    back: tuple[int, ...]
-    spread: Fit | None = None
+    back: list[int]
 
 
-@dataclass(frozen=True)
-class Size:
-    """An attribute of a token: always 0 (no fit), or a fit of the mean, or of the `total` over all such nodes where
-    that says more (gradients fall into buckets in one way or another, their bytes are those of the model)."""
+class Waits(msgspec.Struct, frozen=True):
+    """What a node waits for by the tokens up to it (itself last): sets of parents, the most frequent first."""
 
-    fit: Fit | None
-    total: bool = False
+    context: list[int]
+    motifs: list[list[Motif]]
+
+
+class Size(msgspec.Struct, frozen=True):
+    """An attribute of a site (`before` None: of a token wherever it is); no law: always 0."""
+
+    before: int | None
+    token: int
+    column: int
+    law: Law | None
+
+
+class Model(msgspec.Struct, frozen=True):
+    """What was learned. `names` are the conditions in order; `low`, `high` their span over all examples."""
+
+    names: list[str]
+    low: list[float]
+    high: list[float]
+    tokens: list[Token]
+    orders: Orders
+    loops: list[Loop]
+    waits: list[Waits]
+    sizes: list[Size]
+    buckets: list[Bucket]
+    examples: int
+    longest: int
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """What was learned. `names` are the conditions in order of the features; `low`, `high` their span."""
+class Coded:
+    """Examples with tokens numbered over all of them: `order` [examples][nodes], `main` the nodes outside buckets."""
 
-    names: tuple[str, ...]
-    low: Mapping[str, float]
-    high: Mapping[str, float]
-    tokens: tuple[Token, ...]
-    branches: Mapping[State, Branch]
-    motifs: Mapping[int, tuple[Motif, ...]]
-    sizes: Mapping[tuple[int, str], Size]
-    longest: int
-    examples: int
+    examples: Sequence[Example]
+    names: list[str]
+    tokens: list[Token]
+    order: list[I64]
+    main: list[I64]
+    gathered: set[int]
 
 
 def learn(examples: Sequence[Example]) -> Model:
     """The model of `examples`. InputError where there are none, or their conditions differ in names."""
+    coded = main_of(examples)
+    rows = [each.conditions for each in examples]
+    x, sizes = table(rows, coded.names), table(rows, coded.names, sizes=True)
+    programs = programs_of(coded)
+    raw = x[:, :len(coded.names)]
+    return Model(coded.names, raw.min(axis=0).tolist(), raw.max(axis=0).tolist(), coded.tokens,
+                 learn_orders([program for program, _ in programs], x), _loops(programs, x), _waits(coded),
+                 _sizes(coded, sizes), learn_buckets(examples, coded.order, coded.gathered, x, sizes), len(examples),
+                 max(each.size for each in coded.order))
+
+
+def main_of(examples: Sequence[Example]) -> Coded:
+    """Examples with tokens of one numbering. InputError where there are none, or their conditions differ in names."""
     if not examples:
         raise InputError("synthesise", "no examples", expected="at least one trace")
-    names = tuple(sorted(examples[0].conditions))
-    if any(tuple(sorted(each.conditions)) != names for each in examples):
-        raise InputError("synthesise", "examples have different conditions", expected=", ".join(names))
+    names = sorted(examples[0].conditions)
+    for each in examples:
+        if sorted(each.conditions) != names:
+            raise InputError("synthesise", f"an example has the conditions {', '.join(sorted(each.conditions))}",
+                             expected=", ".join(names) + ", as the first one")
     number: dict[Token, int] = {}
-    coded = []
+    order = []
     for each in examples:
         own = np.array([number.setdefault(token, len(number)) for token in each.tokens], np.int64)
-        coded.append(own[each.token])
-    rows = [each.conditions for each in examples]
-    span = {name: [row[name] for row in rows] for name in names}
-    return Model(names, {name: min(found) for name, found in span.items()},
-                 {name: max(found) for name, found in span.items()}, tuple(number),
-                 _branches(coded, raw_features(rows, names)), _motifs(examples, coded, raw_features(rows, names)),
-                 _sizes(examples, coded, features(rows, names)), max(map(len, coded)), len(examples))
+        order.append(own[each.token] if own.size else np.zeros(0, np.int64))
+    gathered = learned_as_buckets(examples, order, len(number))
+    bucket = np.array([token in gathered for token in range(len(number))], np.bool_)
+    return Coded(examples, names, list(number), order, [np.flatnonzero(~bucket[each]) for each in order], gathered)
 
 
-# ------------------------------------------------------------ order
-def _branches(coded: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]],
-              x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> dict[State, Branch]:
-    taken: dict[State, dict[int, list[list[int]]]] = defaultdict(lambda: defaultdict(list))
-    for example, tokens in enumerate(coded):
-        state: State = ()
-        for token in [*tokens.tolist(), END]:
-            runs = taken[state][example]
-            if runs and runs[-1][0] == token:
-                runs[-1][1] += 1
-            else:
-                runs.append([token, 1])
-            state = (*state[-ORDER + 1:], token)
-    return {state: _branch(found, x) for state, found in taken.items()}
+def programs_of(coded: Coded) -> list[tuple[Program, list[int]]]:
+    """Every example's main nodes as a program and the counts of its loops."""
+    orders = [order[main] for order, main in zip(coded.order, coded.main, strict=True)]
+    folder = Folder(bodies_of(orders))
+    return [folder.fold(each) for each in orders]
 
 
-def _branch(found: Mapping[int, list[list[int]]],
-            x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Branch:
-    """Tokens by when they are first taken; runs by regression where there are enough examples, else their median."""
-    first: dict[int, list[float]] = defaultdict(list)
-    lengths: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for example, runs in found.items():
-        for place, (token, count) in enumerate(runs):
-            if token not in lengths or example not in lengths[token]:
-                first[token].append(place)
-            lengths[token][example].append(count)
-    follow = tuple(sorted(first, key=lambda token: (token == END, float(np.mean(first[token])), token)))
-    if len(follow) == 1:
-        return Branch(follow, (None,))
-    fits = []
-    for token in follow:
-        at = sorted(lengths[token])
-        y = np.array([float(np.median(lengths[token][each])) for each in at])
-        absent = [each for each in found if each not in lengths[token]]
-        at, y = [*at, *absent], np.append(y, np.zeros(len(absent)))
-        fits.append(fit_runs(x[at] if len(at) >= FEWEST else x[at][:, :1], y))
-    width = x.shape[1]
-    return Branch(follow, tuple(Fit(np.pad(fit.weight, (0, width - fit.weight.size)), fit.residual) for fit in fits))
+# ------------------------------------------------------------ loops
+def _loops(programs: Sequence[tuple[Program, list[int]]], x: F64) -> list[Loop]:
+    found: dict[tuple[Program, int | None], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row, (program, counts) in enumerate(programs):
+        for (_, body, symbol), count in zip(loop_sites(program), counts, strict=True):
+            found[body, symbol][row].append(count)
+            found[body, None][row].append(count)
+    out, forms = [], forms_of(x)
+    for (body, before), seen in found.items():
+        rows = sorted(seen)
+        if before is None or len(rows) >= FEWEST:
+            out.append(Loop(list(body), before,
+                            fit_count(x[rows], np.array([float(np.median(seen[row])) for row in rows]), forms)))
+    return out
+
+
+def loop_sites(program: Program) -> Iterator[tuple[int, Program, int]]:
+    """(position of the CLOSE, body, symbol before the OPEN) of every loop, in the order of the CLOSEs."""
+    for at, body in sorted(loops(program).items()):
+        opened = at - len(body) - 1
+        yield at, body, program[opened - 1] if opened > 0 else -1
 
 
 # ------------------------------------------------------------ dependencies
-def _motifs(examples: Sequence[Example], coded: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]],
-            x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> dict[int, tuple[Motif, ...]]:
-    """Per token the most frequent set of parents and distances; where they are many, how far back the latest is."""
-    sets: dict[int, Counter[tuple[tuple[int, tuple[int, ...]], ...]]] = defaultdict(Counter)
-    spread: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for example, (each, tokens) in enumerate(zip(examples, coded, strict=True)):
-        rest = rest_of_run(tokens)
-        for node, (token, back) in enumerate(_backs(each, tokens.tolist())):
-            sets[token][tuple(sorted((kind, tuple(sorted(far)) if len(far) <= FEW else ())
-                                     for kind, far in back.items()))] += 1
-            for kind, far in back.items():
-                if rest[node] > 0:
-                    spread[token, kind][example].append((min(far) - 1) / rest[node])
-    found = {}
-    for token, counted in sets.items():
-        best = max(counted.items(), key=lambda item: (item[1], item[0]))[0]
-        found[token] = tuple(Motif(kind, back or (1,), _spread(spread.get((token, kind), {}), x) if not back else None)
-                             for kind, back in best)
-    return found
+def contexts_of(order: I64, base: int) -> tuple[list[Context], I64]:
+    """The distinct contexts of an order of main nodes, and which each node has [nodes]."""
+    code = order.copy()
+    for _ in range(CONTEXT - 1):        # numbers of contexts one token longer, dense again
+        code = np.unique(code, return_inverse=True)[1].astype(np.int64)
+        code = np.concatenate([[-1], code[:-1]])[:code.size] * base + order
+    _, first, code = np.unique(code, return_index=True, return_inverse=True)
+    return [tuple(order[max(0, at - CONTEXT + 1):at + 1].tolist()) for at in first.tolist()], code.astype(np.int64)
 
 
-def _backs(each: Example, listed: Sequence[int]) -> Iterator[tuple[int, dict[int, list[int]]]]:
-    """Per node its token, and per parent's token how many occurrences back its parents are (1: the latest)."""
+def _waits(coded: Coded) -> list[Waits]:
+    """Per context, and per end of it, which sets of parents and distances there are."""
+    sets: dict[Context, Counter[tuple[tuple[int, tuple[int, ...]], ...]]] = defaultdict(Counter)
+    for each, order, main in zip(coded.examples, coded.order, coded.main, strict=True):
+        contexts, code = contexts_of(order[main], len(coded.tokens) + 1)
+        for at, motifs in zip(code.tolist(), _backs(each, order, main, coded.gathered), strict=True):
+            sets[contexts[at]][motifs] += 1
+    for context, counted in list(sets.items()):
+        for length in range(1, len(context)):
+            sets[context[-length:]].update(counted)
+    return [Waits(list(context), [[Motif(kind, list(back)) for kind, back in motifs] for motifs, _ in
+                                  sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:CHOICES]])
+            for context, counted in sets.items()]
+
+
+def _backs(each: Example, order: I64, main: I64,
+           gathered: set[int]) -> Iterator[tuple[tuple[int, tuple[int, ...]], ...]]:
+    """Per main node its parents' tokens with how many occurrences back they are (1: the latest); () for many, and
+    for buckets."""
+    listed, ptr, parent = order.tolist(), each.ptr.tolist(), each.parent.tolist()
     seen: Counter[int] = Counter()
-    rank, ptr, parent = [0] * len(listed), each.ptr.tolist(), each.parent.tolist()
+    rank = [0] * len(listed)
+    mains = set(main.tolist())
     for node, token in enumerate(listed):
-        back: dict[int, list[int]] = defaultdict(list)
-        for before in parent[ptr[node]:ptr[node + 1]]:
-            back[listed[before]].append(seen[listed[before]] - rank[before])
-        yield token, back
+        if node in mains:
+            back: dict[int, list[int]] = defaultdict(list)
+            for before in parent[ptr[node]:ptr[node + 1]]:
+                back[listed[before]].append(seen[listed[before]] - rank[before])
+            yield tuple(sorted((kind, () if kind in gathered or len(far) > FEW else tuple(sorted(far)))
+                               for kind, far in back.items()))
         rank[node] = seen[token]
         seen[token] += 1
 
 
-def rest_of_run(tokens: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """[nodes] which share of the run of equal tokens comes after the node; 0 at its end."""
-    edge = np.flatnonzero(np.diff(tokens)) + 1
-    begin, end = np.concatenate([[0], edge]), np.concatenate([edge, [tokens.size]])
-    length = np.repeat(end - begin, end - begin)
-    return np.asarray((np.repeat(end, end - begin) - 1 - np.arange(tokens.size)) / length, np.float64)
-
-
-def _spread(found: Mapping[int, list[float]], x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Fit | None:
-    at = sorted(found)
-    if len(at) < FEWEST:
-        return None
-    return fit_runs(x[at], np.array([float(np.median(found[each])) for each in at]))
-
-
 # ------------------------------------------------------------ sizes
-def _sizes(examples: Sequence[Example], coded: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]],
-           x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> dict[tuple[int, str], Size]:
-    """Per token and attribute; every example weighs the same whatever its number of such nodes."""
-    rows: dict[tuple[int, str], list[tuple[int, float, float]]] = defaultdict(list)
-    counts: dict[int, dict[int, int]] = defaultdict(dict)
-    for example, (each, tokens) in enumerate(zip(examples, coded, strict=True)):
-        order = np.argsort(tokens, kind="stable")
-        kinds, begin = np.unique(tokens[order], return_index=True)
-        for kind, part in zip(kinds.tolist(), np.split(order, begin[1:]), strict=True):
-            counts[kind][example] = part.size
-            for column, name in enumerate(VALUES):
-                values = each.values[part, column]
-                values = values[~np.isnan(values)]
-                distinct, count = np.unique(values, return_counts=True)
-                rows[kind, name] += [(example, value, times / values.size) for value, times in
-                                     zip(distinct.tolist(), count.tolist(), strict=True)]
-    found = {}
-    for key, listed in rows.items():
-        positive = [row for row in listed if row[1] > 0]
-        if not listed:
-            continue
-        found[key] = _size(positive, x, counts[key[0]]) if len(positive) * 2 > len(listed) else Size(None)
-    return found
+def _sizes(coded: Coded, x: F64) -> list[Size]:
+    """Laws of the mean of each example; per site where a token's differ within one example."""
+    by_site: dict[tuple[int | None, int, int], dict[int, F64]] = defaultdict(dict)
+    uneven: set[tuple[int, int]] = set()
+    for row, (each, order, main) in enumerate(zip(coded.examples, coded.order, coded.main, strict=True)):
+        tokens = order[main]
+        values = each.values[main]
+        codes = site_codes(tokens, len(coded.tokens) + 1)
+        for keys, site in ((tokens, False), (codes, True)):
+            sort = np.argsort(keys, kind="stable")
+            found, begin = np.unique(keys[sort], return_index=True)
+            for key, part in zip(found.tolist(), np.split(sort, begin[1:]), strict=True):
+                before, token = divmod(key, len(coded.tokens) + 1) if site else (None, key)
+                for column in range(len(VALUES)):
+                    of_it = values[part, column]
+                    of_it = of_it[~np.isnan(of_it)]
+                    if of_it.size:
+                        by_site[before, token, column][row] = of_it
+                        if not site and np.ptp(of_it) > EQUAL * of_it.max():
+                            uneven.add((token, column))
+    return [Size(before, token, column, _law(seen, x)) for (before, token, column), seen in by_site.items()
+            if before is None or ((token, column) in uneven and len(seen) >= FEWEST)]
 
 
-def _size(listed: Sequence[tuple[int, float, float]], x: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-          counts: Mapping[int, int]) -> Size:
-    """The fit of every example's mean or total; residuals are those of the fit and of nodes about the mean."""
-    example, value, weight = (np.array([row[side] for row in listed]) for side in range(3))
-    at, inverse = np.unique(example.astype(np.int64), return_inverse=True)
-    mean = np.bincount(inverse, value * weight) / np.bincount(inverse, weight)
-    total = mean * np.array([counts[each] for each in at.tolist()])
-    rows = x[at] if at.size >= FEWEST else x[at][:, :1]
-    fits = [fit_log(rows, each, np.ones(at.size)) for each in (mean, total)]
-    rest = [np.log(each) - rows @ fit.weight for each, fit in zip((mean, total), fits, strict=True)]
-    chosen = int(rest[1].std() < 0.9 * rest[0].std() and rest[0].std() > 1e-3)
-    quantiles = np.quantile(np.log(value / mean[inverse]) + rest[chosen][inverse], np.linspace(0.05, 0.95, 10))
-    return Size(Fit(np.pad(fits[chosen].weight, (0, x.shape[1] - rows.shape[1])), quantiles), bool(chosen))
+def _law(seen: Mapping[int, F64], x: F64) -> Law | None:
+    """The law of positive means; None where most are 0. Its residuals include those of nodes about the mean."""
+    rows = [row for row, values in sorted(seen.items()) if values.mean() > 0]
+    if 2 * len(rows) <= len(seen):
+        return None
+    law = fit_law(x[rows], np.array([float(seen[row].mean()) for row in rows]))
+    spread = np.concatenate([np.log(np.maximum(seen[row], 1e-9) / seen[row].mean()) for row in rows])
+    if np.ptp(spread) < EQUAL:
+        return law
+    own = np.quantile(spread, np.linspace(0.05, 0.95, 10))
+    return Law(law.coefficient, law.exponent, law.log, (np.array(law.residual) + own).tolist())

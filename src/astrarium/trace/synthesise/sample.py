@@ -2,163 +2,256 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
+from astrarium.trace.synthesise.buckets import Bucket, Filled, fill, site_codes
 from astrarium.trace.synthesise.examples import VALUES
-from astrarium.trace.synthesise.learn import END, ORDER, Model, rest_of_run
-from astrarium.trace.synthesise.regression import features, raw_features
-from astrarium.trace.work import Generated, TraceClass
-from astrarium.vocab import NodeKind
+from astrarium.trace.synthesise.fold import Program, expand
+from astrarium.trace.synthesise.join import Drawn, join
+from astrarium.trace.synthesise.laws import Law, table
+from astrarium.trace.synthesise.layout import layout_of
+from astrarium.trace.synthesise.learn import Context, Model, Motif, contexts_of, loop_sites
+from astrarium.trace.synthesise.order import walk
+from astrarium.trace.work import Generated
 
-__all__ = ["sample", "sample_order"]
+__all__ = ["Heads", "sample", "within"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-LONGER = 4096           # times the longest example: where an order that does not end is cut
+MOST = 200_000_000      # nodes of one rank
+COMM = VALUES.index("comm_size")
 
 
-def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitter: bool = False) -> Generated:
-    """A valid trace of `tp * dp` ranks for `conditions` (all that the model names, `ranks` aside).
+@dataclass(frozen=True)
+class Heads:
+    """Another model's part in the drawing: a program for conditions, and the centre of the sizes (see `_centres`)."""
 
-    Every node waits for earlier ones only. `jitter` draws sizes from the residuals of the fit, else they are its
-    centre. InputError for a condition that is missing.
-    """
-    ranks = int(conditions.get("tp", 1)) * int(conditions.get("dp", 1))
-    known = {**conditions, "ranks": float(ranks)}
-    missing = [name for name in model.names if name not in known]
-    if missing:
-        raise InputError("synthesise", f"no value for {missing[0]!r}", expected=", ".join(model.names))
-    token = sample_order(model, known)
-    rng = np.random.Generator(np.random.PCG64(seed)) if jitter else None
-    values = _values(model, known, token, rng)
-    ptr, parent = _parents(model, known, token)
-    order = _soon(np.array([each.role == "dp" for each in model.tokens], np.bool_)[token], ptr, parent)
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
-    counts = np.diff(ptr)[order]
-    edges = np.repeat(ptr[order], counts) + np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    fresh = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return _generated(model, known, token[order], values[order], fresh, place[parent[edges]], ranks)
+    program: Callable[[Mapping[str, float], np.random.Generator], Program]
+    centres: Callable[[Mapping[str, float], I64], F64]
 
 
-def _soon(side: npt.NDArray[np.bool_], ptr: I64, parent: I64) -> I64:
-    """The order in which nodes of `side`, learned as late as can be, come right after the last that they wait for:
-    among ready nodes the lowest id goes first."""
-    key = np.arange(side.size, dtype=np.float64)
-    for node in np.flatnonzero(side).tolist():
-        before = parent[ptr[node]:ptr[node + 1]]
-        if before.size:
-            key[node] = key[before].max() + 0.25
-    return np.lexsort((np.arange(side.size), key)).astype(np.int64)
-
-
-def sample_order(model: Model, conditions: Mapping[str, float]) -> I64:
-    """[nodes] the tokens in order: at a branch every token is taken as often in a row as its run says, in turn."""
-    x = raw_features([conditions], model.names)[0]
-    plans = {state: _plan(branch.follow, [None if fit is None else round(float(x @ fit.weight)) for fit in branch.runs])
-             for state, branch in model.branches.items()}
-    numbers = {state: at for at, state in enumerate(plans)}
-    listed = list(plans.values())
-    onward = [{token: numbers.get((*state[-ORDER + 1:], token), -1) for token, _ in plan}
-              for state, plan in plans.items()]
-    place, left = [0] * len(listed), [plan[0][1] for plan in listed]
-    out: list[int] = []
-    at, most = numbers[()], LONGER * model.longest
-    while len(out) < most:
-        plan = listed[at]
-        if len(plan) > 1:
-            while not left[at]:
-                place[at] = (place[at] + 1) % len(plan)
-                left[at] = plan[place[at]][1]
-            left[at] -= 1
-        token = plan[place[at]][0]
-        if token == END:
-            break
-        out.append(token)
-        at = onward[at][token]
-        if at < 0:
-            break
-    return np.array(out, np.int64)
-
-
-def _plan(follow: tuple[int, ...], runs: list[int | None]) -> list[tuple[int, int]]:
-    """(token, times in a row) in turn, without those of no run; never empty."""
-    plan = [(token, max(0, 1 if run is None else run)) for token, run in zip(follow, runs, strict=True)]
-    kept = [each for each in plan if each[1]]
-    return kept or [(follow[0], 1)]
-
-
-def _values(model: Model, conditions: Mapping[str, float], token: I64, rng: np.random.Generator | None) -> F64:
-    """[nodes, VALUES], NaN where an attribute is absent."""
-    x = features([conditions], model.names)[0]
-    out, counts = np.full((token.size, len(VALUES)), np.nan), np.bincount(token, minlength=len(model.tokens))
-    for column, name in enumerate(VALUES):
-        centre = np.full(len(model.tokens), np.nan)
-        for kind in range(len(model.tokens)):
-            size = model.sizes.get((kind, name))
-            if size is not None:
-                centre[kind] = 0.0 if size.fit is None else np.exp(min(float(x @ size.fit.weight), 41.0))
-                centre[kind] /= max(1, counts[kind]) if size.total else 1
-        out[:, column] = centre[token]
-        if rng is not None:
-            table = np.stack([np.zeros(10) if (size := model.sizes.get((kind, name))) is None or size.fit is None
-                              else size.fit.residual for kind in range(len(model.tokens))])
-            out[:, column] *= np.exp(table[token, rng.integers(0, 10, token.size)])
+def within(model: Model, conditions: Mapping[str, float]) -> list[str]:
+    """One sentence per condition outside the span of the examples."""
+    out = []
+    for name, low, high in zip(model.names, model.low, model.high, strict=True):
+        if name != "stage" and not low <= conditions[name] <= high:
+            out.append(f"{name} is {conditions[name]:g}, learnt from {low:g} to {high:g}")
     return out
 
 
-def _parents(model: Model, conditions: Mapping[str, float], token: I64) -> tuple[I64, I64]:
-    """CSR of who waits for whom, by motifs; distances that reach before the beginning are left out."""
-    x, rest = raw_features([conditions], model.names)[0], rest_of_run(token)
-    order = np.argsort(token, kind="stable")
-    kinds, begin = np.unique(token[order], return_index=True)
-    at = dict(zip(kinds.tolist(), np.split(order, begin[1:]), strict=True))
+def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitter: bool = False,
+           extrapolate: bool = False, heads: Heads | None = None) -> Generated:
+    """A valid trace of tp * dp * pp ranks for `conditions` (all that the model names, the stage aside).
+
+    Every node waits for earlier ones only; groups agree, and messages have their receives. `jitter` draws sizes from
+    the residuals of the laws, else they are their centre. InputError for a condition that is missing or unknown, and,
+    unless `extrapolate`, for one outside what was learnt.
+    """
+    wanted = [name for name in model.names if name != "stage"]
+    for name in conditions:
+        if name not in wanted:
+            raise InputError(f"synthesise: {name}", "is no condition of this model", expected=", ".join(wanted),
+                             did_you_mean=nearest(name, wanted))
+    missing = [name for name in wanted if name not in conditions]
+    if missing:
+        raise InputError(f"synthesise: {missing[0]}", "has no value", expected="all of " + ", ".join(wanted))
+    outside = [] if extrapolate else within(model, conditions)
+    if outside:
+        raise InputError("synthesise", "; ".join(outside), expected="conditions within, or to extrapolate on purpose")
+    layout = layout_of(conditions)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    drawer = _Drawer(model, heads, rng, jitter)
+    return join(model.tokens, [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)],
+                layout)
+
+
+class _Drawer:
+    """Tables of a model, and what draws one stage."""
+
+    def __init__(self, model: Model, heads: Heads | None, rng: np.random.Generator, jitter: bool) -> None:
+        self.model, self.heads, self.rng, self.jitter = model, heads, rng, jitter
+        self.loops = {(tuple(each.body), each.before): each.count for each in model.loops}
+        self.waits = {tuple(each.context): each.motifs for each in model.waits}
+        self.sizes: dict[tuple[int | None, int, int], Law | None] = {
+            (each.before, each.token, each.column): each.law for each in model.sizes}
+        self.base = len(model.tokens) + 1
+
+    def stage(self, conditions: Mapping[str, float]) -> Drawn:
+        """Tokens, values and dependencies of the ranks of one stage."""
+        x = table([conditions], self.model.names)
+        sizes = table([conditions], self.model.names, sizes=True)
+        program = self.heads.program(conditions, self.rng) if self.heads else walk(self.model.orders, x, self.rng)
+        try:
+            main = expand(program, self._counts(program, x), MOST)
+        except ValueError as error:
+            raise InputError("synthesise", f"no trace: {error}", expected="smaller conditions") from None
+        codes, site = np.unique(site_codes(main, self.base), return_inverse=True)
+        values = self._values(codes, site, sizes, conditions)
+        return self._merged(main, values, x, sizes)
+
+    def _counts(self, program: Program, x: F64) -> list[int]:
+        """How often each loop runs, in the order of the CLOSEs."""
+        out = []
+        for _, body, before in loop_sites(program):
+            law = self.loops.get((body, before)) or self.loops.get((body, None))
+            out.append(int(law.at(x)[0]) if law is not None else 1)
+        return out
+
+    def _values(self, codes: I64, site: I64, sizes: F64, conditions: Mapping[str, float]) -> F64:
+        """[nodes, VALUES], NaN where an attribute is absent."""
+        centre = self.heads.centres(conditions, codes) if self.heads else np.full((codes.size, len(VALUES)), np.nan)
+        residual = np.zeros((codes.size, len(VALUES), 10))
+        for row, code in enumerate(codes.tolist()):
+            before, token = divmod(code, self.base)
+            for column in range(len(VALUES)):
+                if (None, token, column) not in self.sizes:
+                    centre[row, column] = np.nan
+                    continue
+                law = self.sizes.get((before, token, column), self.sizes[None, token, column])
+                if law is None:
+                    centre[row, column] = 0.0
+                    continue
+                residual[row, column] = law.residual or np.zeros(10)
+                if np.isnan(centre[row, column]):
+                    centre[row, column] = law.at(sizes)[0]
+        values = centre[site]
+        if self.jitter:
+            for column in range(len(VALUES)):
+                values[:, column] *= np.exp(residual[site, column, self.rng.integers(0, 10, site.size)])
+        return values
+
+    def _merged(self, main: I64, values: F64, x: F64, sizes: F64) -> Drawn:
+        """Buckets put where they fill, and who waits for whom."""
+        line = _Line.of([(bucket, fill(bucket, main, x, sizes)) for bucket in self.model.buckets])
+        key = np.concatenate([np.arange(main.size, dtype=np.float64), line.key])
+        token = np.concatenate([main, line.token])
+        extra = np.full((line.token.size, len(VALUES)), np.nan)
+        extra[:, 0], extra[:, COMM] = 0.0, line.size
+        order = np.argsort(key, kind="stable")
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+        contexts, context = contexts_of(main, self.base)
+        motifs = [self._motifs(each, set(self.kinds(token))) for each in contexts]
+        kids, parents = _edges(main, context, motifs)
+        lined, before = line.edges(main)
+        child, parent = place[np.concatenate([*kids, lined])], place[np.concatenate([*parents, before])]
+        more, befores = _after(place[:main.size], context, motifs, line, place[main.size:])
+        child, parent = np.concatenate([child, *more]), np.concatenate([parent, *befores])
+        good = parent < child
+        size = max(1, token.size)
+        pairs = np.unique(child[good] * size + parent[good])
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(pairs // size, minlength=token.size))]).astype(np.int64)
+        return Drawn(token[order], np.concatenate([values, extra])[order], ptr, pairs % size)
+
+    @staticmethod
+    def kinds(token: I64) -> list[int]:
+        """Tokens that are there."""
+        return np.flatnonzero(np.bincount(token)).tolist() if token.size else []
+
+    def _motifs(self, context: Context, there: set[int]) -> list[Motif]:
+        """Of the longest known end of a context, the most frequent set of parents that are all there."""
+        for length in range(len(context), 0, -1):
+            for motifs in self.waits.get(context[-length:], []):
+                if all(motif.parent in there for motif in motifs):
+                    return motifs
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """Collectives of all buckets in one line: their places among main nodes, and what they wait for."""
+
+    key: F64
+    token: I64
+    size: F64
+    since: I64
+    after: I64
+    piece: I64
+    bucket: I64
+    buckets: list[Bucket]
+
+    @staticmethod
+    def of(filled: list[tuple[Bucket, Filled]]) -> _Line:
+        """Full ones go before what is left, at one place."""
+        none = np.zeros(0)
+        key = np.concatenate([none] + [each.after + np.where(each.rest, 0.75, 0.5) for _, each in filled])
+        order = np.argsort(key, kind="stable")
+
+        def whole(parts: list[I64]) -> I64:
+            return np.concatenate([none, *parts])[order].astype(np.int64)
+
+        number = whole([np.full(each.after.size, i) for i, (_, each) in enumerate(filled)])
+        buckets = [bucket for bucket, _ in filled]
+        token = np.array([bucket.token for bucket in buckets], np.int64)[number] if buckets else number
+        size = np.concatenate([none] + [each.size for _, each in filled])[order]
+        return _Line(key[order], token, size, whole([each.since for _, each in filled]),
+                     whole([each.after for _, each in filled]), whole([each.piece for _, each in filled]), number,
+                     buckets)
+
+    def edges(self, main: I64) -> tuple[I64, I64]:
+        """(child, parent): the first piece of an event waits for its producers (and for the collective before), every
+        other piece for the one before. Numbers: main nodes, then main.size + place in the line."""
+        made = [np.flatnonzero(np.isin(main, bucket.producers)) for bucket in self.buckets]
+        child, parent = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for number in range(self.token.size):
+            bucket, mine = int(self.bucket[number]), main.size + number
+            if number and (self.buckets[bucket].chained or self.piece[number]):
+                child.append(np.array([mine]))
+                parent.append(np.array([mine - 1]))
+            if not self.piece[number]:
+                low, high = np.searchsorted(made[bucket], [self.since[number], self.after[number] + 1])
+                child.append(np.full(max(0, high - low), mine))
+                parent.append(made[bucket][low:high])
+        return np.concatenate(child), np.concatenate(parent)
+
+    def last_pieces(self, token: int) -> I64:
+        """Places in the line of the last piece of every event of a token."""
+        mine = np.flatnonzero(self.token == token)
+        return mine[np.append(self.piece[mine][1:] == 0, True)] if mine.size else mine
+
+
+def _edges(main: I64, context: I64, motifs: list[list[Motif]]) -> tuple[list[I64], list[I64]]:
+    """(child, parent) among main nodes."""
+    at, nodes = _groups(main), _groups(context)
     child, parent = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for kind, nodes in at.items():
-        for motif in model.motifs.get(kind, ()):
+    for row, found in enumerate(motifs):
+        for motif in found:
             known = at.get(motif.parent)
             if known is None:
                 continue
-            before = np.asarray(np.searchsorted(known, nodes), np.int64)
-            far = 0.0 if motif.spread is None else max(0.0, float(x @ motif.spread.weight))
+            before = np.searchsorted(known, nodes[row])
+            if not motif.back:
+                begin = np.concatenate([[0], before[:-1]])
+                child.append(np.repeat(nodes[row], before - begin))
+                parent.append(known[begin[0]:before[-1]])
             for back in motif.back:
-                steps = back + np.floor(far * rest[nodes]).astype(np.int64)
-                good = before >= steps
-                child.append(nodes[good])
-                parent.append(known[before[good] - steps[good]])
-    pairs = np.unique(np.concatenate(child) * max(1, token.size) + np.concatenate(parent))
-    size = max(1, token.size)
-    return np.concatenate([[0], np.cumsum(np.bincount(pairs // size, minlength=token.size))]).astype(np.int64), \
-        pairs % size
+                good = before >= back
+                child.append(nodes[row][good])
+                parent.append(known[before[good] - back])
+    return child, parent
 
 
-def _generated(model: Model, conditions: Mapping[str, float], token: I64, values: F64, ptr: I64, parent: I64,
-               ranks: int) -> Generated:
-    kind = np.array([each.kind for each in model.tokens], np.uint8)[token]
-    comm = np.flatnonzero(kind == NodeKind.COMM_COLL)
-    tp = int(conditions.get("tp", 1))
-    every = np.arange(ranks, dtype=np.int32)
-    groups = [every[each:each + tp] for each in range(0, ranks, tp)] + [every[each::tp] for each in range(tp)]
-    index = {"all": np.full(ranks, -1, np.int32), "tp": every // tp, "dp": ranks // tp + every % tp}
-    roles = sorted({model.tokens[each].role for each in set(token[comm].tolist())})
-    slots = np.array([roles.index(model.tokens[each].role) if each in set(token[comm].tolist()) else 0
-                      for each in range(len(model.tokens))], np.int32)
-    table = (np.stack([index[role] for role in roles], axis=1) if roles else np.zeros((ranks, 0), np.int32)).astype(
-        np.int32)
-    slot = np.arange(comm.size, dtype=np.int32)
-    whole = np.nan_to_num(np.rint(values))
-    trace = TraceClass(
-        ranks=every, node_id=np.arange(token.size, dtype=np.uint64), type=kind,
-        is_cpu=np.array([each.host for each in model.tokens], np.bool_)[token],
-        duration_us=whole[:, 0].astype(np.uint64), num_ops=np.rint(values[:, 1]),
-        tensor_size=whole[:, 2].astype(np.uint64),
-        comm_type=np.array([each.op for each in model.tokens], np.int32)[token], comm_size=whole[:, 3].astype(np.int64),
-        involved=np.full(token.size, -1, np.int32), priority=np.zeros(token.size, np.int32), parent_ptr=ptr,
-        parent=parent.astype(np.int32), slot_a=np.full((ranks, comm.size), -1, np.int32),
-        slot_b=table[:, slots[token[comm]]], slot=slot,
-        names=lambda node: model.tokens[int(token[node])].name.replace("#", "0"))
-    return Generated((trace,), tuple(groups), tuple(str(each) for each in range(1, len(groups) + 1)), (None,))
+def _after(place: I64, context: I64, motifs: list[list[Motif]], line: _Line,
+           lined: I64) -> tuple[list[I64], list[I64]]:
+    """What waits for buckets waits for every bucket so far, as places in the whole order."""
+    nodes = _groups(context)
+    child, parent = [], []
+    for row, found in enumerate(motifs):
+        for motif in found:
+            mine = place[nodes[row]]
+            for each in lined[line.last_pieces(motif.parent)].tolist():
+                child.append(mine[mine > each])
+                parent.append(np.full(int((mine > each).sum()), each))
+    return child, parent
+
+
+def _groups(keys: I64) -> dict[int, I64]:
+    """Key -> where it is, ascending."""
+    order = np.argsort(keys, kind="stable")
+    kinds, begin = np.unique(keys[order], return_index=True)
+    return dict(zip(kinds.tolist(), np.split(order, begin[1:]), strict=True))

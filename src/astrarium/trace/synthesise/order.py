@@ -1,0 +1,155 @@
+"""The baseline's model of orders: a Markov chain that remembers everything since the start of a program.
+
+Programs (see `fold`) are short, so all that was seen fits in a prefix tree. Where a tree forks, a decision tree over
+the conditions says which way (Breiman et al., Classification and Regression Trees, 1984); where conditions do not say,
+ways are drawn as often as they were taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.trace.synthesise.fold import END, Program
+from astrarium.trace.synthesise.laws import Form, form_values, forms_of
+
+__all__ = ["Orders", "Split", "decide", "decided", "learn_orders", "walk"]
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+DEPTH = 6
+PURE = 1e-12
+
+
+class Split(msgspec.Struct, frozen=True):
+    """One node of a decision tree: below the threshold go to node `below`, else to `above`; a leaf (no form) has the
+    share of each way."""
+
+    share: list[float]
+    form: Form | None = None
+    threshold: float = 0.0
+    below: int = 0
+    above: int = 0
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """The prefix tree. Node n is followed by symbols `follow[n]`, which lead to nodes `to[n]`; `fork` [forks] says
+    which, for the nodes listed in `at`."""
+
+    follow: list[list[int]]
+    to: list[list[int]]
+    at: list[int]
+    fork: list[list[Split]]
+
+
+def learn_orders(programs: Sequence[Program], x: F64) -> Orders:
+    """The tree of all programs; x [programs, conditions]."""
+    nodes: list[dict[int, int]] = [{}]
+    taken: list[list[tuple[int, int]]] = [[]]
+    for row, program in enumerate(programs):
+        at = 0
+        for symbol in (*program, END):
+            if symbol not in nodes[at]:
+                nodes[at][symbol] = len(nodes)
+                nodes.append({})
+                taken.append([])
+            taken[at].append((row, symbol))
+            at = nodes[at][symbol]
+    forms = forms_of(x)
+    values = form_values(x, forms)
+    forks, where = [], []
+    for number, ways in enumerate(nodes):
+        if len(ways) < 2:
+            continue
+        places = {symbol: i for i, symbol in enumerate(ways)}
+        rows = np.array([row for row, _ in taken[number]], np.int64)
+        choice = np.array([places[symbol] for _, symbol in taken[number]], np.int64)
+        splits: list[Split] = []
+        _grow(splits, values, forms, rows, choice, len(ways), DEPTH)
+        forks.append(splits)
+        where.append(number)
+    return Orders([list(ways) for ways in nodes], [list(ways.values()) for ways in nodes], where, forks)
+
+
+def decide(x: F64, choice: I64, ways: int) -> list[Split]:
+    """The decision tree of choices [rows] among `ways` by conditions x [rows, conditions]."""
+    forms, splits = forms_of(x), list[Split]()
+    _grow(splits, form_values(x, forms), forms, np.arange(len(x)), choice, ways, DEPTH)
+    return splits
+
+
+def _grow(out: list[Split], values: F64, forms: Sequence[Form], rows: I64, choice: I64, ways: int, depth: int) -> int:
+    """Adds the tree of these rows to `out`; its root's index."""
+    share = np.bincount(choice, minlength=ways) / choice.size
+    mine = len(out)
+    out.append(Split(share.tolist()))
+    if depth == 0 or share.max() > 1 - PURE:
+        return mine
+    simple = sum(each.kind not in ("least_minus", "beyond") for each in forms)
+    best = _best(values[rows, :simple], choice, ways)
+    if best is None or best[0] > PURE:
+        other = _best(values[rows, simple:], choice, ways)
+        if other is not None and (best is None or other[0] < best[0] - 1e-9):
+            best = other[0], other[1] + simple, other[2]
+    if best is None or best[0] >= _impurity(share[None, :] * choice.size)[0] - 1e-9:
+        return mine
+    _, column, threshold = best
+    low = values[rows, column] < threshold
+    below = _grow(out, values, forms, rows[low], choice[low], ways, depth - 1)
+    above = _grow(out, values, forms, rows[~low], choice[~low], ways, depth - 1)
+    out[mine] = Split(share.tolist(), forms[column], threshold, below, above)
+    return mine
+
+
+def _impurity(counts: F64) -> F64:
+    """Gini impurity times the number of rows, of counts [..., ways]."""
+    total = counts.sum(axis=-1)
+    return np.asarray(total - (counts ** 2).sum(axis=-1) / np.maximum(total, 1), np.float64)
+
+
+def _best(values: F64, choice: I64, ways: int) -> tuple[float, int, float] | None:
+    """(impurity, column, threshold) of the best split, the first of equals."""
+    if not values.shape[1]:
+        return None
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=0)
+    one_hot = np.eye(ways)[choice]
+    score = np.full((len(choice) - 1, values.shape[1]), np.inf)
+    left = np.cumsum(one_hot[order], axis=0)[:-1]
+    right = one_hot.sum(axis=0) - left
+    gap = ranked[1:] - ranked[:-1] > 1e-9 * np.maximum(1, np.abs(ranked[1:]))
+    score[gap] = (_impurity(left) + _impurity(right))[gap]
+    if not np.isfinite(score).any():
+        return None
+    column = int(np.argmin(np.round(score.min(axis=0), 9)))
+    row = int(np.argmin(score[:, column]))
+    return float(score[row, column]), column, float((ranked[row, column] + ranked[row + 1, column]) / 2)
+
+
+def walk(orders: Orders, x: F64, rng: np.random.Generator) -> Program:
+    """A program for conditions x [1, conditions]."""
+    forks = dict(zip(orders.at, orders.fork, strict=True))
+    out: list[int] = []
+    at = 0
+    while orders.follow[at]:
+        way = 0
+        if at in forks:
+            share = decided(forks[at], x)
+            way = int(np.argmax(share)) if max(share) > 1 - PURE else int(rng.choice(len(share), p=np.array(share)))
+        symbol = orders.follow[at][way]
+        if symbol == END:
+            break
+        out.append(symbol)
+        at = orders.to[at][way]
+    return tuple(out)
+
+
+def decided(splits: Sequence[Split], x: F64) -> list[float]:
+    """The share of each way at conditions x [1, conditions]."""
+    at = 0
+    while (form := splits[at].form) is not None:
+        at = splits[at].below if form_values(x, [form])[0, 0] < splits[at].threshold else splits[at].above
+    return splits[at].share

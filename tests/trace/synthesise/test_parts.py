@@ -1,0 +1,119 @@
+"""Programs give their orders back, laws are found as they were made, files of models are refused unless whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astrarium.errors import InputError
+from astrarium.trace.synthesise import Model, learn, load_model, sample, save_model
+from astrarium.trace.synthesise.fold import CLOSE, OPEN, Folder, bodies_of, expand
+from astrarium.trace.synthesise.laws import fit_count, fit_law, forms_of
+
+from .corpus import examples
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4))
+def test_a_program_gives_its_order_back(listed: list[list[int]]) -> None:
+    orders = [np.array(each, np.int64) for each in listed]
+    folder = Folder(bodies_of(orders))
+    for order in orders:
+        program, counts = folder.fold(order)
+        assert expand(program, counts, 10**6).tolist() == order.tolist()
+
+
+def test_orders_of_other_lengths_are_one_program() -> None:
+    def order(layers: int, batches: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array(([0, *[1, 2, 3] * layers, *[4, 5] * layers, 6] * batches) + [7], np.int64)
+
+    orders = [order(layers, batches) for layers in (1, 2, 5) for batches in (1, 2, 3)]
+    folder = Folder(bodies_of(orders))
+    found = [folder.fold(each) for each in orders]
+    assert {program for program, _ in found} == \
+        {(OPEN, 0, OPEN, 1, 2, 3, CLOSE, OPEN, 4, 5, CLOSE, 6, CLOSE, 7)}
+    assert [counts for _, counts in found] == [[n, n, b] for n in (1, 2, 5) for b in (1, 2, 3)]
+
+
+def test_expansion_is_bounded() -> None:
+    with pytest.raises(ValueError, match="more than"):
+        expand((OPEN, 1, CLOSE), [10**12], 10**6)
+    for program in ((OPEN, 1), (1, CLOSE)):
+        with pytest.raises(ValueError, match="loop"):
+            expand(program, [1], 10**6)
+
+
+def test_laws_are_found_as_they_were_made() -> None:
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.choice([1, 2, 4, 8], 200), rng.choice([512, 768, 1024, 4096], 200),
+                         rng.choice([1024, 2048, 8192], 200), np.ones(200), np.ones(200)]).astype(np.float64)
+    tp, d, s = x[:, 0], x[:, 1], x[:, 2]
+    new = np.array([[16.0, 1536, 4096, 1, 1]])
+    assert fit_law(x, 2 * s * d * d / tp).at(new)[0] == pytest.approx(2 * 4096 * 1536**2 / 16, rel=1e-9)
+    both = fit_law(x, 2 * s * d + 4 * d * d / tp).at(new)[0]
+    assert both == pytest.approx(2 * 4096 * 1536 + 4 * 1536**2 / 16, rel=1e-6)
+    noisy = fit_law(x, 3 * d**1.5 * rng.lognormal(0, 0.02, 200)).at(new)[0]
+    assert noisy == pytest.approx(3 * 1536**1.5, rel=0.03)
+
+
+def test_counts_are_found_as_they_were_made() -> None:
+    rng = np.random.default_rng(0)
+    pp = rng.choice([2, 4, 8], 300)
+    x = np.column_stack([pp, rng.integers(0, pp), rng.choice([1, 2, 4, 8], 300), pp * rng.choice([1, 3, 5], 300),
+                         np.ones(300), np.ones(300)]).astype(np.float64)
+    warm = fit_count(x, np.minimum(x[:, 0] - x[:, 1], x[:, 2]), forms_of(x))
+    assert warm.at(np.array([[16.0, 3, 64, 16, 0, 0]]))[0] == 13
+    assert fit_count(x, x[:, 3] / x[:, 0], forms_of(x)).at(np.array([[16.0, 3, 64, 112, 0, 0]]))[0] == 7
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return learn(examples(12))
+
+
+def test_a_model_is_the_same_after_a_file(model: Model, tmp_path: Path) -> None:
+    save_model(tmp_path / "a", model)
+    save_model(tmp_path / "b", load_model(tmp_path / "a").model)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with pytest.raises(InputError, match="cannot be written"):
+        save_model(tmp_path / "no" / "a", model)
+
+
+def test_files_that_are_no_model_are_refused(model: Model, tmp_path: Path) -> None:
+    save_model(tmp_path / "a", model)
+    data = (tmp_path / "a").read_bytes()
+    bad = tmp_path / "bad"
+    cases = [(b"", "no model"), (b"{}\n", "no model"), (b"[" * 100_000, "no model"), (data[:-9], "damaged"),
+             (data.replace(b'"version":1', b'"version":2'), "version 2"), (data.replace(b'"low"', b'"lov"'), "damaged")]
+    for content, words in cases:
+        bad.write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            load_model(bad)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_model(tmp_path / "none")
+
+
+def test_what_a_file_says_is_checked(model: Model, tmp_path: Path) -> None:
+    """Numbers are changed and the checksum made anew: a model that loads draws a trace or refuses."""
+    save_model(tmp_path / "a", model)
+    _, body = (tmp_path / "a").read_bytes().rstrip(b"\n").split(b"\n")
+    numbers, rng = list(re.finditer(rb"-?\d+(\.\d+)?", body)), random.Random(0)
+    for _ in range(60):
+        one = rng.choice(numbers)
+        new = body[:one.start()] + rng.choice([b"-7", b"0", b"99999999", b"1e300", b"2.5"]) + body[one.end():]
+        header = {"format": "astrarium-trace-model", "version": 1, "sha256": hashlib.sha256(new).hexdigest()}
+        (tmp_path / "b").write_bytes(json.dumps(header).encode() + b"\n" + new)
+        try:
+            found = load_model(tmp_path / "b").model
+            span = zip(found.names, found.low, strict=True)
+            made = sample(found, {name: low for name, low in span if name != "stage"})
+        except InputError:
+            continue
+        assert made.classes
