@@ -47,6 +47,14 @@ def test_link_show_run(run: Run, files: tuple[Path, Path], tmp_path: Path) -> No
     assert "every node takes its recorded time" in replayed.err
 
 
+def test_one_rank_of_a_job_runs_alone(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
+    assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "3").code == 0
+    for name in ("w.*.et", "w.3.et", "w"):
+        assert json.loads(run("run", "--trace", tmp_path / name, "--json").out)["summary"]["makespan_ns"] == 52_000
+    assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "5").code == 0
+    assert "ranks that have one: 3, 5" in run("run", "--trace", tmp_path / "w.*.et").err
+
+
 def test_people_read_the_report_on_stderr(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     said = run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "3")
     assert said.out == ""

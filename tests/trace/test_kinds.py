@@ -44,8 +44,10 @@ def test_diff_compares_kinds() -> None:
 
 
 def test_the_doctor_names_mixed_and_unknown_kinds() -> None:
-    found = check(traces_of_bytes([file("pre", duration=1), file("post", num_ops=2), file("made up", tensor_size=3)]))
-    assert [(each.severity, each.code) for each in found if "kind" in each.code] == [("warning", "mixed_kinds"), ("warning", "unknown_kind")]
+    files = [file("pre", duration=1), file("post", num_ops=2), file("made up", tensor_size=3)]
+    found = check(traces_of_bytes(files))
+    kinds = [(each.severity, each.code) for each in found if "kind" in each.code]
+    assert kinds == [("warning", "mixed_kinds"), ("warning", "unknown_kind")]
     assert check(traces_of_bytes([file("pre", duration=1)] * 3)) == []
     assert check(traces_of_bytes([file(None, duration=1)])) == []     # as Chakra's own converters write
 

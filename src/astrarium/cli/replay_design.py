@@ -20,7 +20,8 @@ def replay_design(pattern: str) -> Design:
     """Traces replayed with what they recorded, communication too: no network is used (a switch stands in for one).
 
     Traces of `astrarium trace link` hold the order on every stream and thread as dependencies, so an NPU runs whatever
-    is ready; other traces take the defaults of `system`, one stream of a kind. Raises InputError where a collective has
+    is ready; other traces take the defaults of `system`, one stream of a kind. One trace of a larger job runs alone,
+    whatever its rank. Raises InputError where a collective has
     no recorded time: then only a design can say what it takes.
     """
     from astrarium.compute.config import Replay
@@ -30,8 +31,10 @@ def replay_design(pattern: str) -> Design:
     from astrarium.system.config import System
     from astrarium.trace import read_traces
     from astrarium.trace.node import trace_kind
+    from astrarium.trace.read import only_trace
     from astrarium.workload.config import Trace
 
+    pattern = only_trace(pattern)
     traces = read_traces(pattern)
     for number, columns in enumerate(traces.classes):
         _refuse_untimed(columns, traces.sources[int(traces.members(number)[0])])

@@ -15,7 +15,7 @@ from astrarium.errors import InputError, TraceError
 from astrarium.trace import _native
 from astrarium.trace.columns import Columns, Traces
 
-__all__ = ["find_traces", "read_traces", "refuse_leftovers", "refuse_more", "traces_of_bytes"]
+__all__ = ["find_traces", "only_trace", "read_traces", "refuse_leftovers", "refuse_more", "traces_of_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_FILE = 4 << 30       # bytes of one file after decompression
@@ -27,8 +27,9 @@ PathLike = str | os.PathLike[str]
 def read_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = None, *, pure: bool = False) -> Traces:
     """Reads the traces of ranks 0 .. n-1.
 
-    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern `<prefix>.*.et`, or one path per rank. `ranks` is how
-    many there must be; None takes those that exist, which must be 0 .. n-1. `pure` reads without the compiled core.
+    `workload` is a prefix (files `<prefix>.<rank>.et`), a pattern `<prefix>.*.et`, one file (which is rank 0 then), or
+    one path per rank. `ranks` is how many there must be; None takes those that exist, which must be 0 .. n-1. `pure`
+    reads without the compiled core.
     Raises InputError naming a missing file, TraceError naming file, rank and byte offset of a malformed one.
     """
     paths = find_traces(workload, ranks)
@@ -49,10 +50,19 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
             raise InputError("workload", f"{len(paths)} trace files for {ranks} ranks", expected=f"{ranks} files")
         return paths
     prefix = os.fspath(workload)
+    if ranks in (None, 1) and os.path.isfile(prefix):
+        return [prefix]
     prefix = prefix[: -len(".*.et")] if prefix.endswith(".*.et") else prefix
     if ranks is None:
         ranks = _count(prefix)
     return [f"{prefix}.{rank}.et" for rank in range(ranks)]
+
+
+def only_trace(workload: str) -> str:
+    """`workload`, or the one file of its prefix where that is of another rank than 0: one rank of a job."""
+    prefix = workload.removesuffix(".*.et")
+    ranks = _existing(prefix)
+    return f"{prefix}.{ranks[0]}.et" if len(ranks) == 1 and ranks[0] else workload
 
 
 def refuse_more(workload: str, ranks: int) -> None:
