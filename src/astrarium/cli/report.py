@@ -29,6 +29,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--optuna", metavar="STORAGE", help="into an Optuna storage such as sqlite:///optuna.db")
     parser.add_argument("--certificate", metavar="FILE",
                         help="all that was simulated, for tools/check_optimum.py to say what it proves")
+    parser.add_argument("--bundle", metavar="FILE.zip",
+                        help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
     parser.add_argument("--no-run", action="store_true", help="no simulation: neither re-checks nor sensitivities")
     json_flag(parser)
 
@@ -37,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
     """Read, look, print, write."""
     from astrarium.search.stored import load_study
 
-    for flag in ("html", "parquet", "trajectory", "certificate"):
+    for flag in ("html", "parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))
     studies = [load_study(path) for path in options.studies]
-    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate") if getattr(options, flag)]
+    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle") if getattr(options, flag)]
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
     _exports(studies[0], options)
     if options.csv:
@@ -73,6 +75,10 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
         from astrarium.search.certificate import write_certificate
 
         write_certificate(study, options.certificate)
+    if options.bundle:
+        from astrarium.search.bundle import write_bundle
+
+        write_bundle(study, options.bundle)
     if options.optuna:
         export.to_optuna(study, options.optuna, study.path)
 

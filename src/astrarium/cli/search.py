@@ -24,7 +24,7 @@ EVERY = 0.1      # seconds between two states of the progress line
 
 def arguments(parser: Parser) -> None:
     """The space, what is wanted, who looks for it, and where trials are kept."""
-    parser.add_argument("space", metavar="SPACE.yaml", help="the space, or a search file")
+    parser.add_argument("space", metavar="SPACE.yaml", help="the space, a search file, or a bundle (.zip) to run again")
     parser.add_argument("--minimize", metavar="EXPR", action="append", default=[],
                         help="makespan, runtime_x_cost, any expression over figures and design paths; may be repeated")
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="the same, more is better")
@@ -55,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
     idle("-j" if options.jobs > 1 else "--processes", options.ray and (options.jobs > 1 or options.processes),
          "no --ray beside it: the cluster says how many")
     place("--best", options.best)
+    if options.space.endswith(".zip"):
+        return _again(options)
     file = load_search(options.space)
     if options.count:
         return _count(file, options)
@@ -65,6 +67,27 @@ def run(options: argparse.Namespace) -> int:
         _write_best(study, options.best)
     _print(study, options)
     return 0
+
+
+def _again(options: argparse.Namespace) -> int:
+    """A bundle runs again: 0 where every trial is the same to the byte."""
+    from astrarium.search.rerun import rerun
+
+    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count")
+    idle(next((f"--{name.replace('_', '-')}" for name in given if getattr(options, name) not in (None, [], False)), ""),
+         any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
+    with _Line(sys.stderr) as line:
+        found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
+                      progress=line.show if line.shown else None)
+    if options.best:
+        _write_best(found.study, options.best)
+    _print(found.study, options)
+    if found.differs is None:
+        note(f"all {found.trials:,} trials are those of the bundle, byte for byte")
+        return 0
+    note(f"trial {found.differs} is not that of the bundle, which was made by "
+         + ", ".join(f"{name} {version}" for name, version in found.versions.items()))
+    return 1
 
 
 def _count(file: SearchFile, options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
 
-__all__ = ["decode_at", "dump", "dumps", "load", "loads", "relative"]
+__all__ = ["decode_at", "dump", "dumps", "load", "loads", "relative", "with_files"]
 
 C = TypeVar("C", bound=Config)
 
@@ -108,16 +108,22 @@ def relative(config: C, folder: str) -> C:
     return found
 
 
-def _files(config: Config, change: Callable[[str], str]) -> Any:
-    """`config` with `change` applied to every relative file field."""
+def with_files(config: C, change: Callable[[str], str]) -> C:
+    """`config` with `change` applied to every file field, relative or not."""
+    found: C = _files(config, change, every=True)
+    return found
+
+
+def _files(config: Config, change: Callable[[str], str], every: bool = False) -> Any:
+    """`config` with `change` applied to every relative file field (`every`: to every one)."""
     changed: dict[str, Any] = {}
     for spec in specs(type(config)):
         value = getattr(config, spec.name)
         if isinstance(value, Config):
-            new: Any = _files(value, change)
+            new: Any = _files(value, change, every)
         elif isinstance(value, tuple):
-            new = tuple(_files(each, change) if isinstance(each, Config) else each for each in value)
-        elif spec.knob.file and isinstance(value, str) and value and not os.path.isabs(value):
+            new = tuple(_files(each, change, every) if isinstance(each, Config) else each for each in value)
+        elif spec.knob.file and isinstance(value, str) and value and (every or not os.path.isabs(value)):
             new = change(value)
         else:
             continue

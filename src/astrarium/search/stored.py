@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from astrarium.search.spacefile import space_from
 from astrarium.search.store import APPLICATION, Trial, trials_in
 from astrarium.search.study import FUNCTION, Plan
 
-__all__ = ["StoredStudy", "load_study"]
+__all__ = ["StoredStudy", "load_study", "study_of"]
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,21 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
     finally:
         data.close()
     try:
-        return _read(name, {key: msgspec.json.decode(value) for key, value in meta.items()})
+        return study_of(name, {key: msgspec.json.decode(value) for key, value in meta.items()})
     except (KeyError, msgspec.DecodeError, ValueError, TypeError) as error:
         raise InputError(name, f"is a study that cannot be read ({type(error).__name__}: {error})") from None
 
 
-def _read(name: str, meta: dict[str, Any]) -> StoredStudy:
+def study_of(name: str, meta: Mapping[str, Any], folder: str = "") -> StoredStudy:
+    """The study called `name` from its decoded plan; relative files of its base lie in `folder`. Raises KeyError,
+    TypeError, ValueError or InputError where it is none."""
     objectives = tuple(Objective(each, _no_function if measure == FUNCTION else measure, sense == "max")
                        for each, sense, measure in meta["objectives"])
     cases = tuple(Case(each, weight, changes) for each, weight, changes in meta["cases"])
     goal = Goal(objectives, tuple(meta["requirements"]), cases)
     agent = cast(AgentOptions, decode(Options, meta["agent"]))
     functions = any(callable(each.measure) for each in objectives)
-    return StoredStudy(name, Plan(space_from(meta["space"]), goal, agent, int(meta["seed"])), functions)
+    return StoredStudy(name, Plan(space_from(meta["space"], folder), goal, agent, int(meta["seed"])), functions)
 
 
 def _no_function(*_: object) -> float:

@@ -1,0 +1,207 @@
+"""A study as one file that runs again elsewhere: space, base design, agent, seed, input files, hashes, results.
+
+A bundle is a zip archive: `study.json` (everything that the study is; its files are named as they lie in the archive),
+`trials.jsonl` (a line a trial, without durations), `files/` (traces and whatever else the base design reads), and
+`bundle.json` (format, versions, trials, SHA-256 of every entry). Equal studies make equal bytes: entries are sorted and
+carry no dates. Run again by the same version, a study gives the same `trials.jsonl`, byte for byte.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import platform
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from typing import Any
+
+import msgspec
+
+from astrarium.config import replace_all
+from astrarium.config.base import Config
+from astrarium.config.files import with_files
+from astrarium.config.spec import specs
+from astrarium.errors import InputError
+from astrarium.search.space import Space
+from astrarium.search.stored import StoredStudy, study_of
+from astrarium.search.study import Plan
+
+__all__ = ["FORMAT", "Bundle", "lines_of", "read_bundle", "write_bundle"]
+
+FORMAT = "astrarium study 1"
+FILES = "files/"
+LIBRARIES = ("numpy", "optuna", "torch", "pymoo", "cmaes", "stable_baselines3")
+LARGEST = 1 << 30      # bytes of one entry
+DATE = (1980, 1, 1, 0, 0, 0)
+EXPECTED = "a file of astrarium report --bundle"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that was unpacked: its study (whose files lie in the folder), and the lines of its trials."""
+
+    path: str
+    plan: Plan
+    lines: Sequence[bytes]
+    versions: Mapping[str, str]
+    folder: str
+
+
+@dataclass
+class _Names:
+    """Files of a design -> their names in the archive: those of one folder stay together."""
+
+    folders: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, path: str) -> str:
+        folder, name = os.path.split(os.path.abspath(path))
+        return f"{self.folders.setdefault(folder, f'{FILES}{len(self.folders)}')}/{name}"
+
+
+def write_bundle(study: StoredStudy, path: str) -> int:
+    """Write a study's bundle, whole or not at all; its trials. Raises InputError where the goal is a Python function,
+    a choice or a case names files, or a file is missing."""
+    if study.functions:
+        raise InputError(study.path, "cannot run again: an objective was a Python function", expected="expressions")
+    names, space = _Names(), study.plan.space
+    found = _input_files(study, names)
+    base = None if space.base is None else with_files(space.base, names)
+    plan = replace(study.plan, space=Space(base, space.choices, space.where, space.derived, space.variables))
+    lines = list(lines_of(study, names.folders))
+    described = {key: msgspec.Raw(text.encode()) for key, text in plan.described().items()}
+    entries = {**found, "study.json": _json(described), "trials.jsonl": b"".join(lines)}
+    about = {"format": FORMAT, "trials": len(lines), "agent": plan.agent_name, "seed": plan.seed,
+             "versions": _versions(), "sha256": {name: hashlib.sha256(data).hexdigest()
+                                                 for name, data in sorted(entries.items())}}
+    _write(path, {"bundle.json": msgspec.json.format(_json(about), indent=1), **entries})
+    return len(lines)
+
+
+def lines_of(study: StoredStudy, folders: Mapping[str, str]) -> Iterator[bytes]:
+    """A line of JSON per trial, without what depends on the machine: durations, and where files lie (`folders`:
+    folder -> its name in the archive)."""
+    for trial in study.trials():
+        verdict, problem = trial.verdict, trial.verdict.problem
+        for folder, name in folders.items():
+            problem = problem.replace(os.path.join(folder, ""), name + "/")
+            problem = problem.replace(os.path.join(os.path.relpath(folder), ""), name + "/")
+        yield _json({"trial": trial.number, "round": trial.round, "point": trial.point, "same_as": trial.same_as,
+                     "values": verdict.values, "figures": verdict.figures, "slacks": verdict.slacks,
+                     "problem": problem}) + b"\n"
+
+
+def read_bundle(path: str, folder: str) -> Bundle:
+    """Check a bundle and unpack its files into an empty folder. Raises InputError where it is none, or was changed."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            about = msgspec.json.decode(archive.read("bundle.json"))
+            if about["format"] != FORMAT:
+                raise InputError(path, f"has the format {about['format']!r}", expected=FORMAT)
+            entries: dict[str, bytes] = {}
+            for name, digest in about["sha256"].items():
+                data = _checked(archive, path, name, digest)
+                if name.startswith(FILES):
+                    _unpack(path, folder, name, data)
+                else:
+                    entries[name] = data
+        meta = msgspec.json.decode(entries["study.json"])
+        study = study_of(path, meta, folder)
+        versions = {str(name): str(version) for name, version in about["versions"].items()}
+        return Bundle(path, study.plan, entries["trials.jsonl"].splitlines(keepends=True), versions, folder)
+    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError,
+            NotImplementedError, msgspec.DecodeError) as error:
+        raise InputError(path, f"is no bundle ({type(error).__name__}: {error})", expected=EXPECTED) from None
+
+
+def _checked(archive: zipfile.ZipFile, path: str, name: str, digest: str) -> bytes:
+    if archive.getinfo(name).file_size > LARGEST:
+        raise InputError(path, f"{name} is larger than {LARGEST:,} bytes")
+    data = archive.read(name)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise InputError(path, f"{name} is not what bundle.json says", expected="a bundle that nobody changed")
+    return data
+
+
+def _unpack(path: str, folder: str, name: str, data: bytes) -> None:
+    parts = name.split("/")
+    if len(parts) != 3 or any(part in ("", ".", "..") or os.path.basename(part) != part for part in parts):
+        raise InputError(path, f"holds a file called {name!r}", expected="files/NUMBER/NAME")
+    os.makedirs(os.path.join(folder, *parts[:2]), exist_ok=True)
+    with open(os.path.join(folder, *parts), "wb") as stream:
+        stream.write(data)
+
+
+def _input_files(study: StoredStudy, names: _Names) -> dict[str, bytes]:
+    """Name in the archive -> bytes of everything that the base design reads."""
+    space = study.plan.space
+    if space.base is None:
+        return {}
+    fields = dict(_file_fields(space.base, ""))
+    for case in study.plan.goal.cases:
+        changed = dict(_file_fields(replace_all(space.base, case.changes), ""))
+        if changed != fields:
+            raise InputError(study.path, f"cases.{case.name} reads other files than the base",
+                             expected="one set of files")
+    chosen = next((path for path in fields if path in space.paths), None)
+    if chosen is not None:
+        raise InputError(study.path, f"{chosen} is chosen by the space, so its files are not known",
+                         expected="files that the base names")
+    found: dict[str, bytes] = {}
+    for path, value in fields.items():
+        names(value)
+        matches = sorted(glob.glob(value) if "*" in value else [value] if os.path.isfile(value)
+                         else glob.glob(glob.escape(value) + ".*"))
+        if not matches:
+            raise InputError(path, f"there is no file {value}")
+        for match in matches:
+            with open(match, "rb") as stream:
+                found[names(match)] = stream.read()
+    return found
+
+
+def _file_fields(config: Config, path: str) -> Iterator[tuple[str, str]]:
+    """(dotted path, value) of every file field."""
+    for spec in specs(type(config)):
+        value, where = getattr(config, spec.name), f"{path}.{spec.name}" if path else spec.name
+        if isinstance(value, Config):
+            yield from _file_fields(value, where)
+        elif isinstance(value, tuple):
+            for index, each in enumerate(value):
+                if isinstance(each, Config):
+                    yield from _file_fields(each, f"{where}[{index}]")
+        elif spec.knob.file and isinstance(value, str) and value:
+            yield where, value
+
+
+def _versions() -> dict[str, str]:
+    import astrarium
+
+    found = {"astrarium": astrarium.__version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def _write(path: str, entries: Mapping[str, bytes]) -> None:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+            for name in sorted(entries):
+                about = zipfile.ZipInfo(name, DATE)
+                about.compress_type, about.external_attr, about.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
+                archive.writestr(about, entries[name])
+        os.replace(temporary, path)
+    except OSError as error:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise InputError(path, f"cannot be written ({error.strerror or error})") from None
