@@ -17,6 +17,7 @@ from tests.search.designs import small_space, tiny_space
 
 import astrarium as ar
 from astrarium.errors import InputError
+from astrarium.report.study import study_tables
 from astrarium.search import Space, Trial, search
 from astrarium.search.agents import agent_options
 from astrarium.search.store import Store
@@ -117,6 +118,14 @@ def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
         search(small_space(), "makespan", trials=10, study=tmp_path / "no" / "where")
     with pytest.raises(InputError, match="1 or more"):
         search(small_space(), "makespan", trials=0)
+
+
+def test_a_study_without_a_feasible_design_says_why() -> None:
+    study = search(small_space(), "peak_memory", trials=3, agent="random")
+    assert study.best is None
+    assert "peak_memory: is not known" in study.problem
+    assert ("first problem", study.problem) in [row for table in study_tables(study, "s") for row in table.rows]
+    assert search(small_space(), "makespan", trials=3, agent="random").problem == ""
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def study_plain(study: Study) -> dict[str, Any]:
         "best": None if study.best is None else _trial(study, study.best),
         "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
         "nominal_points": space.nominal, "exhausted": study.exhausted,
-        "network_model": None if base is None else base.network.backend, "notes": list(study.notes)}
+        "network_model": None if base is None else base.network.backend, "notes": list(study.notes),
+        **({"problem": study.problem} if study.best is None else {})}
     if study.proof is not None:
         finite = math.isfinite(study.proof.bound)
         found |= {"bound": study.proof.bound if finite else None, "gap": study.proof.gap if finite else None,
@@ -94,6 +95,7 @@ def _course(study: Study) -> list[tuple[str, str]]:
         rows.append(("proof", _proof(study)))
     if study.best is None:
         rows.append(("best", "no trial met every requirement"))
+        rows += [("first problem", study.problem)] if study.problem else []
     base = space.base
     if base is not None:
         rows.append(("network model", base.network.backend))

@@ -72,7 +72,8 @@ class Progress:
 @dataclass(frozen=True)
 class Study:
     """What a search found. `best` is the first of the best feasible trials (None: there is none), `front` the trials
-    that none beats in every objective, `distinct` the number of different designs; `seconds` are this run's."""
+    that none beats in every objective, `distinct` the number of different designs; `seconds` are this run's; `problem`
+    says why the first design that was refused was."""
 
     plan: Plan
     trials: int
@@ -84,6 +85,7 @@ class Study:
     exhausted: bool = False
     proof: Proof | None = None      # of the agent `exact`
     notes: tuple[str, ...] = field(default=())
+    problem: str = ""
 
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
         """The knobs of a trial (the best one where none is named)."""
@@ -131,6 +133,7 @@ class _Loop:
         self.done = self.distinct = self.fresh = self.round = 0
         self.start = time.perf_counter()
         self.notes: list[str] = []
+        self.problem = ""
         self.prefix = hashlib.blake2b(plan.described()["space"].encode()).digest()
 
     def run(self) -> Study:
@@ -151,7 +154,8 @@ class _Loop:
         self.store.flush()
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
-                     self.agent.proof() if isinstance(self.agent, ExactSearch) else None, tuple(self.notes))
+                     self.agent.proof() if isinstance(self.agent, ExactSearch) else None, tuple(self.notes),
+                     self.problem)
 
     def _told(self, verdict: Verdict) -> Values:
         """What an agent hears: less is better, infinity for infeasible."""
@@ -167,6 +171,7 @@ class _Loop:
         for trial in found:
             self.distinct += trial.same_as is None
             self.front.add(trial)
+            self.problem = self.problem or trial.verdict.problem
         self.done += len(found)
         return found
 
