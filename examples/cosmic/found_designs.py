@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from runs import Found, cases_of
-from spaces import REWARDS, Setup, objective, space
+from spaces import REWARDS, Setup, space
 from timed import Timed
 
+from astrarium.search.evaluate import Verdict
 from astrarium.search.goal import goal_of
 
 RING, TREE, DIRECT, HALVING = "ring", "double_binary_tree", "direct", "halving_doubling"
@@ -77,15 +78,20 @@ def placed(found: Sequence[Found], limit: float) -> Iterator[Placed]:
     under both rewards."""
     for design in DESIGNS:
         for stack in (design.stack, "full"):
-            for reward in REWARDS:
-                setup = Setup(stack, reward)
-                runs = [each for each in found if each.run.setup == setup]
+            verdict = _judged(design, stack, limit)
+            for place, reward in enumerate(REWARDS):
+                runs = [each for each in found if each.run.setup == Setup(stack, reward)]
                 sample = [value for each in runs if each.run.agent == "random" for value in each.objectives]
                 best = min((each.best for each in runs if each.best is not None), default=math.nan)
-                made = space(setup)
-                with Timed(made, goal_of(objective(setup), cases=cases_of(setup)), 1, limit) as judge:
-                    verdict = next(judge([made.point_of(values_of(design, stack))]))
-                value = verdict.values[0] if verdict.values else None
+                value = verdict.values[place] if verdict.values else None
                 beaten = math.nan if value is None or not sample else \
                     100 * sum(value < other for other in sample) / len(sample)
                 yield Placed(design.name, stack, reward, value, beaten, len(sample), best, verdict.problem)
+
+
+def _judged(design: Published, stack: str, limit: float) -> Verdict:
+    """Both rewards of a design in one run; the space of the one that has a price is in that of the other."""
+    setup = Setup(stack, "perf_per_cost")
+    made, goal = space(setup), goal_of({reward: REWARDS[reward] for reward in REWARDS}, cases=cases_of(setup))
+    with Timed(made, goal, 1, limit) as judge:
+        return next(judge([made.point_of(values_of(design, stack))]))
