@@ -9,7 +9,7 @@ from pathlib import Path
 SCRIPT = '''
 import sys
 from pathlib import Path
-import found_designs, runs, spaces
+import found_designs, optimum, runs, spaces
 assert len(list(runs.plan(runs.QUICK, "talk"))) == 72
 setups = {run.setup for effort in (runs.QUICK, runs.FULL) for preset in ("talk", "public_code")
           for run in runs.plan(effort, preset)}
@@ -25,6 +25,13 @@ chosen = made.point_of({**found_designs.values_of(found_designs.DESIGNS[0], "ful
     f"network.dims[{place}].shape": shape for place, shape in enumerate(shapes)}, **{
     f"bandwidth{place}": 350 for place in range(4)}})
 assert [dim.link_bandwidth for dim in made.design(chosen).network.dims] == [175, 50, 350, 50]
+assert optimum.read_optima(["perf_per_cost=3e17"], "talk") == {"perf_per_cost": 3e17}
+for wrong in ("perf_per_cost=x", "perf_per_cost=-1", str(Path("system1.yaml"))):
+    try:
+        optimum.read_optima([wrong], "talk")
+        raise SystemExit(wrong)
+    except optimum.InputError as error:
+        assert "--optimum" in str(error)
 run = runs.Run("models", spaces.Setup("network", "perf_per_cost", model="cosmic-vit-base"), "random", 0, 4, 5)
 first, again, kept = (runs.carry_out(run, Path(sys.argv[1]), 1, print, seconds) for seconds in (0, 0, -1))
 assert first.objectives == again.objectives == kept.objectives and len(first.objectives) == 4
