@@ -51,6 +51,12 @@ def test_one_rank_of_a_job_runs_alone(run: Run, files: tuple[Path, Path], tmp_pa
     assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "3").code == 0
     for name in ("w.*.et", "w.3.et", "w"):
         assert json.loads(run("run", "--trace", tmp_path / name, "--json").out)["summary"]["makespan_ns"] == 52_000
+    (tmp_path / "w").write_text("a file that has the name of a prefix")
+    assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "0").code == 0
+    (tmp_path / "w.3.et").unlink()
+    assert run("run", "--trace", tmp_path / "w", "--json").code == 0
+    (tmp_path / "w.0.et").unlink()
+    assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "3").code == 0
     assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "5").code == 0
     assert "ranks that have one: 3, 5" in run("run", "--trace", tmp_path / "w.*.et").err
 

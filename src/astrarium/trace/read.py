@@ -50,7 +50,7 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
             raise InputError("workload", f"{len(paths)} trace files for {ranks} ranks", expected=f"{ranks} files")
         return paths
     prefix = os.fspath(workload)
-    if ranks in (None, 1) and os.path.isfile(prefix):
+    if ranks in (None, 1) and os.path.isfile(prefix) and not os.path.exists(f"{prefix}.0.et"):
         return [prefix]
     prefix = prefix[: -len(".*.et")] if prefix.endswith(".*.et") else prefix
     if ranks is None:

@@ -13,7 +13,10 @@ from tests.trace.transform.jobs import assert_valid, generated, makespan, random
 
 from astrarium.errors import InputError, TraceError, UnsupportedError
 from astrarium.trace import TraceBuilder, graph_of, read_node, ready_order
+from astrarium.trace._wire import delimited, varint
 from astrarium.trace.transform import Job, load_job, parse_step, transform, write_job
+from astrarium.trace.transform.patch import Change, patch
+from astrarium.trace.transform.splice import Splice, spliced
 from astrarium.vocab import CommOp
 
 STEPS = ["rename:to=x{id}", "strip", "scale_durations:by=0.3", "scale_sizes:by=3,kind=collective", "coalesce",
@@ -48,6 +51,32 @@ def test_leaving_nodes_out_keeps_every_order_among_the_rest(job: Job, number: in
         old, new = _reach(before, rank), _reach(after, rank)
         kept = set(new)
         assert {node: ways & kept for node, ways in old.items() if node in kept} == new
+
+
+FIELDS = st.one_of(
+    st.integers(0, 2**63).map(lambda value: b"\x08" + varint(value)), st.text(max_size=9).map(
+        lambda text: b"\x12" + delimited(text.encode())), st.just(b"\x18\x04"), st.just(b"\x2a\x02\x01\x02"),
+    st.integers(0, 2**40).map(lambda value: b"\x38" + varint(value)), st.just(b"\x52\x04\x0a\x02ab"),
+    st.just(b"\x38\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), st.just(b"\xa2\x06\x01x"), st.just(b"\x0d\0\0\0\0"),
+    st.just(b"\x12" + delimited(b"n" * 300)))
+
+
+@given(st.lists(st.lists(FIELDS, max_size=6), min_size=1, max_size=5), st.booleans(), st.sampled_from([2, 7]),
+       st.data())
+def test_a_spliced_field_is_what_patching_gives(fields: list[list[bytes]], sort: bool, field: int,
+                                                data: st.DataObject) -> None:
+    """Whatever the order of fields, their number, and what the writer knew that this version does not."""
+    messages = [b"".join(sorted(each, key=lambda raw: raw[0]) if sort else each) for each in fields]
+    file = b"".join(map(delimited, messages))
+    end = np.cumsum([len(delimited(each)) for each in messages])
+    start = end - [len(each) for each in messages]
+    nodes = np.array(sorted(data.draw(st.sets(st.integers(0, len(messages) - 1)))), np.int64)
+    value = data.draw(st.integers(0, 300))
+    raw = (b"\x38" + varint(value) if value else b"") if field == 7 else b"\x12" + delimited(b"new" * value)
+    change = Change(duration=value) if field == 7 else Change(name="new" * value)
+    raw = raw if field == 7 or value else b""
+    made = dict(spliced(file, start, end, Splice(field, nodes, [raw] * nodes.size)))
+    assert made == {node: patch(messages[node], change) for node in nodes.tolist()}
 
 
 def _reach(traces: object, rank: int) -> dict[int, set[int]]:

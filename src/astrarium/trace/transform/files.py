@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from astrarium.trace._wire import delimited
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.trace._wire import Cursor, delimited, varint
 from astrarium.trace.columns import Traces
 from astrarium.trace.groups import Groups
 from astrarium.trace.read import traces_of_bytes
 from astrarium.trace.transform.patch import Change, patch
-from astrarium.trace.write import node_messages
+from astrarium.trace.transform.splice import Splice, spliced
 
 __all__ = ["Changes", "Edit", "Files", "Job", "rebuilt"]
 
+I64 = npt.NDArray[np.int64]
+PIECE = 1 << 20     # bytes
 Changes = Mapping[int, Change | None]
 """Node index -> what changes; None: the node goes."""
 
@@ -28,12 +34,14 @@ def _nothing(rank: int) -> Changes:
 class Edit:
     """What becomes of one class of equal ranks: what they have in common, and what a new rank has of its own.
 
-    A node that `own` names takes that change alone. `more` are messages to append; `metadata` replaces the first one.
+    A node that `own` names takes that change alone; `splice` is of nodes that neither names. `more` are
+    messages to append; `metadata` replaces the first one.
     """
 
     common: Changes = field(default_factory=dict)
     own: Callable[[int], Changes] = _nothing
     more: Sequence[bytes] = ()
+    splice: Splice | None = None
     metadata: bytes | None = None
 
 
@@ -63,14 +71,16 @@ class Files(Sequence[bytes]):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Traces of ranks 0 .. n-1, and the groups that their collectives name."""
+    """Traces of ranks 0 .. n-1, and the groups that their collectives name; `read` are the files as columns where they
+    have been read already."""
 
     files: Sequence[bytes]
     groups: Groups
+    read: Traces | None = field(default=None, repr=False)
 
     def traces(self) -> Traces:
         """The files as columns; equal ranks are held once."""
-        return traces_of_bytes(self.files)
+        return traces_of_bytes(self.files) if self.read is None else self.read
 
 
 def rebuilt(traces: Traces, edits: Sequence[Edit], layout: Sequence[int] | None = None) -> Files:
@@ -83,12 +93,12 @@ def rebuilt(traces: Traces, edits: Sequence[Edit], layout: Sequence[int] | None 
         number = int(traces.rank_class[old])
         edit, own = edits[number], edits[number].own(rank)
         file = traces.file_bytes(old)
-        if not own and not edit.common and not edit.more and edit.metadata is None:
+        if not (own or edit.common or edit.more or edit.splice) and edit.metadata is None:
             return file
         key = (number, file)
         if not own and last and last[0][0] == key:
             return last[0][1]
-        made = _edited(file, edit, own)
+        made = _edited(file, _bounds(traces, old, file), edit, own)
         if not own:
             last[:] = [(key, made)]
         return made
@@ -96,18 +106,47 @@ def rebuilt(traces: Traces, edits: Sequence[Edit], layout: Sequence[int] | None 
     return Files(len(origin), make)
 
 
-def _edited(file: bytes, edit: Edit, own: Changes) -> bytes:
-    messages, common = node_messages(file), edit.common
-    first = next(messages, b"")
-    parts = [delimited(first if edit.metadata is None else edit.metadata)]
-    for index, message in enumerate(messages):
-        if index in own:
-            change = own[index]
-        elif index in common:
-            change = common[index]
-        else:
-            parts.append(delimited(message))
-            continue
-        if change is not None:
-            parts.append(delimited(patch(message, change)))
-    return b"".join([*parts, *map(delimited, edit.more)])
+def _bounds(traces: Traces, rank: int, file: bytes) -> tuple[I64, I64]:
+    """Where the message of every node of a rank begins and ends in its file [nodes]."""
+    columns, row = traces.of(rank)
+    if row == 0:
+        start = columns.offset.astype(np.int64)
+        return start, start + columns.size.astype(np.int64)
+    cursor = Cursor(file, 0, len(file))
+    cursor.delimited()
+    spans = np.array([cursor.delimited() for _ in range(columns.nodes)], np.int64).reshape(-1, 2)
+    return spans[:, 0], spans[:, 1]
+
+
+def _edited(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> bytes:
+    """The file with its edit; what is between nodes that change is copied as it stands, a megabyte at a time."""
+    cursor = Cursor(file, 0, len(file))
+    first = cursor.delimited() if file else (0, 0)
+    done, out, held, size = cursor.at, [], [], 0
+    held.append(delimited(file[slice(*first)] if edit.metadata is None else edit.metadata))
+    ends = bounds[1]
+    for node, message in _changed(file, bounds, edit, own):
+        before = int(ends[node - 1]) if node else cursor.at
+        if before > done:
+            held.append(file[done:before])
+        done = int(ends[node])
+        if message is not None:
+            held += (varint(len(message)), message)
+        size += done - before
+        if size > PIECE:
+            out.append(b"".join(held))
+            held, size = [], 0
+    return b"".join([*out, *held, file[done:], *map(delimited, edit.more)])
+
+
+def _changed(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> Iterator[tuple[int, bytes | None]]:
+    """(index, new message or None) of nodes that change, ascending."""
+    def by_change() -> Iterator[tuple[int, bytes | None]]:
+        for node in sorted({*edit.common, *own}):
+            change = own[node] if node in own else edit.common[node]
+            message = file[int(bounds[0][node]):int(bounds[1][node])]
+            yield node, None if change is None else patch(message, change)
+
+    if edit.splice is None:
+        return by_change()
+    return heapq.merge(by_change(), spliced(file, *bounds, edit.splice), key=lambda each: each[0])

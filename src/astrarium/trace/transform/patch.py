@@ -10,7 +10,7 @@ from astrarium.trace._oneof import encode_value
 from astrarium.trace._wire import DELIMITED, VARINT, Cursor, delimited, packed, tagged, varint
 from astrarium.trace.node import Attribute, Node, attribute, decode_node, encode_node
 
-__all__ = ["Change", "patch"]
+__all__ = ["DURATION", "NAME", "Change", "patch", "replaced"]
 
 ID, NAME, TYPE, CTRL, DATA, START, DURATION, INPUTS, OUTPUTS, ATTR = range(1, 11)
 
@@ -57,6 +57,12 @@ def patch(message: bytes, change: Change) -> bytes:
     parts += [(ATTR, encode_node(Node(attrs=(attribute(name, value),)))) for name, value in left.items()
               if value is not None]
     return b"".join(raw for _, raw in sorted(parts, key=lambda part: part[0]))
+
+
+def replaced(message: bytes, field: int, raw: bytes) -> bytes:
+    """The Node message with `raw` (tag and all) in the place of a field; ValueError(offset, what) if malformed."""
+    parts = [(number, each) for number, each, _ in _fields(message) if number != field]
+    return b"".join(each for _, each in sorted([*parts, (field, raw)], key=lambda part: part[0]))
 
 
 def _replaced(change: Change) -> Iterator[tuple[int, bytes]]:

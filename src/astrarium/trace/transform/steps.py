@@ -109,12 +109,12 @@ def apply(job: Job, steps: Iterable[Config]) -> Job:
 def load_job(workload: str | os.PathLike[str], groups: str | os.PathLike[str] | None = None) -> Job:
     """Traces of a prefix, or of one file, with the groups of `groups` or of PREFIX.groups.json where that is there."""
     where = os.fspath(workload)
-    traces = read_traces([where] if os.path.isfile(where) else where)
+    traces = read_traces(where)
     beside = where.removesuffix(".*.et") + ".groups.json"
     found: Groups = {}
     if groups is not None or os.path.isfile(beside):
         found = read_groups(groups if groups is not None else beside)
-    return Job(Files(traces.ranks, traces.file_bytes), found)
+    return Job(Files(traces.ranks, traces.file_bytes), found, traces)
 
 
 def transform(inputs: Sequence[Job], steps: Iterable[Config | str] = (), *, along: Along = "ranks") -> Job:

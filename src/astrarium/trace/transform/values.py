@@ -12,10 +12,12 @@ import numpy.typing as npt
 
 from astrarium.config import Config, Knob
 from astrarium.errors import InputError, TraceError
+from astrarium.trace._wire import DELIMITED, VARINT, delimited, tagged, varint
 from astrarium.trace.columns import Attr, Columns
 from astrarium.trace.transform.files import Edit, Job, rebuilt
-from astrarium.trace.transform.patch import Change
+from astrarium.trace.transform.patch import DURATION, NAME, Change
 from astrarium.trace.transform.select import gpu, matching, named
+from astrarium.trace.transform.splice import Splice
 from astrarium.vocab import NodeKind
 
 __all__ = ["Rename", "Roofline", "ScaleDurations", "ScaleOps", "ScaleSizes", "Strip", "rename", "roofline", "rounded",
@@ -73,11 +75,26 @@ def rename(job: Job, step: Rename) -> Job:
     traces = job.traces()
     edits = []
     for columns in traces.classes:
-        changes = {node: Change(name=step.to.replace("{id}", str(int(columns.node_id[node])))
-                                .replace("{name}", columns.name(node)))
-                   for node in np.flatnonzero(matching(columns, step.kind, step.name)).tolist()}
-        edits.append(Edit(changes))
+        nodes = np.flatnonzero(matching(columns, step.kind, step.name))
+        edits.append(Edit(splice=Splice(NAME, nodes, _names(columns, nodes, step.to))))
     return Job(rebuilt(traces, edits), job.groups)
+
+
+def _names(columns: Columns, nodes: npt.NDArray[np.int64], to: str) -> list[bytes]:
+    """The name field [nodes]; equal ones are one object."""
+    known: dict[str, bytes] = {}
+    made, ids = [], columns.node_id[nodes].tolist()
+    for node, number in zip(nodes.tolist(), ids, strict=True):
+        name = to.replace("{id}", str(number)) if "{id}" in to else to
+        name = name.replace("{name}", columns.name(node)) if "{name}" in name else name
+        raw = known.get(name)
+        if raw is None:
+            text = name.encode("utf-8", "surrogateescape")
+            raw = tagged(NAME, DELIMITED, delimited(text)) if text else b""
+            if "{id}" not in to:
+                known[name] = raw
+        made.append(raw)
+    return made
 
 
 def strip(job: Job, step: Strip) -> Job:
@@ -111,8 +128,8 @@ def scale_durations(job: Job, step: ScaleDurations) -> Job:
     for columns in traces.classes:
         nodes = np.flatnonzero(matching(columns, step.kind, step.name) & (columns.duration > 0))
         new = rounded(columns.duration[nodes].astype(np.float64) * step.by, np.ones(nodes.size, np.bool_))
-        edits.append(Edit({node: Change(duration=each)
-                           for node, each in zip(nodes.tolist(), new.tolist(), strict=True)}))
+        texts = {each: tagged(DURATION, VARINT, varint(each)) for each in np.unique(new).tolist()}
+        edits.append(Edit(splice=Splice(DURATION, nodes, [texts[each] for each in new.tolist()])))
     return Job(rebuilt(traces, edits), job.groups)
 
 
