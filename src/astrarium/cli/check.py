@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -73,8 +72,7 @@ def _findings(path: str, workload: str, groups: Mapping[str, Sequence[int]] | No
               limit: int) -> list[dict[str, Any]]:
     from astrarium.trace import check, read_traces
 
-    files: str | list[str] = [workload] if os.path.isfile(workload) else workload
-    traces = read_traces(files)
+    traces = read_traces(workload)
     return [{"path": path, "severity": f.severity, "code": f.code, "ranks": list(f.ranks), "node": f.node,
              "name": f.name, "message": f.message, "fix": f.fix, "text": f"{path}: {f}"}
             for f in check(traces, groups, deps=dependencies, limit=limit)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -70,7 +69,7 @@ def _read(path: str) -> Traces:
     """One file as rank 0, or the ranks of a prefix."""
     from astrarium.trace import read_traces
 
-    return read_traces([path] if os.path.isfile(path) else path)
+    return read_traces(path)
 
 
 def _design(options: argparse.Namespace) -> int:

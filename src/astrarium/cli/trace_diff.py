@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag
@@ -26,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.trace import read_traces
     from astrarium.trace.diff import diff_traces
 
-    sides = [read_traces([path] if os.path.isfile(path) else path) for path in (options.before, options.after)]
+    sides = [read_traces(path) for path in (options.before, options.after)]
     found = diff_traces(*sides)
     if options.json:
         print(json.dumps(found.plain(), indent=1))
