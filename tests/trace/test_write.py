@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from astrarium.trace import (
     write_traces,
 )
 from astrarium.trace._wire import tagged, varint
-from astrarium.trace.write import node_messages
+from astrarium.trace.write import node_messages, write_files
 from astrarium.vocab import CommOp
 
 
@@ -118,3 +119,15 @@ def test_chakras_own_files_are_encoded_alike(shared: Path) -> None:
             metadata, *nodes = node_messages(path.read_bytes())
             assert encode_metadata(decode_metadata(metadata)) == metadata
             assert [encode_node(decode_node(node)) for node in nodes] == nodes
+
+
+def test_what_a_killed_writer_left_goes_after_a_day(tmp_path: Path) -> None:
+    """Hidden files of the same name, and no others; a young one may belong to a writer that is still at work."""
+    names = {".w.0.et.0123456789ab": True, ".w.0.et.ba9876543210": False, ".w.1.et.0123456789ab": True, ".w.0.et.bak": True,
+             "w.0.et.0123456789ab": True}
+    for name, old in names.items():
+        (tmp_path / name).write_bytes(b"half")
+        if old:
+            os.utime(tmp_path / name, (1e9, 1e9))
+    write_files([(str(tmp_path / "w.0.et"), b"whole")])
+    assert {path.name for path in tmp_path.iterdir()} == {"w.0.et", *names} - {".w.0.et.0123456789ab"}

@@ -16,7 +16,7 @@ from astrarium.trace._encode import ClassFiles, Template, class_files
 from astrarium.trace.groups import group_key
 from astrarium.trace.read import refuse_leftovers
 from astrarium.trace.work import Generated
-from astrarium.trace.write import beside
+from astrarium.trace.write import beside, clear_leftovers
 
 __all__ = ["Link", "Written", "group_names", "write_generated"]
 
@@ -64,6 +64,7 @@ def write_generated(generated: Generated, prefix: str | os.PathLike[str], *, job
             found = class_files(trace, names, generated.tensors[number] if tensors else None)
             out.write(pool, found, trace.ranks.tolist(), AHEAD * (jobs or os.cpu_count() or 1))
     _place(groups, f"{text}\n".encode())
+    clear_leftovers([groups, *map(out.path, range(ranks))])
     return Written(ranks, out.files, out.done - out.files, out.bytes, groups)
 
 

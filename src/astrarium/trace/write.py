@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from astrarium.errors import InputError
@@ -12,8 +15,11 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["beside", "encode_trace", "node_messages", "node_name", "read_node", "write_files", "write_trace",
+__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_files", "write_trace",
            "write_traces"]
+
+STALE = 86_400.0     # s after which a file beside its place belongs to nobody
+_LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{12}", re.DOTALL)
 
 
 def encode_trace(metadata: Metadata | bytes, nodes: Iterable[Node | bytes]) -> bytes:
@@ -83,20 +89,45 @@ def _edited(traces: Traces, rank: int, edits: Mapping[int, Node | bytes | None] 
 
 
 def write_files(files: Iterable[tuple[str, bytes]]) -> None:
-    """Writes all files beside their places, then moves them there; on a fault nothing is left behind."""
+    """Writes all files beside their places, then moves them there; on a fault nothing is left behind.
+
+    A process that is killed outright leaves hidden files (`.NAME.` and 12 digits) that nobody reads; the next one to
+    write the same names removes those that are more than a day old.
+    """
     written: list[tuple[str, str]] = []
+    placed: list[str] = []
     try:
         for path, data in files:
             written.append((beside(path, data), path))
         while written:
             temporary, path = written[0]
             os.replace(temporary, path)
+            placed.append(path)
             written.pop(0)
     except OSError as error:
         raise InputError("", f"cannot write {error.filename2 or error.filename}: {error.strerror}") from None
     finally:
         for temporary, _ in written:
             os.unlink(temporary)
+    clear_leftovers(placed)
+
+
+def clear_leftovers(paths: Iterable[str]) -> None:
+    """Removes what writers of these paths that were killed outright left beside them more than a day ago.
+
+    A younger one may belong to a writer that is still at work. What cannot be removed stays.
+    """
+    names: dict[str, set[str]] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        names.setdefault(folder or ".", set()).add(name)
+    for folder, known in names.items():
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                match = _LEFTOVER.fullmatch(entry.name)
+                if match and match[1] in known and time.time() - entry.stat(follow_symlinks=False).st_mtime > STALE:
+                    with contextlib.suppress(OSError):
+                        os.unlink(entry.path)
 
 
 def beside(path: str, data: bytes | memoryview) -> str:

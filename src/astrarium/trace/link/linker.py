@@ -28,7 +28,7 @@ from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
 from astrarium.trace.node import Metadata, attribute, encode_metadata
-from astrarium.trace.write import beside
+from astrarium.trace.write import beside, clear_leftovers
 
 __all__ = ["Linked", "link", "write_linked"]
 
@@ -82,6 +82,7 @@ def write_linked(prefix: PathLike, linked: Linked) -> str:
     finally:
         if temporary and os.path.exists(temporary):
             os.unlink(temporary)
+    clear_leftovers([path])
     return path
 
 
