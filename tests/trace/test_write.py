@@ -123,8 +123,8 @@ def test_chakras_own_files_are_encoded_alike(shared: Path) -> None:
 
 def test_what_a_killed_writer_left_goes_after_a_day(tmp_path: Path) -> None:
     """Hidden files of the same name, and no others; a young one may belong to a writer that is still at work."""
-    names = {".w.0.et.0123456789ab": True, ".w.0.et.ba9876543210": False, ".w.1.et.0123456789ab": True, ".w.0.et.bak": True,
-             "w.0.et.0123456789ab": True}
+    names = {".w.0.et.0123456789ab": True, ".w.0.et.ba9876543210": False, ".w.1.et.0123456789ab": True,
+             ".w.0.et.bak": True, "w.0.et.0123456789ab": True}
     for name, old in names.items():
         (tmp_path / name).write_bytes(b"half")
         if old:

@@ -15,8 +15,8 @@ from astrarium.trace._wire import Cursor, delimited
 from astrarium.trace.columns import Traces
 from astrarium.trace.node import Metadata, Node, decode_node, encode_metadata, encode_node
 
-__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_files", "write_trace",
-           "write_traces"]
+__all__ = ["beside", "clear_leftovers", "encode_trace", "node_messages", "node_name", "read_node", "write_files",
+           "write_trace", "write_traces"]
 
 STALE = 86_400.0     # s after which a file beside its place belongs to nobody
 _LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{12}", re.DOTALL)
