@@ -183,7 +183,7 @@ def cases_of(setup: Setup) -> tuple[Case, ...]:
     return tuple(load_search(HERE / "spaces" / f"{setup.stack}.yaml").cases)
 
 
-def seconds_a_trial(run: Run, jobs: int, count: int = 8) -> float:
+def seconds_a_trial(run: Run, jobs: int, count: int) -> float:
     """Wall seconds of a trial, from `count` uniform designs run now; the agent's own time is not in it."""
     made, draw = space(run.setup), random.Random(0)
     points = [made.sample(draw) for _ in range(count)]

@@ -15,11 +15,13 @@ from pathlib import Path
 from findings import report
 from optimum import read_optima
 from runs import FULL, QUICK, Effort, Found, Run, carry_out, plan, seconds_a_trial
+from spaces import base
 
 import astrarium as ar
 
 PARTS = ("agents", "stacks", "spread", "scaling", "models", "mixes", "batches")
 MOST = 1.5      # a search gets at most this many times its share of the time
+DESIGNS = 6     # of each stack and size, from which the time of a full study follows
 Say = Callable[[str], None]
 
 
@@ -91,21 +93,20 @@ def _searched(runs: Sequence[Run], effort: Effort, given: argparse.Namespace, sa
 
 
 def _announce(runs: Sequence[Run], folder: Path, jobs: int, say: Say) -> None:
-    """How long a full study takes, from eight designs of every space that it searches, run now."""
-    known: dict[object, float] = {}
+    """How long a full study takes, from six designs of every stack and size that it searches, run now."""
+    known: dict[tuple[str, int], float] = {}
     seconds, trials = 0.0, 0
     for run in runs:
         if (folder / run.file).exists():
             continue
-        setup = run.setup
-        key = (setup.stack, setup.system, setup.npus, setup.model, setup.batch)
+        key = (run.setup.stack, base(run.setup).network.npus)
         if key not in known:
-            known[key] = seconds_a_trial(run, jobs)
+            known[key] = seconds_a_trial(run, jobs, DESIGNS)
+            say(f"measured: {key[0]} on {key[1]:,} NPUs, {known[key]:.2f} s a trial")
         seconds += run.trials * known[key]
         trials += run.trials
-    say(f"{trials:,} trials to run: about {seconds / 3600:.1f} h with {jobs} processes, at the rate of "
-        f"{len(known)} x 8 uniform designs run now ({seconds / max(trials, 1):.3f} s a trial); agents' own time comes "
-        "on top")
+    say(f"{trials:,} trials to run: about {seconds / 3600:.1f} h with {jobs} processes, at the rate of {len(known)} x "
+        f"{DESIGNS} uniform designs run now ({seconds / max(trials, 1):.2f} s a trial), and agents' own time on top")
 
 
 if __name__ == "__main__":
