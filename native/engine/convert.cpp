@@ -173,6 +173,7 @@ private:
     void network(nb::handle s) {
         plan_.network.backend = static_cast<Backend>(number<int>(s, "backend"));
         plan_.network.whole_ns = number<bool>(s, "whole_ns");
+        plan_.network.cut_through = number<bool>(s, "cut_through");
         for (nb::handle d : s.attr("dims"))
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
                                           number<double>(d, "bandwidth"), number<double>(d, "latency")});

@@ -116,7 +116,7 @@ struct Dim {
 struct Network {
     Backend backend = Backend::ports;
     std::vector<Dim> dims;
-    bool whole_ns = false;
+    bool whole_ns = false, cut_through = false;
 };
 
 struct Remote {

@@ -279,7 +279,9 @@ Tick Wires::next_link(Flight& f, Tick now) {
     charge(link, down, f.size, serial);
     if (record_ && !down) usage_.add(d, start, serial);
     f.at = landing;
-    return add(add(start, serial), latency);
+    if (!plan_.network.cut_through) return add(add(start, serial), latency);
+    f.tail = add(std::max(free, f.tail), latency);
+    return f.at == f.destination ? f.tail : add(start, latency);
 }
 
 void Wires::report(Outcome& out) {

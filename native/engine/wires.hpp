@@ -22,6 +22,7 @@ struct Flight {
     std::int32_t dim = 0;
     bool at_switch = false;
     std::int64_t size = 0;
+    Tick tail = 0;  // contention, cut through: when its last byte is where its head is
 };
 
 class Wires {

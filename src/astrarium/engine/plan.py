@@ -60,7 +60,7 @@ class Backend(enum.IntEnum):
     UNSHARED = 0     # ASTRA-sim congestion-unaware: a message never meets another (compat only)
     LINKS = 1        # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links (compat only)
     PORTS = 2        # native closed_form: each NPU's port of a dim sends and receives one message at a time
-    ROUTED = 3       # native contention: store and forward over every link of a dimension-ordered route
+    ROUTED = 3       # native contention: over every link of a dimension-ordered route, whole messages or heads first
     FOREIGN = 4      # a plug-in takes the messages
 
 
@@ -177,6 +177,7 @@ class NetworkPlan:
     backend: Backend
     dims: tuple[Dim, ...]    # innermost first; NPU number = sum of coordinate * product of inner sizes
     whole_ns: bool = False   # truncate every delay to whole ns (ASTRA-sim) instead of rounding once to ps
+    cut_through: bool = False   # ROUTED: heads are forwarded as they arrive, not whole messages
 
 
 class RemoteKind(enum.IntEnum):

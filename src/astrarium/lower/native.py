@@ -62,7 +62,9 @@ def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
 
 def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
     """What a Plan and a Stage say beside ranks and their work."""
-    return {"network": NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims),
+    network = NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims,
+                          cut_through=design.network.switching == "cut_through")
+    return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
             "reduce_bandwidth": _reduce_bandwidths(design)}
 

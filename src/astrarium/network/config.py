@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.spec import Variants
@@ -159,13 +159,21 @@ def _library_rules(network: Network) -> Iterator[Problem]:
         yield Problem("library", f"means nothing where backend is {network.backend}", "backend: library")
 
 
+def _switching_rules(network: Network) -> Iterator[Problem]:
+    if network.backend != "contention" and network.switching != "store_and_forward":
+        yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
+
+
 class Network(Config, frozen=True):
     """Dims, innermost first, and the model that times messages on them."""
 
-    rules = (_size_rules, _library_rules)
+    rules = (_size_rules, _library_rules, _switching_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
+    switching: Annotated[Literal["store_and_forward", "cut_through"],
+                         Knob("What contention forwards from link to link: whole messages, or heads as they arrive.")
+                         ] = "store_and_forward"
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
 
     @property

@@ -136,9 +136,11 @@ class Hop:
 
 
 class Routed:
-    """contention: dimension-ordered, innermost first; whole messages are stored and forwarded, FIFO on every link."""
+    """contention: dimension-ordered, innermost first, FIFO on every link. Whole messages are stored and forwarded, or
+    (cut through) heads are forwarded as they arrive; a link is held for a whole message in both."""
 
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+        self._cut_through = network.cut_through
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
         self._free: dict[Port, int] = {}
         self._routes: dict[tuple[int, int], list[Hop]] = {}
@@ -148,9 +150,10 @@ class Routed:
         route = self._routes.get((source, destination))
         if route is None:
             route = self._routes[source, destination] = self._route(source, destination)
-        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(key, route, 0, size, delivered))
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(key, route, 0, 0, size, delivered))
 
-    def _next(self, key: Key, route: list[Hop], step: int, size: int, delivered: Event) -> None:
+    def _next(self, key: Key, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
+        """The head is at the start of link `step`; its last byte comes there at `tail`."""
         if step == len(route):
             self._clock.at(self._clock.now, DONE, key, delivered)
             return
@@ -159,7 +162,9 @@ class Routed:
         left = self._free[hop.port] = max(self._clock.now, self._free.get(hop.port, 0)) + wire
         if self._traffic is not None:
             self._traffic.add(hop.port, size, left - wire, wire)
-        self._clock.at(left + hop.latency, ARRIVE, key, lambda: self._next(key, route, step + 1, size, delivered))
+        last = max(left, tail) + hop.latency
+        head = left - wire + hop.latency if self._cut_through and step + 1 < len(route) else last
+        self._clock.at(head, ARRIVE, key, lambda: self._next(key, route, step + 1, last, size, delivered))
 
     def _route(self, source: int, destination: int) -> list[Hop]:
         route, at = [], source
