@@ -28,12 +28,14 @@ std::string grouped(double count) {
     return out;
 }
 
-// Sends that leave at once as a participant enters a phase: the most of its programs.
+// Sends that leave at once as a participant enters a phase: the mean of the participants (one of many may be a root).
 double at_once(const Schedule& s) {
-    std::int64_t most = 0;
-    for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q)
-        most = std::max<std::int64_t>(most, std::count(s.send_needs.data + s.send_ptr[q], s.send_needs.data + s.send_ptr[q + 1], 0));
-    return static_cast<double>(most);
+    std::vector<double> of(s.send_ptr.size - 1);
+    for (std::size_t q = 0; q < of.size(); ++q)
+        of[q] = static_cast<double>(std::count(s.send_needs.data + s.send_ptr[q], s.send_needs.data + s.send_ptr[q + 1], 0));
+    double all = 0;
+    for (const std::int32_t program : s.program) all += of[static_cast<std::size_t>(program)];
+    return all / static_cast<double>(s.program.size);
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ def test_a_million_npus_that_do_not_fold_are_refused() -> None:
         ar.simulate(ar.Design(workload=ar.SingleCollective("barrier", "0 B"), network=network))
 
 
+def test_one_root_of_many_ranks_weighs_what_it_sends() -> None:
+    """65,535 messages in all: the root's 255 of 10 us one after the other, then 255 along each line; each hop stores."""
+    network = ar.Network([ar.Switch(256, bandwidth="100 GB/s", latency="1 us")] * 2, backend="contention")
+    began = time.process_time()
+    result = ar.simulate(ar.Design(workload=ar.SingleCollective("broadcast", "1 MB"), network=network), record=False)
+    assert result.makespan_ps == 2 * (255 * 10 + 12) * 1_000_000
+    assert time.process_time() - began < 4
+
+
 @pytest.mark.parametrize("order", [Order.CANONICAL, Order.ASTRA_SIM])
 def test_more_nodes_than_can_be_numbered_are_refused(order: Order) -> None:
     astra = order == Order.ASTRA_SIM

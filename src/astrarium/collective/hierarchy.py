@@ -7,20 +7,36 @@ gather come back. Only lines of NPUs that a holder of data (or the root's path) 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from math import lcm
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective.groups import SubDim
-from astrarium.collective.messages import Expanded, expand, message_blocks, ranges
+from astrarium.collective.messages import expand, message_blocks, ranges
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
 __all__ = ["ROOTED", "hierarchical"]
 
 I64 = npt.NDArray[np.int64]
 ROOTED = frozenset({CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER})
-Rows = list[tuple[int, int, int, int, I64]]  # (source, destination, needs, match, blocks)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Messages and receives of the whole group: sends [messages], `length` and `block` their blocks; receives."""
+
+    src: I64
+    dst: I64
+    needs: I64
+    match: I64
+    length: I64
+    block: I64
+    at: I64
+    number: I64
+    sender: I64
+    reduce: npt.NDArray[np.bool_]
 
 
 def hierarchical(op: CommOp, shape: Sequence[SubDim], build: Callable[[SubDim], Schedule]) -> Schedule:
@@ -34,22 +50,14 @@ def hierarchical(op: CommOp, shape: Sequence[SubDim], build: Callable[[SubDim], 
     n = int(np.prod([part.n for part in shape]))
     shares = op in (CommOp.GATHER, CommOp.SCATTER)
     blocks = n if shares else lcm(*(s.blocks for s in schedules.values()))
-    received = np.zeros(n, np.int64)
-    rows: Rows = []
-    recv_rows: list[tuple[int, int, int, bool]] = []
+    received, tables = np.zeros(n, np.int64), []
     for part in order:
-        inner = [other for other in outward if outward.index(other) > outward.index(part)]
-        outer = [other for other in outward if outward.index(other) < outward.index(part)]
-        table, schedule = expand(schedules[part]), schedules[part]
-        before = received.copy()
-        for base in _offsets(outer):
-            line = base + np.arange(part.n, dtype=np.int64) * part.stride
-            def carried(block: I64, base: int = int(base)) -> I64:
-                return _blocks(block, schedule, blocks, part, base, inner if shares else None)  # noqa: B023
-            _place(table, schedule, line, before, carried, rows, recv_rows)
-            received[line] += np.diff(table.recv_ptr)
+        place = outward.index(part)
+        inner = _offsets(outward[place + 1:]) if shares else None
+        tables.append(_lines(schedules[part], part, _offsets(outward[:place]), received, inner, blocks))
     algorithm = "+".join(dict.fromkeys(schedules[part].algorithm for part in shape))
-    return _schedule(op, algorithm, n, blocks, rows, recv_rows)
+    columns = {each.name: np.concatenate([getattr(table, each.name) for table in tables]) for each in fields(_Table)}
+    return _schedule(op, algorithm, n, blocks, _Table(**columns))
 
 
 def _offsets(parts: Sequence[SubDim]) -> I64:
@@ -60,44 +68,53 @@ def _offsets(parts: Sequence[SubDim]) -> I64:
     return np.sort(offsets)
 
 
-def _blocks(block: I64, schedule: Schedule, blocks: int, part: SubDim, base: int, inner: list[SubDim] | None) -> I64:
+def _lines(schedule: Schedule, part: SubDim, bases: I64, received: I64, inner: I64 | None, blocks: int) -> _Table:
+    """The sends and receives of every line of a dim, one from each position of `bases`; they come after the `received`
+    ones of earlier dims, which grow. `inner`: the positions whose blocks a member of the line stands for."""
+    table = expand(schedule)
+    carried = [_blocks(message_blocks(schedule, src, entry), schedule, blocks, part, inner)
+               for src, entry in zip(table.src.tolist(), table.entry.tolist(), strict=True)]
+    flat = np.concatenate([np.zeros(0, np.int64), *carried])
+
+    def everywhere(column: I64, step: int = 0) -> I64:
+        """A column of one line for all lines; with a step positions, else numbers."""
+        return (bases[:, None] * (step > 0) + column * (step or 1)).ravel()
+
+    src, dst = everywhere(table.src, part.stride), everywhere(table.dst, part.stride)
+    each = np.diff(table.recv_ptr)
+    owner = np.repeat(np.arange(schedule.n, dtype=np.int64), each)
+    at = everywhere(owner, part.stride)
+    found = _Table(
+        src=src, dst=dst, needs=received[src] + everywhere(table.needs), match=received[dst] + everywhere(table.match),
+        length=everywhere(np.array([len(block) for block in carried], np.int64)),
+        block=everywhere(flat) if inner is None else (bases[:, None] + flat).ravel(),
+        at=at, number=received[at] + everywhere(np.arange(len(owner), dtype=np.int64) - table.recv_ptr[owner]),
+        sender=everywhere(table.recv_from, part.stride), reduce=np.tile(table.recv_reduce, len(bases)))
+    received[everywhere(np.arange(schedule.n, dtype=np.int64), part.stride)] += np.tile(each, len(bases))
+    return found
+
+
+def _blocks(block: I64, schedule: Schedule, blocks: int, part: SubDim, inner: I64 | None) -> I64:
     """The group's blocks that stand for the line's: the subtree's owners, or an equal cut of the whole payload."""
     if inner is not None:
-        return (base + block[:, None] * part.stride + _offsets(inner)).ravel()
+        return (block[:, None] * part.stride + inner).ravel()
     each = blocks // schedule.blocks
     return ranges(block * each, np.full(len(block), each, np.int64))
 
 
-def _place(table: Expanded, schedule: Schedule, line: I64, before: I64, carried: Callable[[I64], I64], rows: Rows,
-           recv_rows: list[tuple[int, int, int, bool]]) -> None:
-    """Append one line's sends and receives, numbered after what its members received in earlier dims."""
-    for m in range(len(table.src)):
-        p, q = int(line[table.src[m]]), int(line[table.dst[m]])
-        block = message_blocks(schedule, int(table.src[m]), int(table.entry[m]))
-        rows.append((p, q, int(before[p] + table.needs[m]), int(before[q] + table.match[m]), carried(block)))
-    for k in range(schedule.n):
-        for r in range(int(table.recv_ptr[k]), int(table.recv_ptr[k + 1])):
-            number = int(before[line[k]]) + r - int(table.recv_ptr[k])
-            recv_rows.append((int(line[k]), number, int(line[table.recv_from[r]]), bool(table.recv_reduce[r])))
-
-
-def _schedule(op: CommOp, algorithm: str, n: int, blocks: int, rows: Rows,
-              recv_rows: list[tuple[int, int, int, bool]]) -> Schedule:
-    sends = sorted(range(len(rows)), key=lambda i: (rows[i][0], rows[i][2], i))
-    recvs = sorted(recv_rows)
-
-    def ptr(owners: list[int], size: int) -> npt.NDArray[np.int32]:
-        counts = np.bincount(np.array(owners, np.int64), minlength=size)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-
-    lengths = [len(rows[i][4]) for i in sends]
+def _schedule(op: CommOp, algorithm: str, n: int, blocks: int, table: _Table) -> Schedule:
+    sends, recvs = np.lexsort((table.needs, table.src)), np.lexsort((table.number, table.at))
+    first = np.cumsum(table.length) - table.length
     return Schedule(
         op=op, algorithm=algorithm, n=n, blocks=blocks, peer_mode=PeerMode.ABSOLUTE,
         program=np.arange(n, dtype=np.int32),
-        send_ptr=ptr([rows[i][0] for i in sends], n), send_peer=np.array([rows[i][1] for i in sends], np.int32),
-        send_needs=np.array([rows[i][2] for i in sends], np.int32),
-        send_match=np.array([rows[i][3] for i in sends], np.int32),
-        send_block_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
-        send_block=np.concatenate([rows[i][4] for i in sends]).astype(np.int32) if rows else np.zeros(0, np.int32),
-        recv_ptr=ptr([row[0] for row in recvs], n), recv_peer=np.array([row[2] for row in recvs], np.int32),
-        recv_reduce=np.array([row[3] for row in recvs], np.bool_))
+        send_ptr=_pointer(table.src, n), send_peer=table.dst[sends].astype(np.int32),
+        send_needs=table.needs[sends].astype(np.int32), send_match=table.match[sends].astype(np.int32),
+        send_block_ptr=np.concatenate([[0], np.cumsum(table.length[sends])]).astype(np.int32),
+        send_block=table.block[ranges(first[sends], table.length[sends])].astype(np.int32),
+        recv_ptr=_pointer(table.at, n), recv_peer=table.sender[recvs].astype(np.int32),
+        recv_reduce=table.reduce[recvs])
+
+
+def _pointer(owners: I64, size: int) -> npt.NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))]).astype(np.int32)
