@@ -44,7 +44,7 @@ def test_a_million_npus_that_do_not_fold_are_refused() -> None:
 
 
 def test_one_root_of_many_ranks_weighs_what_it_sends() -> None:
-    """65,535 messages in all: the root's 255 of 10 us one after the other, then 255 along each line; each hop stores."""
+    """65,535 messages in all: 255 of 10 us from the root, one after the other, then 255 along each line."""
     network = ar.Network([ar.Switch(256, bandwidth="100 GB/s", latency="1 us")] * 2, backend="contention")
     began = time.process_time()
     result = ar.simulate(ar.Design(workload=ar.SingleCollective("broadcast", "1 MB"), network=network), record=False)
