@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from astrarium.trace import Attribute, Metadata, Node, attribute, encode_trace
 from astrarium.trace.write import write_files
@@ -34,6 +35,20 @@ def test_overlap_idle_and_busbw(run: Run, tmp_path: Path) -> None:
     said = run("trace", "show", tmp_path / "w.0.et")
     assert "1.5 TB/s" in said.out or "1500 GB/s" in said.out, said.out
     assert "10.0%" in said.out
+
+
+def test_the_statistics_are_a_page(run: Run, tmp_path: Path) -> None:
+    """Well-formed, with the tables' figures, and safe whatever the names."""
+    trace, page = _write(tmp_path / "w.0.et", name="<b>gemm & co"), tmp_path / "page.html"
+    said = run("trace", "show", trace, "--html", page)
+    assert (said.code, said.out) == (0, "")
+    text = page.read_text()
+    for words in ("over time, as recorded", "busbw", "GPU idle", "&lt;b&gt;gemm &amp; co", "<svg", "10.0%"):
+        assert words in text
+    assert "<b>" not in text
+    tree = ET.fromstring(text.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', ""))
+    assert len(tree.findall(".//table")) == 7
+    assert run("trace", "show", trace, "--html", tmp_path / "absent" / "page.html").code == 1
 
 
 def test_differences_are_listed(run: Run, tmp_path: Path) -> None:

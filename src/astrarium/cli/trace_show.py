@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.arguments import Parser, json_flag, note
 
 __all__ = ["arguments", "run"]
 
@@ -14,6 +14,7 @@ __all__ = ["arguments", "run"]
 def arguments(parser: Parser) -> None:
     """The file."""
     parser.add_argument("file", metavar="FILE", help="one trace (.et, plain or gzip)")
+    parser.add_argument("--html", metavar="PAGE", help="write the same as one page that needs nothing else")
     json_flag(parser)
 
 
@@ -26,11 +27,19 @@ def run(options: argparse.Namespace) -> int:
     traces = read_traces([options.file])
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))
-    if options.json:
-        print(json.dumps({**counted.plain(), "times": times.plain()}, indent=1))
-        return 0
     from astrarium.report.tables import print_tables
     from astrarium.report.trace_statistics import statistics_tables
 
-    print_tables([*statistics_tables(counted, options.file), *time_tables(times)], sys.stdout)
+    tables = [*statistics_tables(counted, options.file), *time_tables(times)]
+    if options.html:
+        from astrarium.report.files import write_whole
+        from astrarium.report.trace_page import trace_page
+
+        with write_whole(options.html) as stream:
+            stream.write(trace_page(options.file, tables, times).encode())
+        note(f"wrote {options.html}")
+    if options.json:
+        print(json.dumps({**counted.plain(), "times": times.plain()}, indent=1))
+    elif not options.html:
+        print_tables(tables, sys.stdout)
     return 0
