@@ -17,7 +17,7 @@ from astrarium.workload.config import Workload
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["CONDITIONS", "PARTS", "Part", "draw_corpus", "transformer_of"]
+__all__ = ["CONDITIONS", "PARTS", "Part", "draw_corpus", "sizes_of_model", "transformer_of"]
 
 CONDITIONS = ("batch", "d_model", "dp", "ffn", "kv_size", "layers", "micro_batches", "pp", "seq", "tp", "vocab")
 """What traces are conditioned on: samples of a micro-batch, the model's sizes (kv_size: kv_heads * head_size), tokens
@@ -87,6 +87,13 @@ def _draw(rng: random.Random, model: Decoder, part: Part) -> tuple[dict[str, flo
     if heads % kv or kv % tp or heads % tp or ffn % tp or found["vocab"] % tp or found["seq"] % tp:
         return None
     return {name: float(value) for name, value in found.items()}, transformer_of(found, model)
+
+
+def sizes_of_model(name: str) -> dict[str, float]:
+    """The conditions that a model of the catalog has by itself."""
+    model = _decoder(name)
+    return {"d_model": float(model.d_model), "ffn": float(model.ffn), "kv_size": float(model.groups * model.head),
+            "layers": float(model.layers), "vocab": float(model.vocab)}
 
 
 def transformer_of(conditions: Mapping[str, float], model: Decoder) -> Transformer:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from astrarium.trace.synthesise.examples import VALUES, Example
 from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of
-from astrarium.trace.synthesise.layout import ACROSS
+from astrarium.trace.synthesise.layout import SHARED
 from astrarium.trace.synthesise.order import Split, decide, decided
 from astrarium.vocab import NodeKind
 
@@ -83,13 +83,13 @@ def site_codes(order: I64, base: int) -> I64:
 
 
 def learned_as_buckets(examples: Sequence[Example], coded: Sequence[I64], tokens: int) -> set[int]:
-    """Tokens of collectives over replicas that somewhere wait for more than MANY nodes."""
+    """Tokens of collectives within a stage that somewhere wait for more than MANY nodes."""
     found: set[int] = set()
     for each, order in zip(examples, coded, strict=True):
         many = np.zeros(tokens, np.bool_)
         np.logical_or.at(many, order, np.diff(each.ptr) > MANY)
         for own, token in enumerate(each.tokens):
-            if token.kind == NodeKind.COMM_COLL and token.role in ACROSS:
+            if token.kind == NodeKind.COMM_COLL and token.role not in SHARED:
                 places = order[each.token == own]
                 found |= {int(places[0])} if places.size and many[places[0]] else set()
     return found

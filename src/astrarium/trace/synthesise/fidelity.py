@@ -24,8 +24,9 @@ class Fidelity:
     """Distances from 0 (equal) to 1. `nodes` is synthetic / real.
 
     `tokens`: total variation between the shares of kinds of nodes; `pairs`: of neighbours in order; `degrees`: between
-    the numbers of parents. `values`: Kolmogorov-Smirnov distance per attribute; `totals`: its sum, synthetic / real.
-    `nearest`: total variation between counts and values of the synthetic trace and the closest example: 0 is a copy.
+    the numbers of parents. `values`: Kolmogorov-Smirnov distance per attribute, of values to three digits; `totals`:
+    its sum, synthetic / real. `nearest`: total variation between counts and values of the synthetic trace and the
+    closest example: 0 is a copy.
     """
 
     nodes: float
@@ -44,7 +45,7 @@ def fidelity(synthetic: Example, real: Example, examples: Sequence[Example] = ()
         a, b = (each.values[:, column] for each in (synthetic, real))
         a, b = a[~np.isnan(a)], b[~np.isnan(b)]
         if a.size and b.size:
-            values[name] = _kolmogorov(a, b)
+            values[name] = _kolmogorov(_digits(a), _digits(b))
             totals[name] = float(a.sum() / b.sum()) if b.sum() else float(a.sum() == 0)
     return Fidelity(
         synthetic.token.size / max(1, real.token.size), _variation(_tokens(synthetic), _tokens(real)),
@@ -73,6 +74,12 @@ def _variation(a: Counter[Key], b: Counter[Key]) -> float:
     left, right = max(1, sum(a.values())), max(1, sum(b.values()))
     every = {*a, *b}
     return sum(abs(a.get(each, 0) / left - b.get(each, 0) / right) for each in every) / 2
+
+
+def _digits(values: F64) -> F64:
+    """Rounded to three digits."""
+    scale = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-300))) - 2)
+    return np.asarray(np.rint(values / scale) * scale, np.float64)
 
 
 def _kolmogorov(a: F64, b: F64) -> float:

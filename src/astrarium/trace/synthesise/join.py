@@ -1,8 +1,8 @@
 """Stages as one trace of all ranks: cross-stage collectives agree, every send has its receive, nothing waits in a ring.
 
 A model draws every stage by itself, and may err. What does not agree is brought to agreement here, by rules that do
-nothing to stages that do: surplus messages and collectives go, sizes are those of the sender or of the first stage, and
-where stages would wait for each other in a ring the earliest of the nodes on it waits no longer.
+nothing to stages that do: surplus messages and collectives go, and those that stages would wait for in a ring; sizes
+are those of the sender or of the first stage.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Drawn:
     parent: I64
 
 
-def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> Generated:
-    """All ranks: one class per stage."""
-    stages = _agreed(tokens, stages, layout)
+def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> tuple[Generated, int]:
+    """All ranks, one class per stage; and how many nodes did not agree and went."""
+    agreed, gone = _agreed(tokens, stages, layout)
     groups: list[I32] = []
     index: dict[str, I32] = {}
-    used = {tokens[kind].role for drawn in stages for kind in np.unique(drawn.token).tolist()
+    used = {tokens[kind].role for drawn in agreed for kind in np.unique(drawn.token).tolist()
             if tokens[kind].kind == NodeKind.COMM_COLL}
     for role in ROLES:
         index[role] = np.full(layout.ranks, -1, np.int32)
@@ -51,8 +51,9 @@ def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> Ge
             members = layout.groups(role)
             index[role][members] = np.arange(len(members), dtype=np.int32)[:, None] + len(groups)
             groups += list(members)
-    return Generated(tuple(_class(tokens, drawn, layout, stage, index) for stage, drawn in enumerate(stages)),
-                     tuple(groups), tuple(str(each + 1) for each in range(len(groups))), tuple(None for _ in stages))
+    made = Generated(tuple(_class(tokens, drawn, layout, stage, index) for stage, drawn in enumerate(agreed)),
+                     tuple(groups), tuple(str(each + 1) for each in range(len(groups))), tuple(None for _ in agreed))
+    return made, gone
 
 
 def _class(tokens: Sequence[Token], drawn: Drawn, layout: Layout, stage: int, index: Mapping[str, I32]) -> TraceClass:
@@ -83,15 +84,34 @@ def _class(tokens: Sequence[Token], drawn: Drawn, layout: Layout, stage: int, in
 
 
 # ------------------------------------------------------------ agreement
-def _agreed(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> list[Drawn]:
+def _agreed(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> tuple[list[Drawn], int]:
     kept, pairs = _matched(tokens, stages, layout)
-    stages = [_without(drawn, keep) for drawn, keep in zip(stages, kept, strict=True)]
-    _, pairs = _matched(tokens, stages, layout)
+    gone = sum(int((~keep).sum()) for keep in kept)
+    agreed = [_without(drawn, keep) for drawn, keep in zip(stages, kept, strict=True)]
+    while True:
+        if gone:
+            _, pairs = _matched(tokens, agreed, layout)
+        stuck = _stuck(tokens, agreed, pairs) if pairs else []
+        if not stuck:
+            break
+        if not gone:        # from here on communication goes in one order, so that no lane is taken out of turn
+            agreed = [_in_line(tokens, drawn) for drawn in agreed]
+        gone += sum(int((~keep).sum()) for keep in stuck)
+        agreed = [_without(drawn, keep) for drawn, keep in zip(agreed, stuck, strict=True)]
     for (a, i), (b, j) in pairs:
-        stages[b].values[j, SIZE] = stages[a].values[i, SIZE]
-    if not pairs:
-        return stages
-    return _unringed(tokens, stages, pairs)
+        agreed[b].values[j, SIZE] = agreed[a].values[i, SIZE]
+    return agreed, gone
+
+
+def _in_line(tokens: Sequence[Token], drawn: Drawn) -> Drawn:
+    """A stage in which every communication node waits for the one before."""
+    kinds = np.array([each.kind for each in tokens])[drawn.token]
+    comm = np.flatnonzero(np.isin(kinds, COMM))
+    child = np.concatenate([np.repeat(np.arange(drawn.token.size), np.diff(drawn.ptr)), comm[1:]])
+    size = max(1, drawn.token.size)
+    edges = np.unique(child * size + np.concatenate([drawn.parent, comm[:-1]]))
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(edges // size, minlength=drawn.token.size))]).astype(np.int64)
+    return Drawn(drawn.token, drawn.values, ptr, edges % size)
 
 
 def _matched(tokens: Sequence[Token], stages: Sequence[Drawn],
@@ -146,8 +166,10 @@ def _without(drawn: Drawn, keep: npt.NDArray[np.bool_]) -> Drawn:
                  np.array([each for own in lists for each in own], np.int64))
 
 
-def _unringed(tokens: Sequence[Token], stages: list[Drawn], pairs: Sequence[Pair]) -> list[Drawn]:
-    """Runs all stages without time; where nothing can go on, the first stuck node that leads a pair starts at once."""
+def _stuck(tokens: Sequence[Token], stages: Sequence[Drawn],
+           pairs: Sequence[Pair]) -> list[npt.NDArray[np.bool_]]:
+    """Runs all stages without time; nodes to keep, per stage, where some pairs wait for each other in a ring, else []:
+    where nothing can go on, the pair whose leading node comes first goes."""
     offset = np.cumsum([0, *(drawn.token.size for drawn in stages)])
     total = int(offset[-1])
     one = np.arange(total)                  # the node that stands for each: collectives of several stages are one
@@ -158,15 +180,16 @@ def _unringed(tokens: Sequence[Token], stages: list[Drawn], pairs: Sequence[Pair
     kids = np.concatenate([*(np.repeat(np.arange(drawn.token.size), np.diff(drawn.ptr)) + offset[s]
                              for s, drawn in enumerate(stages)), follow[~shared]])
     befores = np.concatenate([*(drawn.parent + offset[s] for s, drawn in enumerate(stages)), lead[~shared]])
-    freed = _stuck(one[kids], one[befores], np.flatnonzero(one == np.arange(total)), np.unique(one[lead]), offset)
-    for node in np.flatnonzero(np.isin(one, freed)).tolist():
-        stage = int(np.searchsorted(offset, node, side="right")) - 1
-        stages[stage] = _freed(stages[stage], node - int(offset[stage]))
-    return stages
+    every = np.flatnonzero(one == np.arange(total))
+    freed = _freed(one[kids], one[befores], every, np.unique(one[lead]), offset)
+    if not freed:
+        return []
+    keep = ~(np.isin(one, freed) | np.isin(np.arange(total), follow[np.isin(one[lead], freed)]))
+    return [keep[offset[s]:offset[s + 1]] for s in range(len(stages))]
 
 
-def _stuck(kids: I64, befores: I64, every: I64, leads: I64, offset: I64) -> list[int]:
-    """The leading nodes that must start at once for all nodes to run."""
+def _freed(kids: I64, befores: I64, every: I64, leads: I64, offset: I64) -> list[int]:
+    """The leading nodes that must go for all others to run."""
     total = int(offset[-1])
     left = np.bincount(kids, minlength=total)
     order = np.argsort(befores, kind="stable")
@@ -190,11 +213,3 @@ def _stuck(kids: I64, befores: I64, every: I64, leads: I64, offset: I64) -> list
         freed.append(first)
         done[first] = True
         ready.append(first)
-
-
-def _freed(drawn: Drawn, node: int) -> Drawn:
-    """A stage in which one node waits for nothing."""
-    count = int(drawn.ptr[node + 1] - drawn.ptr[node])
-    ptr = drawn.ptr.copy()
-    ptr[node + 1:] -= count
-    return Drawn(drawn.token, drawn.values, ptr, np.delete(drawn.parent, slice(drawn.ptr[node], drawn.ptr[node + 1])))

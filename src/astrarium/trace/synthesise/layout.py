@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 
-__all__ = ["ACROSS", "ROLES", "SHARED", "Layout", "layout_of"]
+__all__ = ["ROLES", "SHARED", "Layout", "layout_of"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -20,9 +20,6 @@ makes two of them equal, the first one names both."""
 
 SHARED = ("ends", "pp", "tp_pp", "dp_pp", "all")
 """Roles whose groups have ranks of several stages."""
-
-ACROSS = ("dp", "stage", "dp_pp", "all")
-"""Roles whose groups have all replicas."""
 
 AXES = {"dp": (1,), "tp": (2,), "pp": (0,), "ends": (0,), "stage": (1, 2), "tp_pp": (0, 2), "dp_pp": (0, 1),
         "all": (0, 1, 2)}

@@ -22,8 +22,8 @@ from astrarium.trace.synthesise.fold import Folder, Program, bodies_of, loops
 from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of, table
 from astrarium.trace.synthesise.order import Orders, learn_orders
 
-__all__ = ["Coded", "Context", "Loop", "Model", "Motif", "Size", "Waits", "contexts_of", "learn", "loop_sites",
-           "main_of", "programs_of"]
+__all__ = ["Coded", "Context", "Loop", "Model", "Motif", "Size", "SizeKey", "Waits", "contexts_of", "learn",
+           "loop_sites", "main_of", "programs_of", "size_rows"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -32,6 +32,7 @@ FEW = 8                 # occurrences of one token that are waited for one by on
 EQUAL = 1e-6
 CONTEXT, CHOICES = 5, 8     # tokens that a node's parents depend on; sets of parents that are kept
 Context = tuple[int, ...]
+SizeKey = tuple[int | None, int, int]
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -203,7 +204,12 @@ def _backs(each: Example, order: I64, main: I64,
 # ------------------------------------------------------------ sizes
 def _sizes(coded: Coded, x: F64) -> list[Size]:
     """Laws of the mean of each example; per site where a token's differ within one example."""
-    by_site: dict[tuple[int | None, int, int], dict[int, F64]] = defaultdict(dict)
+    return [Size(before, token, column, _law(seen, x)) for (before, token, column), seen in size_rows(coded).items()]
+
+
+def size_rows(coded: Coded) -> dict[SizeKey, dict[int, F64]]:
+    """(token before, or None; token; column) -> row of the example -> values there."""
+    by_site: dict[SizeKey, dict[int, F64]] = defaultdict(dict)
     uneven: set[tuple[int, int]] = set()
     for row, (each, order, main) in enumerate(zip(coded.examples, coded.order, coded.main, strict=True)):
         tokens = order[main]
@@ -221,8 +227,8 @@ def _sizes(coded: Coded, x: F64) -> list[Size]:
                         by_site[before, token, column][row] = of_it
                         if not site and np.ptp(of_it) > EQUAL * of_it.max():
                             uneven.add((token, column))
-    return [Size(before, token, column, _law(seen, x)) for (before, token, column), seen in by_site.items()
-            if before is None or ((token, column) in uneven and len(seen) >= FEWEST)]
+    return {(before, token, column): seen for (before, token, column), seen in by_site.items()
+            if before is None or ((token, column) in uneven and len(seen) >= FEWEST)}
 
 
 def _law(seen: Mapping[int, F64], x: F64) -> Law | None:

@@ -7,7 +7,7 @@ all sites share. Trained with PyTorch (`train`), run with numpy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from astrarium.trace.synthesise.examples import VALUES
 from astrarium.trace.synthesise.fold import CLOSE, END, OPEN, Program
+from astrarium.trace.synthesise.laws import FORMS, Form, form_values, table
+from astrarium.trace.synthesise.learn import Model
 
-__all__ = ["SHIFT", "Array", "Network", "Runner", "check_network", "condition_features"]
+__all__ = ["SHIFT", "Array", "Network", "Runner", "check_network", "condition_features", "quadratic"]
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -47,26 +49,31 @@ class Array(msgspec.Struct, frozen=True):
         return np.frombuffer(self.data, "<f4").reshape(self.shape)
 
 
+Asked = tuple[Form, float]
+
+
 class Network(msgspec.Struct, frozen=True):
-    """`mean` and `scale` of the logarithms of the conditions; `keys`: (token before or None, token, column) of each
+    """`mean` and `scale` of the logarithms of the conditions; `asked`: which of their combinations are at least how
+    much (those that the model's decision trees found to matter); `keys`: (token before or None, token, column) of each
     row of the size head; `arrays` by name (see SHAPES)."""
 
     mean: list[float]
     scale: list[float]
+    asked: list[Asked]
     keys: list[tuple[int | None, int, int]]
     arrays: dict[str, Array]
     longest: int
     seconds: float = 0.0
 
 
-def condition_features(x: F64, mean: Sequence[float], scale: Sequence[float]) -> tuple[F64, F64]:
-    """[rows, n] standardised logarithms and ends; and [rows, m] those with what order depends on: which are 1, and
-    which of two is larger."""
+def condition_features(x: F64, mean: Sequence[float], scale: Sequence[float],
+                       asked: Sequence[Asked]) -> tuple[F64, F64]:
+    """[rows, n] standardised logarithms and ends; and [rows, m] those, which conditions are 1, and what is asked."""
     n = x.shape[1] - 2
     logs = (np.log1p(x[:, :n]) - np.array(mean)) / np.array(scale)
     plain = np.concatenate([logs, x[:, n:]], axis=1)
-    pairs = [np.sign(x[:, i] - x[:, j]) for i in range(n) for j in range(i + 1, n)]
-    return plain, np.concatenate([plain, (x[:, :n] == 1).astype(np.float64), np.stack(pairs, axis=1)], axis=1)
+    above = form_values(x, [form for form, _ in asked]) >= np.array([threshold for _, threshold in asked])
+    return plain, np.concatenate([plain, x[:, :n] == 1, above], axis=1).astype(np.float64)
 
 
 def check_network(network: Network, tokens: int, width: int) -> None:
@@ -83,7 +90,10 @@ def check_network(network: Network, tokens: int, width: int) -> None:
         for axis, size in zip(axes, values.shape, strict=True):
             if sizes.setdefault(axis, size) != size or size > 1_000_000:
                 raise ValueError(f"network: {name}")
-    plain, more = condition_features(np.ones((1, width)), network.mean, network.scale)
+    for form, _ in network.asked:
+        if form.kind not in FORMS or not all(0 <= each < width for each in (form.i, form.j, form.k)):
+            raise ValueError("network: asked")
+    plain, more = condition_features(np.ones((1, width)), network.mean, network.scale, network.asked)
     terms = 1 + plain.shape[1] * (plain.shape[1] + 3) // 2
     if sizes["gates"] != 3 * sizes["hidden"] or sizes["input"] != sizes["width"] + more.shape[1] \
             or sizes["joined"] != sizes["inner"] + plain.shape[1] or sizes["terms"] != terms:
@@ -102,15 +112,18 @@ def quadratic(plain: F64) -> F64:
 class Runner:
     """The network at work: `program` and `centres` are what `sample` takes as heads."""
 
-    def __init__(self, network: Network, table: Callable[[Mapping[str, float], bool], F64], base: int) -> None:
+    def __init__(self, network: Network, model: Model) -> None:
+        self.names, self.base = model.names, len(model.tokens) + 1
         self.a = {name: array.values().astype(np.float64) for name, array in network.arrays.items()}
-        self.network, self.table, self.base = network, table, base
+        self.network = network
         self.rows = {key: row for row, key in enumerate(network.keys)}
 
     def program(self, conditions: Mapping[str, float], rng: np.random.Generator) -> Program:
         """Symbols drawn one after the other, brackets kept in balance."""
         a = self.a
-        _, features = condition_features(self.table(conditions, False), self.network.mean, self.network.scale)
+        network = self.network
+        x = table([conditions], self.names)
+        _, features = condition_features(x, network.mean, network.scale, network.asked)
         state, symbol, out, depth = np.zeros(a["w_hh"].shape[1]), END, list[int](), 0
         while len(out) < 2 * self.network.longest:
             state = _gru(a, np.concatenate([a["embed"][symbol + SHIFT], features[0]]), state)
@@ -118,6 +131,8 @@ class Runner:
             score[END + SHIFT if depth else CLOSE + SHIFT] = -np.inf
             if out and out[-1] == OPEN:
                 score[CLOSE + SHIFT] = -np.inf
+            if not out:
+                score[END + SHIFT] = -np.inf
             share = np.exp(score - score.max())
             share[share < RARE] = 0.0
             symbol = int(rng.choice(share.size, p=share / share.sum())) - SHIFT
@@ -130,7 +145,8 @@ class Runner:
     def centres(self, conditions: Mapping[str, float], codes: I64) -> F64:
         """[codes, VALUES] of sites before * base + token; NaN where the network has no say."""
         a = self.a
-        plain, _ = condition_features(self.table(conditions, True), self.network.mean, self.network.scale)
+        x = table([conditions], self.names, sizes=True)
+        plain, _ = condition_features(x, self.network.mean, self.network.scale, self.network.asked)
         joined = np.concatenate([a["key"], np.repeat(plain, len(a["key"]), axis=0)], axis=1)
         inner = np.maximum(joined @ a["w1"].T + a["b1"], 0)
         inner = np.maximum(inner @ a["w2"].T + a["b2"], 0)

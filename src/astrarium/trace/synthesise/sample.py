@@ -15,7 +15,7 @@ from astrarium.trace.synthesise.fold import Program, expand
 from astrarium.trace.synthesise.join import Drawn, join
 from astrarium.trace.synthesise.laws import Law, table
 from astrarium.trace.synthesise.layout import layout_of
-from astrarium.trace.synthesise.learn import Context, Model, Motif, contexts_of, loop_sites
+from astrarium.trace.synthesise.learn import Context, Model, Motif, SizeKey, contexts_of, loop_sites
 from astrarium.trace.synthesise.order import walk
 from astrarium.trace.work import Generated
 
@@ -24,6 +24,7 @@ __all__ = ["Heads", "sample", "within"]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 MOST = 200_000_000      # nodes of one rank
+TRIES = 6               # draws of a network, until stages agree by themselves
 COMM = VALUES.index("comm_size")
 
 
@@ -66,8 +67,15 @@ def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitt
     layout = layout_of(conditions)
     rng = np.random.Generator(np.random.PCG64(seed))
     drawer = _Drawer(model, heads, rng, jitter)
-    return join(model.tokens, [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)],
-                layout)
+    best: tuple[Generated, int] | None = None
+    for _ in range(TRIES if heads and layout.pp > 1 else 1):
+        drawn = join(model.tokens, [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)],
+                     layout)
+        best = drawn if best is None or drawn[1] < best[1] else best
+        if not best[1]:
+            break
+    assert best is not None
+    return best[0]
 
 
 class _Drawer:
@@ -77,7 +85,7 @@ class _Drawer:
         self.model, self.heads, self.rng, self.jitter = model, heads, rng, jitter
         self.loops = {(tuple(each.body), each.before): each.count for each in model.loops}
         self.waits = {tuple(each.context): each.motifs for each in model.waits}
-        self.sizes: dict[tuple[int | None, int, int], Law | None] = {
+        self.sizes: dict[SizeKey, Law | None] = {
             (each.before, each.token, each.column): each.law for each in model.sizes}
         self.base = len(model.tokens) + 1
 
@@ -252,6 +260,8 @@ def _after(place: I64, context: I64, motifs: list[list[Motif]], line: _Line,
 
 def _groups(keys: I64) -> dict[int, I64]:
     """Key -> where it is, ascending."""
+    if not keys.size:
+        return {}
     order = np.argsort(keys, kind="stable")
     kinds, begin = np.unique(keys[order], return_index=True)
     return dict(zip(kinds.tolist(), np.split(order, begin[1:]), strict=True))
