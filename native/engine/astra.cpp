@@ -225,7 +225,7 @@ Alone Astra::run_alone() {
     start_chunks(instance, 0, 0, 0);
     clock_.run([this](const Event& event) { handle(event); });
     if (instances_[instance].live) tie_ = true;  // it never ends: let the whole run say why
-    Alone out{alone_done_, {}, clock_.now, tie_, clock_.handled, {}, {0}, usage_.steps()};
+    Alone out{alone_done_, {}, clock_.now, tie_, clock_.handled, {}, {0}, usage_.steps(), {}};
     if (record_) out.loads = loads_of(outcome(), {plan_.npu_of.data, 1});
     return out;
 }
@@ -236,7 +236,7 @@ Alone Astra::run_members() {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) fire(r);
     clock_.run([this](const Event& event) { handle(event); });
     for (const Rank& rank : ranks_) tie_ |= !rank.finished;
-    Alone out{0, finish_, clock_.now, tie_, clock_.handled, {}, std::vector<std::uint8_t>(ranks_.size(), 0), usage_.steps()};
+    Alone out{0, finish_, clock_.now, tie_, clock_.handled, {}, std::vector<std::uint8_t>(ranks_.size(), 0), usage_.steps(), {}};
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

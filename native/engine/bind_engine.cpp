@@ -4,6 +4,7 @@
 
 #include "convert.hpp"
 #include "interrupt.hpp"
+#include "line_store.hpp"
 #include "run.hpp"
 
 namespace nb = nanobind;
@@ -16,7 +17,7 @@ void astrarium::stop_if_interrupted() {
 namespace {
 
 // Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
-nb::object execute(nb::handle source, bool record, bool fold) {
+nb::object execute(nb::handle source, bool record, bool fold, astrarium::Measurements* kept) {
     astrarium::BorrowedPlan borrowed;
     try {
         astrarium::read_plan(source, borrowed);
@@ -24,7 +25,7 @@ nb::object execute(nb::handle source, bool record, bool fold) {
         {
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
-            outcome = fold    ? astrarium::run_folded(borrowed.plan, record)
+            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, kept)
                       : astra ? astrarium::run_astra(borrowed.plan, record)
                               : astrarium::run_native(borrowed.plan, record);
         }
@@ -43,6 +44,8 @@ nb::object execute(nb::handle source, bool record, bool fold) {
 }  // namespace
 
 void bind_engine(nb::module_& m) {
-    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true,
+    nb::class_<astrarium::Measurements>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes.")
+        .def(nb::init<std::size_t>(), nb::arg("most"));
+    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
 }

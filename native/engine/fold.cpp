@@ -7,9 +7,10 @@
 
 namespace astrarium {
 
-Fold::Fold(const Plan& plan, bool record, const std::set<Places>& split)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()) {
+Fold::Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Places>& split)
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), store_(std::move(store)), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()) {
     check_supported();
+    for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     std::size_t nodes = 0;
     for (const std::int32_t rank : classes_.first) {
         Class k;
@@ -18,7 +19,7 @@ Fold::Fold(const Plan& plan, bool record, const std::set<Places>& split)
         k.node_base = node_number(nodes);
         k.rank = static_cast<std::uint32_t>(rank);
         k.left = static_cast<std::uint32_t>(k.program->nodes());
-        k.out_until.assign(plan.network.dims.size(), 0), k.in_until = k.out_until;
+        k.out.resize(plan.network.dims.size()), k.in.resize(plan.network.dims.size());
         k.issued_on.assign(classes_.first_group.size(), 0);
         nodes += k.program->nodes();
         left_.insert(left_.end(), k.program->parents.begin(), k.program->parents.end());
@@ -318,9 +319,9 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
     carry(c, out);
     carry(other, in);
     leave(c, out);
-    for (const Load& load : out) occupy(class_[c].out_until[static_cast<std::size_t>(load.dim)], now_, add(now_, t.held));
+    for (const Load& load : out) occupy(class_[c].out[static_cast<std::size_t>(load.dim)], now_, add(now_, t.held));
     for (const Load& load : in)
-        occupy(class_[other].in_until[static_cast<std::size_t>(load.dim)], add(now_, t.head), add(now_, t.delivered));
+        occupy(class_[other].in[static_cast<std::size_t>(load.dim)], add(now_, t.head), add(now_, t.delivered));
     if (t.delivered == 0) throw Unfoldable{"messages that take no time"};
     late = t.delivered == t.head;
     return add(now_, t.delivered);
@@ -343,6 +344,20 @@ void Fold::leave(std::uint32_t c, const std::vector<Load>& loads) {
 void Fold::occupy(Tick& until_now, Tick from, Tick until) {
     if (from < until_now) throw Unfoldable{overlapping};
     until_now = std::max(until_now, until);
+}
+
+void Fold::occupy(PortLog& log, Tick from, Tick until) {
+    if (log.size() > 64) forget(log);
+    if (!log.occupy(from, until)) throw Unfoldable{overlapping};
+}
+
+// A collective that has not begun counts from the first of its members that came.
+void Fold::forget(PortLog& log) const {
+    Tick first = now_;
+    for (const auto& [key, meeting] : meetings_)
+        for (std::size_t i = 0; i < meeting.at.size(); ++i)
+            if (meeting.node[i] != none) first = std::min(first, meeting.at[i]);
+    log.forget(first);
 }
 
 void Fold::send(std::uint32_t c, std::uint32_t node) {
@@ -397,8 +412,8 @@ std::uint64_t Fold::measured_events() const {
 }
 
 // First with every collective as a delay; where communication of an NPU overlaps, with those that may as messages.
-static Outcome try_folded(const Plan& plan, bool record, const std::set<Places>& split) {
-    Fold fold(plan, record, split);
+static Outcome try_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store, const std::set<Places>& split) {
+    Fold fold(plan, record, store, split);
     if (!split.empty() && fold.classes().first.size() * 2 > plan.ranks()) throw Unfoldable{"too few equal ranks"};
     try {
         return fold.run();
@@ -409,11 +424,11 @@ static Outcome try_folded(const Plan& plan, bool record, const std::set<Places>&
 }
 
 // Where members of a class turn out to differ, their places are told apart, and it starts again.
-static Outcome refine_folded(const Plan& plan, bool record) {
+static Outcome refine_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store) {
     std::set<Places> split;
     for (;;) {
         try {
-            return try_folded(plan, record, split);
+            return try_folded(plan, record, store, split);
         } catch (const Asymmetric& reason) {
             const std::size_t before = split.size();
             split.insert(reason.places.begin(), reason.places.end());
@@ -422,9 +437,9 @@ static Outcome refine_folded(const Plan& plan, bool record) {
     }
 }
 
-Outcome run_folded(const Plan& plan, bool record) {
+Outcome run_folded(const Plan& plan, bool record, Measurements* kept) {
     try {
-        return refine_folded(plan, record);
+        return refine_folded(plan, record, kept ? kept->store() : std::make_shared<LineStore>());
     } catch (const Unfoldable& reason) {
         Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
         out.unfolded_because = reason.why;

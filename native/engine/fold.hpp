@@ -8,6 +8,7 @@
 
 #include "classes.hpp"
 #include "image.hpp"
+#include "line_store.hpp"
 #include "ready.hpp"
 #include "run.hpp"
 #include "usage.hpp"
@@ -24,9 +25,10 @@ public:
         std::uint64_t events = 0;
         std::vector<std::vector<Load>> loads;  // per participant class, or one for all
         std::vector<Step> steps;               // of all members of one group
+        std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
     };
 
-    Fold(const Plan& plan, bool record, const std::set<Places>& split = {});
+    Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Places>& split = {});
     Outcome run();
 
     // For runs in which some collectives are delays that are measured once (Image).
@@ -37,8 +39,19 @@ public:
     std::int64_t groups_like(std::size_t kind) const;
     std::uint64_t measured_events() const;
 
+    // When a participant's ports in a dim carry a measured collective that begins at `begin`, where it comes at `at`.
+    PortUse use(const Measured& measured, std::size_t participant, std::size_t dim, Tick begin, Tick at) const;
+
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
+    struct Lines {  // how a collective lies on the dims of its group
+        struct Stage {
+            std::size_t dim;
+            std::vector<std::uint32_t> steps, first;  // positions of a line relative to its first; first of each line
+            std::uint32_t line;
+        };
+        std::vector<Stage> stages;  // none: it cannot run line by line
+    };
     struct Class {
         const Program* program = nullptr;
         std::size_t slots = 0;  // first slot of the representative
@@ -48,7 +61,7 @@ private:
         ReadySet ready;
         std::vector<std::pair<std::uint32_t, Tick>> comm;  // native: ready COMM nodes and since when
         std::vector<std::uint32_t> issued_on;              // per kind of group: collectives issued
-        std::vector<Tick> out_until, in_until;             // per dim: the NPU's ports are free from then on
+        std::vector<PortLog> out, in;                      // per dim: of the NPU's ports
         std::vector<std::uint32_t> completing;  // nodes that end at this instant
         std::map<std::tuple<std::int32_t, std::int32_t, bool>, Load> traffic;
     };
@@ -85,19 +98,27 @@ private:
     void leave(std::uint32_t c, const std::vector<Load>& loads);
     void carry(std::uint32_t c, const std::vector<Load>& loads);
     static void occupy(Tick& until_now, Tick from, Tick until);
+    void occupy(PortLog& log, Tick from, Tick until);
+    void forget(PortLog& log) const;
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
     std::vector<Places> places(const Collective& c, std::int32_t kind) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
+    bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);
+    bool lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out) const;
+    std::uint32_t line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
+                       const std::vector<int>& places) const;
     bool loop_back(const Plan& small, std::size_t participants, Measured& found) const;
     Measured run_members(const Plan& small, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
     Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late);
     Outcome outcome();
 
     const Plan& plan_;
-    bool record_, astra_;
+    bool record_, astra_, meshes_ = false;
+    std::shared_ptr<LineStore> store_;
+    std::map<std::pair<std::uint32_t, std::int32_t>, Lines> lines_;
     RankClasses classes_;
     std::vector<Class> class_;
     std::vector<std::int32_t> left_;

@@ -27,9 +27,8 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
     const auto index = static_cast<std::size_t>(place - participants.begin());
     m.at[index] = now_, m.node[index] = node;
     if (++m.arrived < participants.size()) return;
-    const Meeting all = std::move(m);
-    meetings_.erase({kind, serial});
-    begin_collective(id, kind, all);
+    begin_collective(id, kind, m);
+    meetings_.erase({kind, serial});  // afterwards: its first member's time is not to be forgotten
 }
 
 // All participants of a collective have come.
@@ -48,15 +47,28 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
         }
         if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
         if (!astra_) {
-            const Tick quiet = std::max(done, add(begin, measured.quiet));
             for (const std::size_t dim : dims_of(static_cast<std::size_t>(kind))) {
-                occupy(class_[participants[i]].out_until[dim], all.at[i], quiet);
-                occupy(class_[participants[i]].in_until[dim], begin, quiet);
+                Class& k = class_[participants[i]];
+                const PortUse mine = use(measured, i, dim, begin, all.at[i]);
+                for (const Span& span : mine.out) occupy(k.out[dim], span.from, span.until);
+                for (const Span& span : mine.in) occupy(k.in[dim], span.from, span.until);
             }
         }
         pending_.push({done, measured.late[i] != 0, participants[i], all.node[i]});
         if (!measured.loads.empty()) carry(participants[i], measured.loads[measured.loads.size() == 1 ? 0 : i]);
     }
+}
+
+// A member ends when all that it sent and was sent is delivered: then its ports are free. On a mesh messages of others pass them.
+PortUse Fold::use(const Measured& measured, std::size_t participant, std::size_t dim, Tick begin, Tick at) const {
+    PortUse mine;
+    if (measured.uses.empty()) {
+        const Tick done = add(begin, measured.done[participant]), until = meshes_ ? std::max(done, add(begin, measured.quiet)) : done;
+        mine.out.add(at, until), mine.in.add(begin, until);
+    } else {
+        join(mine, measured.uses[participant][dim], begin);
+    }
+    return mine;
 }
 
 // How many groups of a kind meet: each rank takes part in one, and the members of a class are shared among them.
@@ -179,6 +191,7 @@ Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::ve
         Measured found;
         if (loop_back(small, offsets.size(), found)) return found;
     }
+    if (Measured found; by_lines(id, kind, members, offsets, found)) return found;
     const auto& dims = plan_.network.dims;
     const bool line = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.shape == Shape::mesh; });
     // In a small group all members run: they may end alike though their steps differ.
@@ -192,10 +205,11 @@ Fold::Measured Fold::run_equals(const Collective& c, std::int32_t kind, const st
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
     Alone alone = run_image_alone(*image_, c, static_cast<std::uint32_t>(kind), participants, offsets, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    Measured out{{}, {}, alone.quiet, alone.events, {}, std::move(alone.steps)};
+    Measured out{{}, {}, alone.quiet, alone.events, {}, std::move(alone.steps), {}};
     for (const std::uint32_t cls : participants) {
         out.done.push_back(alone.each[cls]), out.late.push_back(alone.late[cls]);
         if (record_) out.loads.push_back(std::move(alone.loads[cls]));
+        if (!alone.uses[cls].empty()) out.uses.push_back(std::move(alone.uses[cls]));
     }
     for (Step& step : out.steps) step.change /= groups_like(static_cast<std::size_t>(kind));  // the steps of one group
     return out;
@@ -207,7 +221,8 @@ bool Fold::loop_back(const Plan& small, std::size_t participants, Measured& foun
     for (Step& step : alone.steps) step.change *= static_cast<std::int64_t>(small.npu_of.size);  // its equals do the same
     if (alone.tie) return false;
     found = {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
-             alone.loads, std::move(alone.steps)};
+             alone.loads, std::move(alone.steps), {}};
+    if (!alone.uses.empty() && !alone.uses[0].empty()) found.uses.assign(participants, alone.uses[0]);
     return true;
 }
 
@@ -257,10 +272,12 @@ Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std:
     small.slot_a = {zeros.data(), zeros.size()}, small.slot_b = {minus.data(), minus.size()}, small.slot_c = {zeros.data(), zeros.size()};
     Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
-    Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}, std::move(alone.steps)};
+    Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}, std::move(alone.steps), {}};
     if (record_) out.loads.resize(sorted.size());
+    if (!alone.uses.empty() && !alone.uses[0].empty()) out.uses.assign(sorted.size(), std::vector<PortUse>(plan_.network.dims.size()));
     for (std::size_t p = 0; p < members.size(); ++p) {
         const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));
+        for (std::size_t d = 0; !out.uses.empty() && d < plan_.network.dims.size(); ++d) join(out.uses[at][d], alone.uses[p][d], 0);
         Tick& done = out.done[at];
         std::uint8_t& late = out.late[at];
         if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Asymmetric{{"members of one class end a collective at different times"}, places(base.collectives[0], kind)};

@@ -200,22 +200,25 @@ Outcome Native::outcome() {
 
 Alone Native::run_alone() {
     wires_.usage().keep_steps();
+    wires_.keep_uses();
     const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
     instances_[instance].members[0].node = 0;
     begin(instance, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps()};
+    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps(), {wires_.uses(0)}};
 }
 
 Alone Native::run_members() {
     wires_.usage().keep_steps();
+    wires_.keep_uses();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
         if (plan_.program(r).nodes() > 0) make_ready(r, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}, late_, wires_.usage().steps()};
+    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}, late_, wires_.usage().steps(), {}};
+    for (std::size_t r = 0; r < ranks_.size(); ++r) out.uses.push_back(wires_.uses(image_ ? r : static_cast<std::size_t>(plan_.npu_of[r])));
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

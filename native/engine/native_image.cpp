@@ -76,12 +76,18 @@ void Native::begin_measured(std::uint32_t group, const Gathering& all) {
     if (record_) wires_.usage().repeat(measured.steps, begin, fold_->groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
-        const Tick done = add(begin, measured.done[p]), quiet = std::max(done, add(begin, measured.quiet));
+        const Tick done = add(begin, measured.done[p]);
         if (done <= clock_.now) throw Unfoldable{"a member of a collective ends before another begins"};
         for (const std::size_t dim : fold_->dims_of(kind)) {
-            if (std::max(out_until_[rank][dim], wires_.out_until(rank, dim)) > all.at[p] || std::max(in_until_[rank][dim], wires_.in_until(rank, dim)) > begin)
-                throw Unfoldable{overlapping};
-            out_until_[rank][dim] = in_until_[rank][dim] = quiet;
+            const PortUse mine = fold_->use(measured, p, dim, begin, all.at[p]);
+            for (const Span& span : mine.out) {
+                if (std::max(out_until_[rank][dim], wires_.out_until(rank, dim)) > span.from) throw Unfoldable{overlapping};
+                out_until_[rank][dim] = span.until;
+            }
+            for (const Span& span : mine.in) {
+                if (std::max(in_until_[rank][dim], wires_.in_until(rank, dim)) > span.from) throw Unfoldable{overlapping};
+                in_until_[rank][dim] = span.until;
+            }
         }
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
@@ -130,7 +136,7 @@ Outcome run_image(const Plan& plan, Fold& fold, bool record) {
         return run_image(plan, fold, record, false);
     } catch (const Asymmetric&) {
         throw;
-    } catch (const Unfoldable&) {
+    } catch (const Unfoldable& e) {
         return run_image(plan, fold, record, true);
     }
 }

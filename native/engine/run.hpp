@@ -1,12 +1,15 @@
 // The engine's entry points.
 #pragma once
 #include "plan.hpp"
+#include "port_use.hpp"
 
 namespace astrarium {
 
 Outcome run_astra(const Plan& plan, bool record);    // every rank, every message, ASTRA-sim's rule book
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
-Outcome run_folded(const Plan& plan, bool record);   // one rank per class where that is exact, else one of the above
+// One rank per class where that is exact, else one of the above. `kept`: what this and other runs measure, or null.
+class Measurements;
+Outcome run_folded(const Plan& plan, bool record, Measurements* kept);
 
 // One rank per class, with the collectives that may overlap as messages and the rest measured; throws Unfoldable.
 class Fold;
@@ -37,6 +40,7 @@ struct Alone {
     std::vector<std::vector<Load>> loads;  // per member that ran, where recorded
     std::vector<std::uint8_t> late;  // native, per member that ran: messages had arrived in its last instant before it ended
     std::vector<Step> steps;  // of all members that ran, where recorded: by dim and time
+    std::vector<std::vector<PortUse>> uses;  // native, per member that ran and dim; none where messages pass other NPUs
 };
 // One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
 Alone run_astra_alone(const Plan& plan, bool record);

@@ -108,6 +108,7 @@ Tick Wires::depart(Flight& flight, Tick now) {
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
+        if (!uses_.empty()) use(flight.source, way.dim).out.add(start, out_free_[way.out]);
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
         if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
         charge(way.out, false, flight.size * way.charged, held);
@@ -165,6 +166,7 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
         in_free_[way.in] = end;
+        if (!uses_.empty()) use(flight.destination, way.dim).in.add(now, end);
         charge(way.in, true, flight.size, serial);
     }
     return end;
@@ -182,6 +184,19 @@ void Wires::meet(Tick now, Tick serial, std::uint64_t family) {
         last = {now, related ? family : 0, held};
     }
 }
+
+void Wires::keep_uses() {
+    if (plan_.network.backend != Backend::ports || lines_) return;
+    uses_.resize(plan_.network.dims.size() * (alone_ ? 1 : image_ ? plan_.ranks() : static_cast<std::size_t>(plan_.npus)));
+}
+
+std::vector<PortUse> Wires::uses(std::size_t npu) const {
+    if (uses_.empty()) return {};
+    const auto first = uses_.begin() + static_cast<std::ptrdiff_t>(npu * plan_.network.dims.size());
+    return {first, first + static_cast<std::ptrdiff_t>(plan_.network.dims.size())};
+}
+
+std::int32_t Wires::slot_of(std::int32_t npu) const { return image_->slot_of(npu); }
 
 Tick Wires::out_until(std::size_t cls, std::size_t dim) const {
     const std::size_t ports = ports_per_npu(plan_.network.dims[dim]);

@@ -57,6 +57,9 @@ public:
     Transit transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in);  // and what the ports carry
     std::vector<Load> loads() const;  // of the one NPU, alone
     Tick quiet() const { return quiet_; }
+    // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
+    void keep_uses();
+    std::vector<PortUse> uses(std::size_t npu) const;
     bool tie() const { return tie_; }
     // One rank per class: whether the last delivered message came to a port at one instant with one of its family, or of another.
     enum class Met { nobody, family, stranger };
@@ -99,6 +102,11 @@ private:
     std::vector<Tick> out_free_, in_free_;
     std::vector<std::int64_t> bytes_;
     std::vector<Tick> busy_;
+    std::vector<PortUse> uses_;           // per NPU and dim, where kept
+    PortUse& use(std::int32_t npu, std::size_t dim) {
+        return uses_[static_cast<std::size_t>(alone_ ? 0 : image_ ? slot_of(npu) : npu) * plan_.network.dims.size() + dim];
+    }
+    std::int32_t slot_of(std::int32_t npu) const;
     Usage usage_;
     std::vector<Way> ways_;
     std::unordered_map<std::size_t, std::size_t> compact_;

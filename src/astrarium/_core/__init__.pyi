@@ -5,7 +5,12 @@ Compiled core of Astrarium: private, without a compatibility promise. Use the as
 from astrarium._core import trace as trace
 
 
-def execute(plan: object, record: bool = False, fold: bool = True) -> object:
+class Measurements:
+    """What collectives take, kept for further runs in at most so many bytes."""
+
+    def __init__(self, most: int) -> None: ...
+
+def execute(plan: object, record: bool = False, fold: bool = True, kept: Measurements | None = None) -> object:
     """
     Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from astrarium.engine._native import HAVE_CORE
+from astrarium.engine._native import HAVE_CORE, Measurements
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
 from astrarium.errors import UnsupportedError
@@ -13,16 +13,17 @@ from astrarium.errors import UnsupportedError
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
 
-__all__ = ["HAVE_CORE", "Outcome", "Plan", "execute"]
+__all__ = ["HAVE_CORE", "Measurements", "Outcome", "Plan", "execute"]
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
-            plugins: Plugins | None = None) -> Outcome:
+            plugins: Plugins | None = None, kept: Measurements | None = None) -> Outcome:
     """Run `plan` to its end.
 
     `record` keeps every node's start and end and the traffic of links. `fold` lets equal ranks run once where that is
     provably exact. `pure` runs the pure-Python engine, which also runs (unfolded) where there is no compiled core.
-    `plugins` take part in the run (engine.plugins); then nothing is folded.
+    `plugins` take part in the run (engine.plugins); then nothing is folded. `kept` spares folded runs what others
+    measured.
     Raises StallError when ranks wait for each other, TraceError and UnsupportedError as their names say,
     PluginError for a plug-in that fails.
     """
@@ -33,7 +34,7 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     if HAVE_CORE and not pure:
         from astrarium.engine._native import run
 
-        return run(plan, record=record, fold=fold)
+        return run(plan, record=record, fold=fold, kept=kept)
     from astrarium.engine.reference import execute as reference
 
     return reference(plan, record=record)

@@ -29,13 +29,21 @@ _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "run", "run_fed", "run_with"]
+__all__ = ["HAVE_CORE", "Measurements", "run", "run_fed", "run_with"]
 
 
-def run(plan: Plan, *, record: bool, fold: bool) -> Outcome:
+class Measurements:
+    """How long collectives take, found by folded runs and kept for further ones, in about `most` bytes; for several
+    threads at once. The integers of a run do not depend on it."""
+
+    def __init__(self, most: int = 1 << 28) -> None:
+        self.core: Any = _core.Measurements(most) if HAVE_CORE else None
+
+
+def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = None) -> Outcome:
     """Run a Plan in the core; the GIL is released meanwhile."""
     try:
-        answer = _core.execute(plan, record, fold)
+        answer = _core.execute(plan, record, fold, None if kept is None else kept.core)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     except MemoryError as error:

@@ -1,0 +1,80 @@
+// What lines do, kept for other collectives, plans and threads: found once per line and pattern of arrivals.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "line.hpp"
+
+namespace astrarium {
+
+using Words = std::vector<std::uint64_t>;
+struct WordsHash {
+    std::size_t operator()(const Words& words) const;
+};
+
+// Times by chunk: the first, and the number of the others relative to it.
+struct Pattern {
+    Tick base = 0;
+    std::uint32_t shape = 0;
+};
+
+// Keys are contents, exactly. Numbers and what they stand for stay as long as the store.
+class LineStore {
+public:
+    struct Found {
+        std::vector<Pattern> exits;  // per member
+        std::vector<PortUse> uses;   // per member
+        std::uint64_t events = 0;
+    };
+
+    std::uint32_t schedule(const Schedule& schedule);
+    // The line with this content, made where it is new; none where it is not usable.
+    static constexpr std::uint32_t none = 0xffffffffu;
+    template <class Make>
+    std::uint32_t line(const Words& content, Make&& make) {
+        const std::lock_guard<std::mutex> held(lock_);
+        const auto [it, fresh] = numbers_.try_emplace(content, none);
+        if (fresh) {
+            auto made = std::make_unique<Line>(make());
+            count(8 * content.size() + 1024);
+            if (made->usable()) it->second = static_cast<std::uint32_t>(lines_.size()), lines_.push_back(std::move(made));
+        }
+        return it->second;
+    }
+    Pattern pattern(const std::vector<Tick>& times);
+    Tick last(const Pattern& pattern) const;
+    // What a line does when its members' chunks come like this; `members` relative to the first of them.
+    const Found& run(std::uint32_t line, const std::vector<Pattern>& members);
+    std::size_t bytes() const { return bytes_; }
+
+private:
+    Found found(std::uint32_t line, const std::vector<Pattern>& members);
+    void count(std::size_t bytes) { bytes_ += bytes + 128; }
+
+    mutable std::mutex lock_;
+    std::unordered_map<Words, std::uint32_t, WordsHash> schedules_, numbers_, shapes_;
+    std::vector<std::unique_ptr<const Line>> lines_;
+    std::vector<const Words*> shape_;
+    std::unordered_map<Words, std::unique_ptr<const Found>, WordsHash> runs_;
+    std::size_t bytes_ = 0;
+};
+
+// What runs share. A store that has grown beyond `most` bytes is left to those that use it, and a new one begins.
+class Measurements {
+public:
+    explicit Measurements(std::size_t most) : most_(most), store_(std::make_shared<LineStore>()) {}
+    std::shared_ptr<LineStore> store() {
+        const std::lock_guard<std::mutex> held(lock_);
+        if (store_->bytes() > most_) store_ = std::make_shared<LineStore>();
+        return store_;
+    }
+
+private:
+    std::size_t most_;
+    std::mutex lock_;
+    std::shared_ptr<LineStore> store_;
+};
+
+}  // namespace astrarium

@@ -1,0 +1,97 @@
+"""Without records, folded runs find collectives line by line: the same finishes as every rank and every message.
+
+The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_DESIGNS=N` draws more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+import astrarium as ar
+from astrarium import engine
+from astrarium.engine.plan import Plan
+from astrarium.errors import AstrariumError
+from astrarium.lower import lower
+from astrarium.workload.generate import generate
+
+pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
+
+SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
+DESIGNS = int(os.environ.get("ASTRARIUM_DESIGNS") or 30)
+SHAPES = (ar.Ring, ar.Switch, ar.FullyConnected)
+ALGORITHMS = ("ring", "direct", "halving_doubling", "double_binary_tree", "double_binary_tree")
+LEAST_SHARE = 0.4       # of the designs that can be lowered; about 0.75 fold
+
+
+def network(rng: random.Random) -> ar.Network:
+    """One to three dims, 2 to 32 NPUs."""
+    dims, left = [], 32
+    for _ in range(rng.choice((1, 2, 3))):
+        size = rng.choice([size for size in (2, 3, 4, 8) if size <= left] or [1])
+        if size > 1:
+            left //= size
+            dims.append(rng.choice(SHAPES)(size, bandwidth_per_npu=f"{rng.choice((50, 100, 275))} GB/s",
+                                           latency=f"{rng.choice((20, 700, 1700))} ns"))
+    return ar.Network(dims)
+
+
+def degrees(rng: random.Random, ranks: int) -> dict[str, int]:
+    """A parallelisation of so many ranks."""
+    found, prime = {"dp": 1, "sp": 1, "pp": 1, "tp": 1}, 2
+    while ranks > 1:
+        while ranks % prime:
+            prime += 1
+        axis = rng.choice(("dp", "sp", "tp", "tp", "pp"))
+        found[axis if axis != "pp" or found["pp"] * prime <= 4 else "dp"] *= prime
+        ranks //= prime
+    return found
+
+
+def design(rng: random.Random) -> ar.Design:
+    """Six layers on a few NPUs."""
+    dims = network(rng)
+    reduced = [rng.choice(ALGORITHMS) for _ in dims.dims]
+    others = ["ring" if name == "double_binary_tree" else name for name in reduced]
+    axes = degrees(rng, dims.npus)
+    model = ar.Decoder(layers=6, d_model=512, heads=8, ffn=2048, vocab=1024, seq=256)
+    return ar.Design(
+        workload=ar.Transformer(model, global_batch=axes["dp"] * rng.choice((1, 2)), zero=rng.choice((0, 1, 2, 3)),
+                                uneven="fractional", order=rng.choice(("stage", "megatron")), **axes),
+        network=dims, compute=ar.Roofline(peak=f"{rng.choice((1, 10, 459))} TFLOP/s"),
+        memory=ar.Memory(bandwidth=f"{rng.choice((50, 2765))} GB/s"),
+        collective=ar.Collective(all_reduce=reduced, all_gather=others, reduce_scatter=others,
+                                 chunks=rng.choice((1, 2, 4)), composition=rng.choice(("baseline", "blueconnect")),
+                                 scheduling=rng.choice(("lifo", "fifo")), active_chunks=rng.choice((1, 1, 2, 0)),
+                                 endpoint_delay=rng.choice(("10 ns", "10 ns", "0 ns"))))
+
+
+def plans(count: int) -> Iterator[tuple[ar.Design, Plan]]:
+    """So many designs that can be lowered, from this run's seed."""
+    rng = random.Random(SEED)
+    while count:
+        try:
+            made = design(rng)
+            plan = lower(made, generate(made.workload, made.network.npus))
+        except AstrariumError:      # a tree in blueconnect
+            continue
+        count -= 1
+        yield made, plan
+
+
+def test_finishes_are_those_of_every_rank() -> None:
+    kept, folded = engine.Measurements(), 0
+    for made, plan in plans(DESIGNS):
+        ours = engine.execute(plan, kept=kept)
+        again = engine.execute(plan, kept=engine.Measurements(1))      # holds nothing between runs
+        assert (again.finish == ours.finish).all(), f"ASTRARIUM_SEED={SEED}: {made}"
+        assert again.events == ours.events, f"ASTRARIUM_SEED={SEED}: {made}"
+        if ours.folded:
+            folded += 1
+            whole = engine.execute(plan, fold=False)
+            assert (ours.finish[ours.row] == whole.finish).all(), f"ASTRARIUM_SEED={SEED}: {made}"
+            assert (ours.busy[ours.row] == whole.busy).all(), f"ASTRARIUM_SEED={SEED}: {made}"
+    assert folded >= LEAST_SHARE * DESIGNS, f"ASTRARIUM_SEED={SEED}: {folded} of {DESIGNS} folded"
