@@ -20,7 +20,7 @@ struct Stage {  // successive phases over one dim
 // The stages of a collective; none where a dim comes twice, or chunks differ in more than bytes.
 std::vector<Stage> stages_of(const Collective& c, std::size_t dims) {
     std::vector<Stage> stages;
-    if (c.custom || c.chunks.empty()) return {};
+    if (c.custom || c.chunks.empty() || !c.turns.empty()) return {};
     const auto& phases = c.chunks.front().phases;
     for (const Chunk& chunk : c.chunks) {
         if (chunk.phases.size() != phases.size()) return {};
