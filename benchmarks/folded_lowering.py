@@ -15,6 +15,7 @@ import astrarium as ar
 from astrarium.engine import execute
 from astrarium.engine.outcome import Outcome
 from astrarium.lower import lower
+from astrarium.lower.kept import Kept
 from astrarium.lower.native_work import from_generated
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -130,10 +131,10 @@ def measure(dp: int, depth: int, microbatches: int, times: int) -> Sequence[str]
     plan = lower(design, work)
     outcome: Outcome = execute(plan, record=False)
     assert outcome.folded, outcome.unfolded_because
-    checked, schedules = from_generated(work, ranks), {}
-    steps = (lambda: from_generated(work, ranks), lambda: lower(design, checked, schedules=schedules),
+    checked, kept = from_generated(work, ranks), Kept()
+    steps = (lambda: from_generated(work, ranks), lambda: lower(design, checked, kept=kept),
              lambda: execute(plan, record=False), lambda: execute(plan, record=True),
-             lambda: execute(lower(design, checked, schedules=schedules), record=False),
+             lambda: execute(lower(design, checked, kept=kept), record=False),
              lambda: execute(lower(design, work), record=False))
     nodes = sum(len(each.node_id) for each in work.classes) // PP
     return [f"{nodes:,}", f"{ranks:,}", *(f"{best(step, times):.2f}" for step in steps)]

@@ -13,14 +13,14 @@ from astrarium.engine import Outcome, Plan, execute
 from astrarium.errors import InputError
 from astrarium.lower import lower
 from astrarium.lower.explain import EXPLAINED, explained, explained_generated
+from astrarium.lower.kept import Kept
 from astrarium.lower.native_plugins import plugins_of
-from astrarium.lower.native_work import Work, named_groups, rank_count
+from astrarium.lower.native_work import Work, from_generated, named_groups, rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces, refuse_more
 from astrarium.trace.work import Generated
-from astrarium.vocab import Schedule
 from astrarium.workload.config import Live, Trace
 from astrarium.workload.generate import generate
 from astrarium.workload.single import SingleCollective
@@ -39,24 +39,25 @@ FOLD = {"auto": True, "off": False}
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
              traces: Traces | Generated | Work | None = None, cache: TraceCache | None = None,
-             plugins: Plugins | None = None, schedules: ScheduleCache | None = None) -> Result:
+             plugins: Plugins | None = None, kept: Kept | None = None) -> Result:
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
     and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
     generator made, or the Work of either); else they are read, through `cache` where one is given. `plugins` take the
-    place of what the design names; plug-ins that the design names are made for this run. `schedules` keeps collectives'
-    schedules for the next run. Raises InputError and its kin, and StallError, with file, rank and node.
+    place of what the design names; plug-ins that the design names are made for this run. `kept` holds what this
+    run has in common with others. Raises InputError and its kin, and StallError, with file, rank and node.
     """
     folded = _checked(design, fold)
     if isinstance(design.workload, Live):
-        return _live(design, pure, traces, plugins, schedules)
-    work = traces_of(design, {} if cache is None else cache) if traces is None else traces
+        return _live(design, pure, traces, plugins, None if kept is None else kept.schedules)
+    work = _work(design, {} if cache is None else cache, kept) if traces is None else traces
     given = plugins_of(design, plugins)
-    plan = lower(design, work, given, schedules=schedules)
+    plan = lower(design, work, given, kept=kept)
     found = work.source if isinstance(work, Work) else work
     try:
-        outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given)
+        outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given,
+                          kept=None if kept is None else kept.measurements)
     except EXPLAINED as error:
         if isinstance(found, Generated):
             raise explained_generated(error, found) from error
@@ -97,14 +98,23 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
 
     Traces are read once each, before the threads start. The first error, in that order, is raised.
     """
-    chosen, known, shared = list(designs), {} if cache is None else cache, dict[tuple[object, ...], Schedule]()
+    chosen, known, shared = list(designs), {} if cache is None else cache, Kept()
     for design in chosen:
         _checked(design, fold)
         if isinstance(design.workload, Trace):
             traces_of(design, known)
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known, schedules=shared),
+        return list(pool.map(lambda design: simulate(design, fold=fold, record=record, cache=known, kept=shared),
                              chosen))
+
+
+def _work(design: Design, cache: TraceCache, kept: Kept | None) -> Traces | Generated | Work | None:
+    """The same, or the work that was made of it before."""
+    if kept is None or isinstance(design.workload, (Trace, SingleCollective)):
+        return traces_of(design, cache)
+    ranks = rank_count(design)
+    return kept.works.get((design.workload, ranks),
+                          lambda: from_generated(generate(design.workload, ranks), ranks))
 
 
 def traces_of(design: Design, cache: TraceCache) -> Traces | Generated | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program
 from astrarium.errors import UnsupportedError
-from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.lower.native_collectives import CollectiveTable, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_work import Work, rank_count, work_of
 from astrarium.memory.access import behind, plan_remote
@@ -24,8 +24,8 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, TraceClass
 
 if TYPE_CHECKING:
-    from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import CollectiveChoice, ComputeModel, Plugins
+    from astrarium.lower.kept import Kept
 
 __all__ = ["chosen_by", "lower_native", "placement_of", "same_memory", "surroundings"]
 
@@ -38,21 +38,60 @@ Row = tuple[TraceClass, Program]
 
 
 def lower_native(design: Design, traces: Traces | Generated | Work | None, plugins: Plugins | None = None,
-                 schedules: ScheduleCache | None = None) -> Plan:
+                 kept: Kept | None = None) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
+    work, dims = work_of(design, traces), plan_dims(design.network)
+    if kept is None or plugins is not None:
+        rows = _programs(design, work, plugins)
+        table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins),
+                                None if kept is None else kept.schedules)
+        columns = _columns(rows, table)
+    else:
+        held, key = kept.lowered(work), (design.compute, design.memory, design.npu_types, design.system.placement,
+                                         design.network.npus)
+        rows = held.programs.get(key, lambda: _programs(design, work, None))
+        sizes = tuple([dim.npus for dim in dims])
+        kinds = held.columns.get((sizes, design.system.placement),
+                                 lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes))
+        table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, None, kept.schedules, kept=kept,
+                                kinds=kinds)
+        columns = held.columns.get((sizes, key), lambda: _columns(rows, table))
+        table.refer(columns.collectives)
+    return Plan(npus=design.network.npus, programs=tuple([program for _, program in rows.rows]),
+                program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
+                slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=table.plans(),
+                **surroundings(design, dims))
+
+
+@dataclass(frozen=True, eq=False)
+class _Programs:
+    """Classes with their Programs; NPU and program of every rank."""
+
+    rows: tuple[Row, ...]
+    npu_of: I32
+    program_of: I32
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Arguments of all ranks, and the collectives that they number."""
+
+    pointer: I64
+    a: I32
+    b: I32
+    c: I32
+    collectives: tuple[tuple[int, int, int], ...]
+
+
+def _programs(design: Design, work: Work, plugins: Plugins | None) -> _Programs:
     model = None if plugins is None else plugins.compute
     remote = behind(design.memory).kind != "none" or (plugins is not None and plugins.memory is not None)
-    work, dims, npu_of = work_of(design, traces), plan_dims(design.network), placement_of(design)
-    rows = list(_rows(design, work, npu_of, model, remote))
-    program_index = np.zeros(npu_of.size, np.int32)
+    npu_of = placement_of(design)
+    rows = tuple(_rows(design, work, npu_of, model, remote))
+    program_of = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
-        program_index[trace.ranks] = number
-    table = CollectiveTable(design, dims, npu_of, work.groups, work.names, chosen_by(plugins), schedules)
-    slot_ptr, slot_a, slot_b, slot_c = _slots(rows, npu_of.size, table)
-    return Plan(npus=design.network.npus, programs=tuple(program for _, program in rows), program_of=program_index,
-                npu_of=npu_of, slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=work.groups,
-                collectives=table.plans(),
-                **surroundings(design, dims))
+        program_of[trace.ranks] = number
+    return _Programs(rows, npu_of, program_of)
 
 
 def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
@@ -102,8 +141,9 @@ def same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
                                    expected="one remote memory for all NPUs")
 
 
-def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64, I32, I32, I32]:
+def _columns(programs: _Programs, table: CollectiveTable) -> _Columns:
     """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
+    rows, ranks = programs.rows, programs.npu_of.size
     widths = np.zeros(ranks + 1, np.int64)
     for trace, program in rows:
         widths[trace.ranks + 1] = _width(program)
@@ -115,7 +155,7 @@ def _slots(rows: Sequence[Row], ranks: int, table: CollectiveTable) -> tuple[I64
             places = pointer[trace.ranks][:, None] + np.arange(width)
             for column, values in zip(columns, table.slots(trace, program), strict=True):
                 column[places] = values
-    return pointer, columns[0], columns[1], columns[2]
+    return _Columns(pointer, columns[0], columns[1], columns[2], table.keys())
 
 
 def _width(program: Program) -> int:

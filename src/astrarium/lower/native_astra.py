@@ -34,10 +34,10 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
 
 
 def lower_astra_design(design: Design, traces: Traces | Generated | Work | None, plugins: object | None = None,
-                       schedules: object | None = None, rules: AstraRules = ALL) -> Plan:
+                       kept: object | None = None, rules: AstraRules = ALL) -> Plan:
     """The Plan of a design with `compat: astra_sim` (less than all `rules`: see `astra_rules`). Raises
     UnsupportedError for what ASTRA-sim does not have."""
-    del schedules       # ASTRA-sim's algorithms are machines
+    del kept        # ASTRA-sim's algorithms are machines
     if plugins is not None:
         raise UnsupportedError("compat", "ASTRA-sim's rule book takes no plug-ins",
                                expected="compat: none, or no plug-ins")

@@ -26,12 +26,15 @@ from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice
+    from astrarium.lower.kept import Kept
 
 __all__ = ["CollectiveTable", "shapes_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 GroupShape = tuple[SubDim, ...]
+Kinds = tuple[I64, list[tuple[int, GroupShape]]]
+Key = tuple[int, int, int]
 FEW_KINDS = 8       # of groups of one size, beyond which they are looked up one by one
 DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
 
@@ -101,21 +104,32 @@ class CollectiveTable:
 
     def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32],
                  names: Sequence[str], choice: CollectiveChoice | None = None,
-                 schedules: ScheduleCache | None = None) -> None:
+                 schedules: ScheduleCache | None = None, *, kept: Kept | None = None,
+                 kinds: Kinds | None = None) -> None:
         self._design, self._choice, self._dims = design, choice, tuple(dims)
         self._npu_of, self._groups = npu_of, groups
-        self._kinds, self._shapes = shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
+        self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                             for dim, plan in zip(design.network.flat, dims, strict=True))
         self._settings: dict[CommOp, Settings] = {}
         self._custom: dict[CommOp, CustomSource] = custom_sources(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
-        self._index: dict[tuple[int, int, int], int] = {}
+        self._kept = kept
+        self._index: dict[Key, int] = {}
         self._plans: list[CollectivePlan] = []
 
     def plans(self) -> tuple[CollectivePlan, ...]:
         """Everything interned so far, in order of index."""
         return tuple(self._plans)
+
+    def keys(self) -> tuple[Key, ...]:
+        """(operation, bytes, kind of group) of each."""
+        return tuple(self._index)
+
+    def refer(self, keys: Sequence[Key]) -> None:
+        """Intern what another table had, in its order."""
+        for op, size, kind in keys:
+            self._intern(op, size, kind)
 
     def number(self, op: CommOp, size: int, group: int) -> int:
         """The plan number of one collective of a group (-1: all ranks)."""
@@ -172,7 +186,13 @@ class CollectiveTable:
             if entries:
                 flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
                 settings = replace(settings, algorithms=entries, flat_algorithm=flat)
-        return plan_collective(op, size, shape, settings, cache=self._schedules)
+        if self._kept is None or self._choice is not None:
+            return plan_collective(op, size, shape, settings, cache=self._schedules)
+        if settings.composition != Composition.THEMIS:
+            settings = replace(settings, links=())
+        found: CollectivePlan = self._kept.plans.get(
+            (op, size, shape, settings), lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
+        return found
 
     def _settings_of(self, op: CommOp) -> Settings:
         if op not in self._settings:

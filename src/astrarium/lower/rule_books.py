@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
     from astrarium.engine.plugins.work import WorkSource
     from astrarium.engine.source import Stage
+    from astrarium.lower.kept import Kept
     from astrarium.lower.native_work import Work
     from astrarium.trace.columns import Traces
     from astrarium.trace.work import Generated
@@ -32,16 +33,16 @@ LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads 
 
 
 def lower(design: Design, traces: Traces | Generated | Work | None = None, plugins: Plugins | None = None, *,
-          schedules: ScheduleCache | None = None) -> Plan:
+          kept: Kept | None = None) -> Plan:
     """The Plan of a design. `traces` are those that its workload names (`simulate` reads them), or what a generator
     made, or the Work of either; None where it has none. `plugins`: those of the run; its compute model and its choice
-    of algorithms take effect here. `schedules` keeps collectives' schedules for the next call.
+    of algorithms take effect here. `kept` holds what it has in common with others.
 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.
     """
     module, function = LOWERINGS[design.compat]
-    return cast(Plan, getattr(importlib.import_module(module), function)(design, traces, plugins, schedules))
+    return cast(Plan, getattr(importlib.import_module(module), function)(design, traces, plugins, kept))
 
 
 def stage_of(design: Design, plugins: Plugins | None = None,

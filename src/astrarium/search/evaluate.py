@@ -12,6 +12,7 @@ from typing import Any
 from astrarium.config import replace_all
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError
+from astrarium.lower.kept import Kept
 from astrarium.result import Result
 from astrarium.search.expression import Node, Op, compiled, names_in
 from astrarium.search.figures import FIGURES
@@ -74,6 +75,7 @@ class Evaluator:
                              expected="expressions, or one case")
         self.cases = [(case.weight, self._case(case)) for case in cases]
         self._traces: TraceCache = {}
+        self._kept = Kept()
         self._check_figures()
 
     def _check_figures(self) -> None:
@@ -128,7 +130,7 @@ class Evaluator:
 
     def run(self, design: Design) -> Result:
         """One simulation, as trials run it."""
-        return simulate(design, fold=self.fold, record=self.judge.record, cache=self._traces)
+        return simulate(design, fold=self.fold, record=self.judge.record, cache=self._traces, kept=self._kept)
 
     def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
         for place, name in enumerate(self.judge.figures):
