@@ -230,3 +230,22 @@ class TestRefusals:
         (tmp_path / "groups.json").write_text('{"1": [0, 9]}')
         with pytest.raises(InputError, match="there is no rank 9"):
             lower(chosen, spmd(grouped))
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 3, 0, 1], [3, 0, 1, 2]])
+def test_the_first_of_a_groups_list_is_the_root(order: list[int], tmp_path: Path) -> None:
+    """The root of a scatter sends three quarters, and what reaches it of a gather is the same."""
+    groups = tmp_path / "groups.json"
+    groups.write_text(json.dumps({"1": order}))
+    for op, size in ((CommOp.SCATTER, 4000), (CommOp.GATHER, 1000)):
+        traces = []
+        for _ in range(4):
+            builder = TraceBuilder()
+            builder.coll("rooted", op, size, group=1)
+            traces.append(builder.encode())
+        design = ar.Design(workload=ar.Trace("in memory", groups=str(groups)),
+                           collective=ar.Collective(scatter=["direct"], gather=["direct"]),
+                           network=ar.Network([ar.Switch(4, bandwidth="100 GB/s", latency="1 us")]))
+        links = ar.simulate(design, traces=traces_of_bytes(traces)).links
+        ends = links.source if op == CommOp.SCATTER else links.target
+        assert {int(npu): int(size) for npu, size in zip(ends, links.size, strict=True) if npu >= 0} == {order[0]: 3000}
