@@ -141,6 +141,22 @@ def test_two_clocks_that_differ_the_other_way(tmp_path: Path) -> None:
     assert (report.measured_us, replayed_us(tmp_path)) == (200, 200)
 
 
+def test_a_trace_that_begins_with_gpu_work(tmp_path: Path) -> None:
+    """The main thread's first operator comes 500 us after a kernel of before: that is host time, not nothing."""
+    report = of_events(tmp_path, [kernel("a", 0, 100, 9), event("cpu_op", "aten::mm", 500, 20)]).report
+    assert (report.measured_us, replayed_us(tmp_path)) == (520, 520)
+
+
+def test_an_operator_inside_a_waiting_call_ends_the_wait(tmp_path: Path) -> None:
+    """What a thread does while a call of it seems to wait says that the call did not wait for the kernel."""
+    report = of_events(tmp_path, [launch(0, 1), launch(10, 2, name="cudaDeviceSynchronize", dur=300),
+                                  kernel("a", 20, 250, 1), event("cpu_op", "aten::mm", 50, 20)]).report
+    found = named(tmp_path)
+    assert found["a"].id not in found["cudaDeviceSynchronize"].data_deps
+    assert found["aten::mm"].start == 50
+    assert replayed_us(tmp_path) == report.measured_us
+
+
 def test_a_correlation_id_that_wrapped_joins_nothing(tmp_path: Path) -> None:
     report = of_events(tmp_path, [launch(5_000_000, 1), kernel("a", 10, 5, 1)]).report
     assert (report.launched, report.missing[-1].split()[0]) == (0, "1")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from astrarium.trace.link.calls import Calls
 from astrarium.trace.link.nodes import Draft
 from astrarium.trace.link.records import DeviceTrace
-from astrarium.trace.link.threads import CALL, IDLE, OPERATOR, Stretches, Thread
+from astrarium.trace.link.threads import CALL, FOLD, IDLE, OPERATOR, Stretches, Thread
 
 __all__ = ["HostNodes", "host_nodes"]
 
@@ -130,6 +130,9 @@ def _main(main: Thread, bursts: list[_Burst], chain: _Chain) -> None:
             if s.start[later] >= burst.end:
                 break
             inside.setdefault(later, []).append(burst)
+    chain.origin = min(min(chain.draft.start, default=s.start[0]), s.start[0])
+    if s.start[0] - chain.origin >= FOLD:      # the trace begins with work of the GPU, or of another thread
+        chain.begin(s.start[0])
     for place in range(len(s)):
         chain.stretch(s, place, inside.get(place, ()))
     chain.ends()
@@ -140,9 +143,13 @@ class _Chain:
 
     def __init__(self, lane: int, trace: DeviceTrace, calls: Calls, draft: Draft, found: HostNodes) -> None:
         self.lane, self.trace, self.calls, self.draft, self.found = lane, trace, calls, draft, found
-        self.last = -1
+        self.last, self.origin = -1, 0
         self.owed: list[int] = []          # nodes that the next node waits for
         self.outside: list[_Burst] = []
+
+    def begin(self, start: int) -> None:
+        """The time before the first stretch."""
+        self._piece(self.origin, start, IDLE, -1, -1, True)
 
     def waiting(self, s: Stretches, place: int) -> bool:
         """Whether nothing, or nothing but an annotation, is open in a stretch."""
@@ -216,7 +223,7 @@ class _Chain:
         for burst in self.outside:
             lane = self.draft.lane[burst.first]
             last = self.last if self.last >= 0 and self.draft.end[self.last] <= burst.start else -1
-            begin = self.draft.end[last] if last >= 0 else 0
+            begin = self.draft.end[last] if last >= 0 else self.origin
             if burst.start > begin:
                 idle = self.draft.node(begin, burst.start, IDLE, -1, lane)
                 if last >= 0:

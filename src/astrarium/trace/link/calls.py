@@ -45,6 +45,11 @@ class Calls:
     twins: int = 0                     # correlation ids that two calls share
     blocked: int = 0                   # calls that waited for GPU work
 
+    def return_by(self, call: int, end: int) -> None:
+        """A call that cannot have waited for what ended later."""
+        if call in self.waits:
+            self.waits[call] = [g for g in self.waits[call] if self.gpu_end[g] <= end]
+
 
 MISJOINED = 1_000_000    # ns that an operation may start before its launch; beyond, the ids do not belong together
 
@@ -104,7 +109,7 @@ def _unskew(trace: DeviceTrace, calls: Calls) -> None:
     if calls.skew:
         for times in (trace.gpu.start, trace.gpu.end):
             for place in range(len(times)):
-                times[place] += calls.skew
+                times[place] = max(times[place] + calls.skew, 0)
 
 
 def _late(trace: DeviceTrace, calls: Calls) -> int:

@@ -77,7 +77,8 @@ def _adopt(trace: DeviceTrace, calls: Calls, members: list[list[int]]) -> None:
 
 
 def _sweep(trace: DeviceTrace, calls: Calls, inside: list[int], parent: array[int]) -> Stretches:
-    """Stretches of one thread. An event that outlives the one around it ends with that one."""
+    """Stretches of one thread. An event that outlives the one around it ends with that one, a call also where another
+    event begins in it."""
     operators, runtime, base = trace.operators, trace.calls, len(trace.operators.name)
     starts, ends = operators.start, operators.end
     span = {number: ((starts[number], ends[number]) if number < base else
@@ -85,8 +86,11 @@ def _sweep(trace: DeviceTrace, calls: Calls, inside: list[int], parent: array[in
     inside.sort(key=lambda number: (span[number][0], -span[number][1], number >= base, number))
     cutter = _Cutter(calls, base)
     stack: list[tuple[int, int]] = []      # (end, number)
-    for number in inside:
+    for place, number in enumerate(inside, 1):
         start, end = span[number]
+        if number >= base and place < len(inside) and span[inside[place]][0] < end:
+            end = span[inside[place]][0]
+            calls.return_by(number - base, end)
         while stack and stack[-1][0] <= start:
             cutter.until(stack[-1][0], stack[-1][1])
             stack.pop()
