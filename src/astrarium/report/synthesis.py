@@ -77,9 +77,9 @@ def _distance(found: Fidelity) -> float:
 
 
 def _times(run: Result) -> dict[str, float]:
-    """Kind of work -> simulated ps of its nodes, over all rows."""
-    nodes = run.nodes
-    return {work.name.lower(): float((nodes.end - nodes.start)[nodes.work == work].sum()) for work in KINDS}
+    """Kind of work -> simulated ps of its nodes on a rank, the mean of all rows."""
+    nodes, rows = run.nodes, len(run.outcome.finish)
+    return {work.name.lower(): float((nodes.end - nodes.start)[nodes.work == work].sum()) / rows for work in KINDS}
 
 
 def _hidden(run: Result) -> float:

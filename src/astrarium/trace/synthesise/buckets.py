@@ -100,10 +100,13 @@ def learn_buckets(examples: Sequence[Example], coded: Sequence[I64], kinds: set[
     """A Bucket per token of `kinds`, of those that end at one place the first one first; x and sizes [examples,
     conditions], for counts and for sizes."""
     found = [bucket for token in sorted(kinds) if (bucket := _bucket(examples, coded, kinds, token, x, sizes))]
-    before: Counter[tuple[int, int]] = Counter()        # which of two ends earlier, where both are there
-    for order in coded:
-        ends = {token: int(np.flatnonzero(order == token)[-1]) for token in np.intersect1d(order, list(kinds)).tolist()}
-        before.update((a, b) for a in ends for b in ends if ends[a] < ends[b])
+    limits = {each.token: np.inf if each.threshold is None else each.threshold.at(sizes) for each in found}
+    before: Counter[tuple[int, int]] = Counter()        # which of two ends earlier, where both end with what is left
+    for row, (example, order) in enumerate(zip(examples, coded, strict=True)):
+        ends = {token: int(np.flatnonzero(order == token)[-1]) for token in limits if (order == token).any()}
+        left = {token: at for token, at in ends.items()
+                if example.values[at, SIZE] < np.broadcast_to(limits[token], len(examples))[row]}
+        before.update((a, b) for a in left for b in left if left[a] < left[b])
     first = {each.token: sum(before[each.token, other] > before[other, each.token] for other in kinds)
              for each in found}
     return sorted(found, key=lambda each: -first[each.token])

@@ -38,8 +38,12 @@ class Drawn:
     parent: I64
 
 
-def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout) -> tuple[Generated, int]:
-    """All ranks, one class per stage; and how many nodes did not agree and went."""
+def join(tokens: Sequence[Token], stages: Sequence[Drawn], layout: Layout, *,
+         in_line: bool = False) -> tuple[Generated, int]:
+    """All ranks, one class per stage; and how many nodes did not agree and went. `in_line`: communication of a stage
+    goes one after the other even where all agree."""
+    if in_line:
+        stages = [_in_line(tokens, drawn) for drawn in stages]
     agreed, gone = _agreed(tokens, stages, layout)
     groups: list[I32] = []
     index: dict[str, I32] = {}

@@ -24,7 +24,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 SHIFT = 3               # symbol s has row s + SHIFT; the start is fed as END
-RARE = 0.05             # ways less likely than this times the likeliest are never taken
+RARE = 0.5              # ways less likely than this times the likeliest are never taken
 SHAPES = {
     "embed": ("symbols", "width"), "w_ih": ("gates", "input"), "w_hh": ("gates", "hidden"), "b_ih": ("gates",),
     "b_hh": ("gates",), "out_w": ("symbols", "hidden"), "out_b": ("symbols",), "linear": ("keys", "terms"),

@@ -16,7 +16,7 @@ from astrarium.trace.synthesise.join import Drawn, join
 from astrarium.trace.synthesise.laws import Law, table
 from astrarium.trace.synthesise.layout import layout_of
 from astrarium.trace.synthesise.learn import Context, Model, Motif, SizeKey, contexts_of, loop_sites
-from astrarium.trace.synthesise.order import walk
+from astrarium.trace.synthesise.order import known, walk
 from astrarium.trace.work import Generated
 
 __all__ = ["Heads", "sample", "within"]
@@ -24,7 +24,7 @@ __all__ = ["Heads", "sample", "within"]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 MOST = 200_000_000      # nodes of one rank
-TRIES = 6               # draws of a network, until stages agree by themselves
+TRIES = 8               # draws of a network, until all stages have orders that examples had, and agree
 COMM = VALUES.index("comm_size")
 
 
@@ -63,19 +63,17 @@ def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitt
         raise InputError(f"synthesise: {missing[0]}", "has no value", expected="all of " + ", ".join(wanted))
     outside = [] if extrapolate else within(model, conditions)
     if outside:
-        raise InputError("synthesise", "; ".join(outside), expected="conditions within, or to extrapolate on purpose")
+        raise InputError("synthesise", "; ".join(outside),
+                         expected="conditions within; --extrapolate (`extrapolate`) where that is meant")
     layout = layout_of(conditions)
     rng = np.random.Generator(np.random.PCG64(seed))
     drawer = _Drawer(model, heads, rng, jitter)
-    best: tuple[Generated, int] | None = None
     for _ in range(TRIES if heads and layout.pp > 1 else 1):
-        drawn = join(model.tokens, [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)],
-                     layout)
-        best = drawn if best is None or drawn[1] < best[1] else best
-        if not best[1]:
-            break
-    assert best is not None
-    return best[0]
+        stages = [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)]
+        made, gone = join(model.tokens, stages, layout)
+        if heads is None or (not gone and drawer.seen):
+            return made
+    return join(model.tokens, stages, layout, in_line=True)[0]
 
 
 class _Drawer:
@@ -88,12 +86,14 @@ class _Drawer:
         self.sizes: dict[SizeKey, Law | None] = {
             (each.before, each.token, each.column): each.law for each in model.sizes}
         self.base = len(model.tokens) + 1
+        self.seen = True        # whether some example had the orders of all stages so far
 
     def stage(self, conditions: Mapping[str, float]) -> Drawn:
         """Tokens, values and dependencies of the ranks of one stage."""
         x = table([conditions], self.model.names)
         sizes = table([conditions], self.model.names, sizes=True)
         program = self.heads.program(conditions, self.rng) if self.heads else walk(self.model.orders, x, self.rng)
+        self.seen = known(self.model.orders, program) and (self.seen or conditions["stage"] == 0)
         try:
             main = expand(program, self._counts(program, x), MOST)
         except ValueError as error:

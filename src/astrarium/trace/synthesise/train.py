@@ -28,6 +28,7 @@ I64 = npt.NDArray[np.int64]
 Told = Callable[[str], None]
 EMBED, HIDDEN, INNER, UNITS = 48, 128, 16, 64
 BATCH, RATE, PAD = 32, 3e-3, -100
+FORK = 20.0             # weight of a position at which orders differ: most of an order follows from what is before
 STEPS = 1500            # of each part; told of every hundredth
 POINTS = 8192           # sizes of one step
 RIDGE = 1e-6
@@ -58,7 +59,7 @@ def train(model: Model, examples: Sequence[Example], *, seed: int = 0, steps: in
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             features = condition_features(x, mean, scale, asked)[1]
-            order = _order(torch, programs, features, len(model.tokens), steps, told)
+            order = _order(torch, programs, _forks(model, programs), features, len(model.tokens), steps, told)
             plain = condition_features(sizes, mean, scale, asked)[0]
             keys, size = _sizes(torch, size_rows(coded), plain, steps, told)
     finally:
@@ -67,8 +68,8 @@ def train(model: Model, examples: Sequence[Example], *, seed: int = 0, steps: in
                    round(time.perf_counter() - start, 1))
 
 
-def _order(torch: Any, programs: Sequence[Program], features: F64, tokens: int, steps: int,
-           told: Told | None) -> dict[str, Array]:
+def _order(torch: Any, programs: Sequence[Program], forks: Mapping[Program, Sequence[int]], features: F64, tokens: int,
+           steps: int, told: Told | None) -> dict[str, Array]:
     """The recurrent part, by the likelihood of every next symbol."""
     symbols = tokens + SHIFT
     embed = torch.nn.Embedding(symbols, EMBED)
@@ -78,10 +79,12 @@ def _order(torch: Any, programs: Sequence[Program], features: F64, tokens: int, 
 
     def loss() -> Any:
         batch = torch.randint(len(programs), (BATCH,))
-        read, said = _padded(torch, [programs[row] for row in batch.tolist()])
+        read, said, weight = _padded(torch, [programs[row] for row in batch.tolist()], forks)
         given = known[batch][:, None, :].expand(-1, read.shape[1], -1)
         state, _ = cell(torch.cat([embed(read), given], dim=2))
-        return torch.nn.functional.cross_entropy(out(state).flatten(0, 1), said.flatten(), ignore_index=PAD)
+        each = torch.nn.functional.cross_entropy(out(state).flatten(0, 1), said.flatten(), ignore_index=PAD,
+                                                 reduction="none")
+        return (each * weight.flatten()).sum() / weight.sum()
 
     _fit(torch, [*embed.parameters(), *cell.parameters(), *out.parameters()], loss, steps, "order", told)
     return {"embed": _array(embed.weight), "w_ih": _array(cell.weight_ih_l0), "w_hh": _array(cell.weight_hh_l0),
@@ -89,17 +92,33 @@ def _order(torch: Any, programs: Sequence[Program], features: F64, tokens: int, 
             "out_b": _array(out.bias)}
 
 
-def _padded(torch: Any, programs: Sequence[Program]) -> tuple[Any, Any]:
-    """What is read (END first) and what is said next (END last), [batch, longest + 1]."""
+def _forks(model: Model, programs: Sequence[Program]) -> dict[Program, list[int]]:
+    """Program -> positions at which other programs go on otherwise."""
+    forks = set(model.orders.at)
+    out: dict[Program, list[int]] = {}
+    for program in dict.fromkeys(programs):
+        at, out[program] = 0, []
+        for position, symbol in enumerate((*program, END)):
+            if at in forks:
+                out[program].append(position)
+            at = model.orders.to[at][model.orders.follow[at].index(symbol)]
+    return out
+
+
+def _padded(torch: Any, programs: Sequence[Program], forks: Mapping[Program, Sequence[int]]) -> tuple[Any, Any, Any]:
+    """What is read (END first), what is said next (END last), and its weight: more at forks; [batch, longest + 1]."""
     longest = max(map(len, programs)) + 1
     read = np.full((len(programs), longest), END + SHIFT, np.int64)
     said = np.full((len(programs), longest), PAD, np.int64)
+    weight = np.zeros((len(programs), longest), np.float32)
     for row, program in enumerate(programs):
         shifted = np.array(program, np.int64) + SHIFT
         read[row, 1:1 + len(program)] = shifted
         said[row, :len(program)] = shifted
         said[row, len(program)] = END + SHIFT
-    return torch.from_numpy(read), torch.from_numpy(said)
+        weight[row, :len(program) + 1] = 1.0
+        weight[row, forks[program]] = FORK
+    return torch.from_numpy(read), torch.from_numpy(said), torch.from_numpy(weight)
 
 
 def _sizes(torch: Any, seen: Mapping[SizeKey, Mapping[int, F64]], plain: F64, steps: int,
