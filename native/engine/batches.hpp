@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "interrupt.hpp"
@@ -62,7 +63,7 @@ public:
             c = 0;
         }
         free_.push_back(id);
-        pending_.pop_back();
+        next_is_over();
     }
 
 private:
@@ -76,7 +77,7 @@ private:
         });
     }
 
-    static constexpr std::size_t large = 1 << 18;
+    static constexpr std::size_t large = 1 << 18, many = 1 << 12;
     struct Pending {
         Tick time;
         std::uint32_t slot;
@@ -84,24 +85,48 @@ private:
     struct Slot {
         std::vector<Keyed> lists[classes];
     };
-    std::vector<Pending> pending_;  // latest first
+    std::vector<Pending> pending_;        // latest first; all before those of later_
+    std::map<Tick, std::uint32_t> later_;  // where many times are pending at once
     std::vector<Slot> slots_;
     std::vector<std::uint32_t> free_;
     std::vector<Keyed> batch_;
     std::uint32_t scheduled_ = 0;
 
     Slot& slot(Tick time) {
+        if (!later_.empty() && time >= later_.begin()->first) {
+            const auto [at, fresh] = later_.try_emplace(time, 0);
+            if (fresh) at->second = new_slot();
+            return slots_[at->second];
+        }
         const auto it = std::lower_bound(pending_.begin(), pending_.end(), time,
                                          [](const Pending& p, Tick t) { return p.time > t; });
         if (it != pending_.end() && it->time == time) return slots_[it->slot];
+        const std::uint32_t id = new_slot();
+        pending_.insert(it, Pending{time, id});
+        if (pending_.size() > many) {
+            for (std::size_t k = 0; k < many / 2; ++k) later_.emplace_hint(later_.begin(), pending_[k].time, pending_[k].slot);
+            pending_.erase(pending_.begin(), pending_.begin() + many / 2);
+        }
+        return slots_[id];
+    }
+
+    std::uint32_t new_slot() {
         if (free_.empty()) {
             free_.push_back(static_cast<std::uint32_t>(slots_.size()));
             slots_.emplace_back();
         }
         const std::uint32_t id = free_.back();
         free_.pop_back();
-        pending_.insert(it, Pending{time, id});
-        return slots_[id];
+        return id;
+    }
+
+    void next_is_over() {
+        pending_.pop_back();
+        if (!pending_.empty() || later_.empty()) return;
+        const auto end = std::next(later_.begin(), static_cast<std::ptrdiff_t>(std::min(later_.size(), many / 2)));
+        for (auto at = later_.begin(); at != end; ++at) pending_.push_back({at->first, at->second});
+        std::reverse(pending_.begin(), pending_.end());
+        later_.erase(later_.begin(), end);
     }
 };
 

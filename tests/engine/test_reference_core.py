@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -9,11 +11,11 @@ from hypothesis import strategies as st
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Plan
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Plan, Shape
 from astrarium.engine.reference import execute
 from astrarium.errors import StallError
 
-from .plans import random_astra_plan, random_native_plan
+from .plans import delay, plan_of, random_astra_plan, random_native_plan
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 
@@ -50,3 +52,11 @@ def test_native_programs(seed: int) -> None:
 @settings(max_examples=150, deadline=None)
 def test_astra_sim_programs(seed: int) -> None:
     assert_same(random_astra_plan(seed))
+
+
+def test_many_instants_that_are_pending_at_once() -> None:
+    """More than the compiled clock keeps in one list."""
+    draw = random.Random(1)
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 9000, 1.0, 1.0),))
+    plan = plan_of([[delay(draw.randrange(1, 10**9)), delay(draw.randrange(1, 10**9), 0)] for _ in range(9000)], network)
+    assert_same(plan)

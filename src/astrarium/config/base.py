@@ -140,7 +140,8 @@ def _unknown_keys(keys: Iterable[Any], known: Mapping[str, FieldSpec], kind: typ
 def decode(cls: type[C], plain: object) -> C:
     """Plain data (as read from a file) as a `cls`. Raises ConfigError with every problem."""
     if not isinstance(plain, Mapping):
-        raise ConfigError([Problem("", f"{shown(plain)} is not a mapping", f"the keys of {cls.__name__}")])
+        what = "is empty" if plain is None else f"{shown(plain)} is not a mapping"
+        raise ConfigError([Problem("", what, f"the keys of {cls.__name__}")])
     problems: list[Problem] = []
     value = decode_into(cls, plain, "", problems)
     if problems:
