@@ -57,6 +57,7 @@ def test_astra_sim_programs(seed: int) -> None:
 def test_many_instants_that_are_pending_at_once() -> None:
     """More than the compiled clock keeps in one list."""
     draw = random.Random(1)
-    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 9000, 1.0, 1.0),))
-    plan = plan_of([[delay(draw.randrange(1, 10**9)), delay(draw.randrange(1, 10**9), 0)] for _ in range(9000)], network)
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 5000, 1.0, 1.0),))
+    times = [draw.randrange(1, 10**9) for _ in range(10_000)]
+    plan = plan_of([[delay(first), delay(then, 0)] for first, then in zip(times[::2], times[1::2], strict=True)], network)
     assert_same(plan)
