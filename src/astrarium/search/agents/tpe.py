@@ -18,7 +18,7 @@ class Tpe(Options, frozen=True, kw_only=True):
     """Optuna's TPESampler: densities of good and of other points, per knob (Bergstra et al. 2011)."""
 
     tag: ClassVar[str] = "tpe"
-    batch: Batch = 4
+    batch: Batch = 1
     startup: Annotated[int, Knob("Random points before the model is used.", ge=1)] = 20
     multivariate: Annotated[bool, Knob("Model knobs together rather than one by one.")] = True
 
