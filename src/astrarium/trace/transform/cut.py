@@ -12,6 +12,7 @@ from astrarium.config import Config, Knob
 from astrarium.errors import InputError
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.graph import graph_of
+from astrarium.trace.link.emit import GAP_NAME
 from astrarium.trace.transform.bridge import bridged, ordered
 from astrarium.trace.transform.files import Changes, Edit, Job, rebuilt
 from astrarium.trace.transform.members import all_groups, definitions
@@ -170,6 +171,7 @@ def _steps(columns: Columns, starts: npt.NDArray[np.uint64], source: str) -> npt
     """[nodes] the step of each; -1 before the first one."""
     step: npt.NDArray[np.int64] = (np.searchsorted(starts, columns.start, side="right") - 1).astype(np.int64)
     host = (columns.is_cpu_op != 0) & (columns.start > 0)
+    host &= ~named(columns, GAP_NAME, host)      # idle time of a stream is the GPU's
     graph = graph_of(columns)
     ptr, parent = graph.ptr.tolist(), graph.parent.tolist()
     found, own = step.tolist(), host.tolist()
