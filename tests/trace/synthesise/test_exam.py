@@ -47,15 +47,16 @@ def test_the_network_beside_it(learned: tuple[Model, list[Example]]) -> None:
     from astrarium.trace.synthesise.train import train
 
     start = time.process_time()
-    network = train(learned[0], learned[1], steps=1200)
+    network = train(learned[0], learned[1], steps=1000)
     spent = time.process_time() - start
     runner = Runner(network, learned[0])
     heads = Heads(runner.program, runner.centres)
-    found = [compare(sample(learned[0], c, heads=heads), real, c, learned[1][:20]) for c, real in held_out(40)]
-    print(f"trained in {spent:.0f} s of one core",
-          {name: (round(row["median"], 4), round(row["worst"], 4)) for name, row in summary(found).items()})
-    assert np.median([abs(each.makespan) for each in found]) < 0.05
-    assert np.mean([abs(each.makespan) < 0.1 for each in found]) > 0.9
+    for part in ("held_out", "fresh"):
+        found = [compare(sample(learned[0], c, heads=heads), real, c, learned[1][:20])
+                 for c, real in held_out(40, part)]     # type: ignore[arg-type]
+        print(f"{part}, trained in {spent:.0f} s of one core",
+              {name: (round(row["median"], 4), round(row["worst"], 4)) for name, row in summary(found).items()})
+        assert max(abs(each.makespan) for each in found) < 0.1
     assert spent < 600
 
 

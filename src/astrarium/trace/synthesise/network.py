@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.trace.synthesise.examples import VALUES
-from astrarium.trace.synthesise.fold import CLOSE, END, OPEN, Program
+from astrarium.trace.synthesise.fold import END, Program
 from astrarium.trace.synthesise.laws import FORMS, Form, form_values, table
 from astrarium.trace.synthesise.learn import Model
 
@@ -113,34 +113,33 @@ class Runner:
     """The network at work: `program` and `centres` are what `sample` takes as heads."""
 
     def __init__(self, network: Network, model: Model) -> None:
-        self.names, self.base = model.names, len(model.tokens) + 1
+        self.names, self.base, self.orders = model.names, len(model.tokens) + 1, model.orders
         self.a = {name: array.values().astype(np.float64) for name, array in network.arrays.items()}
         self.network = network
         self.rows = {key: row for row, key in enumerate(network.keys)}
 
     def program(self, conditions: Mapping[str, float], rng: np.random.Generator) -> Program:
-        """Symbols drawn one after the other, brackets kept in balance."""
+        """Symbols drawn one after the other, of those that go on as some example went on: the network says which way at
+        every fork."""
         a = self.a
         network = self.network
         x = table([conditions], self.names)
         _, features = condition_features(x, network.mean, network.scale, network.asked)
-        state, symbol, out, depth = np.zeros(a["w_hh"].shape[1]), END, list[int](), 0
-        while len(out) < 2 * self.network.longest:
+        state, symbol, out, at = np.zeros(a["w_hh"].shape[1]), END, list[int](), 0
+        while True:
             state = _gru(a, np.concatenate([a["embed"][symbol + SHIFT], features[0]]), state)
-            score = a["out_w"] @ state + a["out_b"]
-            score[END + SHIFT if depth else CLOSE + SHIFT] = -np.inf
-            if out and out[-1] == OPEN:
-                score[CLOSE + SHIFT] = -np.inf
-            if not out:
-                score[END + SHIFT] = -np.inf
+            ways = self.orders.follow[at]
+            score = (a["out_w"] @ state + a["out_b"])[np.array(ways) + SHIFT]
             share = np.exp(score - score.max())
             share[share < RARE] = 0.0
-            symbol = int(rng.choice(share.size, p=share / share.sum())) - SHIFT
+            way = int(rng.choice(share.size, p=share / share.sum()))
+            symbol = ways[way]
             if symbol == END:
-                break
+                return tuple(out)
             out.append(symbol)
-            depth += (symbol == OPEN) - (symbol == CLOSE)
-        return (*out, *[CLOSE] * depth)
+            at = self.orders.to[at][way]
+            if not self.orders.follow[at]:
+                return tuple(out)
 
     def centres(self, conditions: Mapping[str, float], codes: I64) -> F64:
         """[codes, VALUES] of sites before * base + token; NaN where the network has no say."""

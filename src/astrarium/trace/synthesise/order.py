@@ -16,7 +16,7 @@ import numpy.typing as npt
 from astrarium.trace.synthesise.fold import END, Program
 from astrarium.trace.synthesise.laws import Form, form_values, forms_of
 
-__all__ = ["Orders", "Split", "decide", "decided", "known", "learn_orders", "walk"]
+__all__ = ["Orders", "Split", "decide", "decided", "learn_orders", "walk"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -145,16 +145,6 @@ def walk(orders: Orders, x: F64, rng: np.random.Generator) -> Program:
         out.append(symbol)
         at = orders.to[at][way]
     return tuple(out)
-
-
-def known(orders: Orders, program: Program) -> bool:
-    """Whether some example had this program."""
-    at = 0
-    for symbol in (*program, END):
-        if symbol not in orders.follow[at]:
-            return False
-        at = orders.to[at][orders.follow[at].index(symbol)]
-    return True
 
 
 def decided(splits: Sequence[Split], x: F64) -> list[float]:

@@ -16,7 +16,7 @@ from astrarium.trace.synthesise.join import Drawn, join
 from astrarium.trace.synthesise.laws import Law, table
 from astrarium.trace.synthesise.layout import layout_of
 from astrarium.trace.synthesise.learn import Context, Model, Motif, SizeKey, contexts_of, loop_sites
-from astrarium.trace.synthesise.order import known, walk
+from astrarium.trace.synthesise.order import walk
 from astrarium.trace.work import Generated
 
 __all__ = ["Heads", "sample", "within"]
@@ -24,7 +24,7 @@ __all__ = ["Heads", "sample", "within"]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 MOST = 200_000_000      # nodes of one rank
-TRIES = 8               # draws of a network, until all stages have orders that examples had, and agree
+TRIES = 8               # draws of a network, until all stages agree
 COMM = VALUES.index("comm_size")
 
 
@@ -71,7 +71,7 @@ def sample(model: Model, conditions: Mapping[str, float], *, seed: int = 0, jitt
     for _ in range(TRIES if heads and layout.pp > 1 else 1):
         stages = [drawer.stage({**conditions, "stage": float(stage)}) for stage in range(layout.pp)]
         made, gone = join(model.tokens, stages, layout)
-        if heads is None or (not gone and drawer.seen):
+        if heads is None or not gone:
             return made
     return join(model.tokens, stages, layout, in_line=True)[0]
 
@@ -86,14 +86,12 @@ class _Drawer:
         self.sizes: dict[SizeKey, Law | None] = {
             (each.before, each.token, each.column): each.law for each in model.sizes}
         self.base = len(model.tokens) + 1
-        self.seen = True        # whether some example had the orders of all stages so far
 
     def stage(self, conditions: Mapping[str, float]) -> Drawn:
         """Tokens, values and dependencies of the ranks of one stage."""
         x = table([conditions], self.model.names)
         sizes = table([conditions], self.model.names, sizes=True)
         program = self.heads.program(conditions, self.rng) if self.heads else walk(self.model.orders, x, self.rng)
-        self.seen = known(self.model.orders, program) and (self.seen or conditions["stage"] == 0)
         try:
             main = expand(program, self._counts(program, x), MOST)
         except ValueError as error:
