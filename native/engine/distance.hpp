@@ -43,6 +43,28 @@ public:
 
     int stride(std::size_t dim) const { return strides_[dim]; }
 
+    // The next link between two different places of a dim: number of the port, and the place where it ends.
+    struct Step {
+        int port, next;
+    };
+    Step step(std::size_t dim, int from, int to) const {
+        const Dim& d = network_.dims[dim];
+        const int forward = to >= from ? to - from : to - from + d.npus;
+        const bool back = d.shape == Shape::ring && d.npus - forward < forward;
+        switch (d.shape) {
+            case Shape::ring:
+            case Shape::ring_one_way: return {back, back ? (from + d.npus - 1) % d.npus : (from + 1) % d.npus};
+            case Shape::mesh: return {to < from, to < from ? from - 1 : from + 1};
+            case Shape::fully_connected: return {to, to};
+            case Shape::hypercube: {
+                const int bit = std::countr_zero(static_cast<unsigned>(from ^ to));
+                return {bit, from ^ 1 << bit};
+            }
+            case Shape::switch_: break;
+        }
+        return {0, to};
+    }
+
 private:
     const Network& network_;
     std::vector<int> strides_;

@@ -35,6 +35,7 @@ void Native::prepare() {
     next_serial_.resize(plan.groups.size() + 1);
     open_.resize(plan.groups.size() + 1);
     order_sends();
+    if (plan.network.backend == Backend::fluid) open_flows();
 }
 
 // Sends are released by a cursor: a schedule whose `needs` do not ascend within a program gets an order in which they do.
@@ -95,6 +96,8 @@ void Native::handle(const Keyed& event) {
         case measured_over:
             return clock_.at(clock_.now, BatchClock::done, {event.high, 0, node_over, event.a, event.b});
         case timer_over: return plugins_.network->fire(event.a);
+        case flows_shared: return share_flows();
+        case flows_end: return run_flows();
     }
 }
 
@@ -120,6 +123,7 @@ void Native::post(std::uint32_t id) {
 
 void Native::depart(std::uint32_t id) {
     if (plugins_.network) return hand_over(id);
+    if (flows_) return begin_flow(id);
     if (image_) keep_apart(messages_[id].flight.source, messages_[id].flight, out_until_);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
     const Message& m = messages_[id];

@@ -1,8 +1,10 @@
 // The native rule book (design/0001-engine.md): batches by class, schedules as data, ports or links that are shared.
 #pragma once
 #include <deque>
+#include <memory>
 #include <unordered_map>
 
+#include "activities.hpp"
 #include "batches.hpp"
 #include "foreign.hpp"
 #include "fold.hpp"
@@ -37,7 +39,9 @@ private:
         reach_next,     // a = message: asks for the in port, or for its next link
         custom_over,    // a = rank's custom run, b = node
         measured_over,  // a = rank, b = node: a measured collective ends by an arrival
-        timer_over      // a = timer of a foreign network
+        timer_over,     // a = timer of a foreign network
+        flows_shared,   // flows have begun or ended in this instant: when is the next end?
+        flows_end       // perhaps: shares may have changed since
     };
 
     struct Rank {
@@ -156,6 +160,14 @@ private:
     void arrive(std::uint32_t message);
     void handle(const Keyed& event);
 
+    // messages as flows (native_flows.cpp)
+    void open_flows();
+    void begin_flow(std::uint32_t message);
+    void run_flows();
+    void end_flow(std::uint32_t message, const Activities::Resources& links);
+    void look_at_flows();
+    void share_flows();
+
     // a foreign network (native_foreign.cpp)
     struct Life {
         std::uint32_t generation = 0;
@@ -211,6 +223,14 @@ private:
     bool foreign_touched_ = true;  // its next event may be another
     std::uint64_t open_messages_ = 0, idle_ = 0;
     std::size_t unfinished_ = 0;
+    struct Flows {
+        Activities under_way;
+        std::vector<Wires::Link> links;  // of the resources
+        std::unordered_map<std::size_t, std::uint32_t> resource_of;  // per link
+        Tick due = Activities::never;    // the earliest look at ends that is scheduled
+        bool looked_at = false;
+    };
+    std::unique_ptr<Flows> flows_;
     struct Landing {
         Flight flight;
         std::uint32_t source = 0;  // rank

@@ -37,7 +37,7 @@ struct Stall : std::runtime_error {
 enum class Kind : std::uint8_t { delay, collective, send, recv, remote, skip };
 enum Lane : int { lane_compute, lane_comm, lane_cpu, lane_p2p, lane_copy, lane_count };
 enum class Shape : int { ring, switch_, fully_connected, ring_one_way, mesh, hypercube };
-enum class Backend : int { unshared, links, ports, routed, foreign };
+enum class Backend : int { unshared, links, ports, routed, foreign, fluid };
 enum class Order : int { canonical, astra_sim };
 enum class Algorithm : int { schedule, ring, direct, halving_doubling, double_binary_tree, custom };
 enum class Pick : int { any, first_half, last_half };

@@ -26,10 +26,10 @@ void Usage::reach(Tick end) {
 
 void Usage::settle() {
     for (Bins& b : bins_) {
-        std::int64_t covering = 0;
+        Wide covering = 0;
         for (std::size_t i = 0; i < bins; ++i) {
             covering += b.cover[i];
-            b.part[i] += static_cast<Wide>(covering) << shift_;
+            b.part[i] += covering << shift_;
             b.cover[i] = 0;
         }
         b.cover[bins] = 0;
@@ -80,8 +80,9 @@ void Usage::report(Outcome& out) {
     for (const Tick end : out.finish) reach(end);
     settle();
     out.use_width = std::int64_t{1} << shift_;
-    for (const Bins& b : bins_)
-        for (const Wide busy : b.part) {
+    for (std::size_t d = 0; d < bins_.size(); ++d)
+        for (const Wide parts : bins_[d].part) {
+            const Wide busy = whole_.empty() ? parts : parts / whole_[d];
             if (busy > std::numeric_limits<std::int64_t>::max())
                 throw Unsupported("the busy times of a dim's links in 1/128 of the run add up to more than 2^63 ps");
             out.use_busy.push_back(static_cast<std::int64_t>(busy));

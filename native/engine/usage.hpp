@@ -17,6 +17,8 @@ public:
     static constexpr int first_shift = 10;  // bins of 1,024 ps at first
 
     explicit Usage(std::size_t dims) : dims_(dims) {}
+    // From now on `times` are parts per ps, of which `whole[dim]` are a busy link.
+    void count_parts(std::vector<std::int64_t> whole) { whole_ = std::move(whole); }
     void keep_steps() { by_step_ = true; }  // of a run that others repeat: how many links are busy when, instead of bins
 
     // `times` links of a dim are busy for `busy` ps from `begin` on.
@@ -33,7 +35,7 @@ private:
     __extension__ typedef __int128 Wide;
     struct Bins {
         std::array<Wide, bins> part{};             // ps
-        std::array<std::int64_t, bins + 1> cover{};  // intervals that cover whole bins from here on: change of their number
+        std::array<Wide, bins + 1> cover{};  // intervals that cover whole bins from here on: change of their number
     };
     void add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times);
     void add_step(std::int32_t dim, Tick begin, Tick end, std::int64_t times);
@@ -47,6 +49,7 @@ private:
     int shift_ = first_shift;
     std::vector<Bins> bins_;
     std::vector<Step> steps_;
+    std::vector<std::int64_t> whole_;
 };
 
 }  // namespace astrarium

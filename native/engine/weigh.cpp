@@ -67,9 +67,10 @@ void Native::refuse_too_large() const {
         double sends = 0;
         for (const Chunk& chunk : c.chunks)
             if (!chunk.phases.empty()) {
-                const double under_way = c.active_chunks > 0 ? std::min(c.active_chunks, chunk.repeat) : chunk.repeat;
-                sends = std::max(sends, under_way * at_once(*chunk.phases.front().schedule));
+                const double first = at_once(*chunk.phases.front().schedule);
+                sends = c.active_chunks > 0 ? std::max(sends, std::min(c.active_chunks, chunk.repeat) * first) : sends + chunk.repeat * first;
             }
+        if (!c.turns.empty()) sends *= static_cast<double>(c.turns.size());
         const double each = sizeof(Member) + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases);
         const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)

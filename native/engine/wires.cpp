@@ -264,27 +264,12 @@ Tick Wires::next_link(Flight& f, Tick now) {
     const Dim& dim = plan_.network.dims[d];
     const int from = geometry_.coordinate(f.at, d), to = geometry_.coordinate(f.destination, d), stride = geometry_.stride(d);
     const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), latency = ticks(dim.latency, false);
-    int next = to, which = 0;
+    auto [which, next] = geometry_.step(d, from, to);
     bool down = false;
-    switch (dim.shape) {
-        case Shape::ring:
-        case Shape::ring_one_way: {
-            const int forward = to >= from ? to - from : to - from + dim.npus;
-            which = dim.shape == Shape::ring && dim.npus - forward < forward;
-            next = which ? (from + dim.npus - 1) % dim.npus : (from + 1) % dim.npus;
-            break;
-        }
-        case Shape::mesh: which = to < from, next = from + (which ? -1 : 1); break;
-        case Shape::fully_connected: which = to; break;
-        case Shape::hypercube:
-            which = std::countr_zero(static_cast<unsigned>(from ^ to));
-            next = from ^ 1 << which;
-            break;
-        case Shape::switch_:
-            down = f.at_switch;
-            if (!down) next = from;
-            f.at_switch = !down;
-            break;
+    if (dim.shape == Shape::switch_) {
+        down = f.at_switch;
+        if (!down) next = from;
+        f.at_switch = !down;
     }
     const int landing = f.at + (next - from) * stride;
     const std::size_t link = port(d, down ? landing : f.at, which);
@@ -299,9 +284,22 @@ Tick Wires::next_link(Flight& f, Tick now) {
     return f.at == f.destination ? f.tail : add(start, latency);
 }
 
+void Wires::route(const Flight& flight, std::vector<Link>& out) const {
+    int at = flight.source;
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        const int to = geometry_.coordinate(flight.destination, d);
+        for (int from = geometry_.coordinate(at, d); from != to; from = geometry_.coordinate(at, d)) {
+            const auto [which, next] = geometry_.step(d, from, to);
+            out.push_back({d, port(d, at, which), false});
+            at += (next - from) * geometry_.stride(d);
+            if (plan_.network.dims[d].shape == Shape::switch_) out.push_back({d, port(d, at, which), true});
+        }
+    }
+}
+
 void Wires::report(Outcome& out) {
     usage_.report(out);
-    const bool links = plan_.network.backend == Backend::routed;
+    const bool links = plan_.network.backend == Backend::routed || plan_.network.backend == Backend::fluid;
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
         if (bytes_[i] == 0) continue;
         const bool inward = i >= out_free_.size();

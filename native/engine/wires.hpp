@@ -39,6 +39,13 @@ public:
         return true;
     }
     Tick deliver(const Flight& flight, Tick now, std::uint64_t family = 0);  // ports only
+    // All links of a message's way in `contention` and `fluid`, in order.
+    struct Link {
+        std::size_t dim, number;
+        bool down;  // out of a switch
+    };
+    void route(const Flight& flight, std::vector<Link>& out) const;
+    void charge(const Link& link, std::int64_t size, Tick busy) { charge(link.number, link.down, size, busy); }
     void report(Outcome& out);
     Usage& usage() { return usage_; }
 

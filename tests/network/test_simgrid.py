@@ -1,8 +1,9 @@
-"""The `contention` back end against SimGrid (optional: needs SimGrid's Python module, Debian's python3-simgrid).
+"""`contention` and `fluid` against SimGrid (optional: needs SimGrid's Python module, Debian's python3-simgrid).
 
 SimGrid shares a link among its flows like a fluid (equal shares), `contention` serves whole messages first come, first
 served. They must agree where sharing does not matter: a message on an idle link; the time at which a link has carried
-all that it was given at once (work is conserved); a message stored and forwarded over links of its own.
+all that it was given at once (work is conserved); a message stored and forwarded over links of its own. `fluid`
+shares as SimGrid does, so there every message must agree, over routes of any links.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +61,18 @@ def simgrid(links: list[tuple[float, float]], flows: list[dict[str, Any]]) -> li
     return found
 
 
-def rival(sides: tuple[Side, ...], messages: list[Message]) -> list[float]:
-    """The same messages in SimGrid, one communication per link of their routes."""
+def rival(sides: tuple[Side, ...], messages: list[Message], *, whole: bool = False) -> list[float]:
+    """The same messages in SimGrid, one communication per link of their routes, or one per message (`whole`)."""
     numbers: dict[Link, int] = {}
-    flows = [{"bytes": size, "hops": [numbers.setdefault(link, len(numbers)) for link in route(sides, a, b)]}
-             for a, b, size in messages]
+    ways = [[numbers.setdefault(link, len(numbers)) for link in route(sides, a, b)] for a, b, _ in messages]
+    flows = [{"bytes": size, "hops": [way] if whole else [[link] for link in way]}
+             for (_, _, size), way in zip(messages, ways, strict=True)]
     return simgrid([(sides[dim].bandwidth * 1e9, sides[dim].latency * 1e-9) for dim, _, _ in numbers], flows)
 
 
-def ours(sides: tuple[Side, ...], messages: list[Message]) -> list[float]:
+def ours(sides: tuple[Side, ...], messages: list[Message], backend: str = "contention") -> list[float]:
     """Seconds at which each message is delivered: the end of its receive, which waits from the start."""
-    design = ar.Design(workload=ar.Trace("in memory"), network=network(sides),
+    design = ar.Design(workload=ar.Trace("in memory"), network=network(sides, backend),
                        system=ar.System(p2p_streams=64, comm_streams=64))
     plan = lower(design, trace_of(messages, count(sides)))
     outcome = engine.execute(plan, record=True, fold=False)
@@ -155,3 +158,17 @@ def test_messages_stored_and_forwarded_over_links_of_their_own(case: tuple[tuple
     sides, messages = case
     hops = max(len(list(route(sides, a, b))) for a, b, _ in messages)
     assert ours(sides, messages) == pytest.approx(rival(sides, messages), abs=TOLERANCE * hops, rel=0)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[tuple[Side, ...], list[Message]]:
+    """Messages of different sizes that share links here and there. No latencies: SimGrid's shares go by them."""
+    sides = tuple(replace(side, latency=0.0) for side in draw(networks().filter(lambda found: count(found) > 1)))
+    ends = st.tuples(st.integers(0, count(sides) - 1), st.integers(0, count(sides) - 1)).filter(lambda e: e[0] != e[1])
+    return sides, [(*draw(ends), draw(SIZES)) for _ in range(draw(st.integers(2, 20)))]
+
+
+@settings(max_examples=15)
+@given(crowds())
+def test_flows_have_max_min_fair_shares(case: tuple[tuple[Side, ...], list[Message]]) -> None:
+    assert ours(*case, "fluid") == pytest.approx(rival(*case, whole=True), abs=TOLERANCE * len(case[1]), rel=1e-8)

@@ -9,7 +9,8 @@ results do not depend on the order of arithmetic; nothing ever exceeds a capacit
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from astrarium.errors import InputError
 
@@ -19,24 +20,29 @@ NEVER = 2**63 - 1
 UNIT = 2520 << 30
 """Work is counted in parts of its unit. Shares among up to ten are exact; rounding others down ends them a ps late."""
 
-Resource = Hashable
+Resource = TypeVar("Resource", bound=Hashable)
 
 
-@dataclass(eq=False)
-class _Activity:
-    left: int
+@dataclass(eq=False, slots=True)
+class _Activity(Generic[Resource]):
+    left: int       # at `since`
     resources: tuple[Resource, ...]
     ended: Callable[[], None]
-    rate: int = field(default=0)
+    since: int
+    rate: int = 0
+    ends: int = NEVER
 
 
-class Activities:
-    """What is under way on shared resources. Times in ps; `capacity` is work per ps."""
+class Activities(Generic[Resource]):
+    """What is under way on shared resources. Times in ps; `capacity` is work per ps.
 
-    def __init__(self) -> None:
-        self.now = 0
+    `spent(resources, begin, end, rate)` hears what an activity did at one rate (parts per ps) when that is over.
+    """
+
+    def __init__(self, spent: Callable[[tuple[Resource, ...], int, int, int], None] | None = None) -> None:
+        self.now, self._spent, self._stale = 0, spent, False
         self._capacity: dict[Resource, int] = {}
-        self._running: dict[int, _Activity] = {}
+        self._running: dict[int, _Activity[Resource]] = {}
         self._serial = 0
 
     def set_capacity(self, resource: Resource, capacity: float) -> None:
@@ -45,7 +51,7 @@ class Activities:
         if units < 1:
             raise InputError("capacity", repr(capacity), expected=f"at least {1 / UNIT:g} per ps")
         self._capacity[resource] = units
-        self._share()
+        self._stale = True
 
     def start(self, work: float, resources: Iterable[Resource], ended: Callable[[], None]) -> None:
         """Begin an activity now; `ended()` runs when its work is done. Without work it ends at once."""
@@ -54,33 +60,43 @@ class Activities:
         if unknown or not drawn:
             raise InputError("resources", repr(unknown or drawn), expected="resources with a capacity, at least one")
         self._serial += 1
-        self._running[self._serial] = _Activity(round(work * UNIT), drawn, ended)
-        self._share()
+        self._running[self._serial] = _Activity(round(work * UNIT), drawn, ended, self.now)
+        self._stale = True
 
     def next_time(self) -> int:
         """When the next activity ends as things stand, or NEVER."""
-        return min((self.now - -activity.left // activity.rate for activity in self._running.values()), default=NEVER)
+        if self._stale:
+            self._stale = False
+            self._share()
+        return min((activity.ends for activity in self._running.values()), default=NEVER)
 
     def advance(self, to: int) -> None:
         """Go on to time `to`; whatever ends on the way ends in order of time, then of start."""
         while (end := self.next_time()) <= to:
-            self._progress(end)
-            done = [number for number, activity in self._running.items() if activity.left <= 0]
-            ended = [self._running.pop(number).ended for number in done]
-            self._share()
-            for callback in ended:
-                callback()
-        self._progress(to)
-
-    def _progress(self, to: int) -> None:
-        for activity in self._running.values():
-            activity.left -= activity.rate * (to - self.now)
+            self.now, self._stale = end, True
+            done = [self._running.pop(number) for number, activity in list(self._running.items())
+                    if activity.ends <= end]
+            for activity in done:
+                self._account(activity)
+                activity.ended()
         self.now = to
+
+    def _account(self, activity: _Activity[Resource]) -> None:
+        """What it did at the rate that it has had."""
+        if self._spent is not None:
+            self._spent(activity.resources, activity.since, self.now, activity.rate)
+        activity.left -= activity.rate * (self.now - activity.since)
+        activity.since = self.now
+
+    def _give(self, activity: _Activity[Resource], rate: int) -> None:
+        if activity.rate != rate:
+            self._account(activity)
+            activity.rate, activity.ends = rate, self.now - -max(activity.left, 0) // rate
 
     def _share(self) -> None:
         """Max-min fair rates by progressive filling; ties by order of start."""
         spare = dict(self._capacity)
-        users: dict[Resource, list[_Activity]] = {}
+        users: dict[Resource, list[_Activity[Resource]]] = {}
         for activity in self._running.values():
             for resource in activity.resources:
                 users.setdefault(resource, []).append(activity)
@@ -88,7 +104,7 @@ class Activities:
             tightest = min(users, key=lambda resource: spare[resource] // len(users[resource]))
             rate = max(spare[tightest] // len(users[tightest]), 1)
             for activity in tuple(users[tightest]):
-                activity.rate = rate
+                self._give(activity, rate)
                 for resource in activity.resources:
                     spare[resource] -= rate
                     users[resource].remove(activity)

@@ -62,6 +62,7 @@ class Backend(enum.IntEnum):
     PORTS = 2        # native closed_form: each NPU's port of a dim sends and receives one message at a time
     ROUTED = 3       # native contention: over every link of a dimension-ordered route, whole messages or heads first
     FOREIGN = 4      # a plug-in takes the messages
+    FLUID = 5        # native fluid: messages share the links of their routes at max-min fair rates
 
 
 class Order(enum.IntEnum):

@@ -32,7 +32,7 @@ __all__ = ["chosen_by", "lower_native", "placement_of", "same_memory", "surround
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-BACKENDS = {"closed_form": Backend.PORTS, "contention": Backend.ROUTED}
+BACKENDS = {"closed_form": Backend.PORTS, "contention": Backend.ROUTED, "fluid": Backend.FLUID}
 LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 

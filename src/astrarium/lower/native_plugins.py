@@ -23,7 +23,7 @@ __all__ = ["chosen_algorithms", "plugged", "plugins_of"]
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
-OWN = {"backend": ("closed_form", "contention", "library"), "scheduling": ("lifo", "fifo", "priority"),
+OWN = {"backend": ("closed_form", "contention", "fluid", "library"), "scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("none",)}
 
 
@@ -33,7 +33,7 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     Raises InputError for a library that cannot be opened and for a plug-in that cannot be imported.
     """
     network, remote, policy = design.network.backend, design.memory.remote.kind, design.collective.scheduling
-    named = {"network": network not in ("closed_form", "contention"), "memory": remote not in OWN["remote"],
+    named = {"network": network not in ("closed_form", "contention", "fluid"), "memory": remote not in OWN["remote"],
              "scheduling": policy not in OWN["scheduling"], "choice": design.collective.choice not in OWN["choice"]}
     if not any(named.values()):
         return given

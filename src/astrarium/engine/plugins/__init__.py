@@ -10,7 +10,6 @@ from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
 from astrarium.engine.plugins.compute import ComputeModel, ComputeNode, ComputeNodes, PerNode
 from astrarium.engine.plugins.delays import DelayNetwork
 from astrarium.engine.plugins.desk import Desk
-from astrarium.engine.plugins.fluid import FluidNetwork
 from astrarium.engine.plugins.given import Plugins
 from astrarium.engine.plugins.library import Library, load
 from astrarium.engine.plugins.memory import RemoteMemory
@@ -18,5 +17,5 @@ from astrarium.engine.plugins.network import NEVER, Callback, Network
 from astrarium.engine.plugins.system import CollectiveChoice, Scheduling
 
 __all__ = ["NEVER", "Callback", "CollectiveChoice", "ComputeModel", "ComputeNode", "ComputeNodes", "DelayNetwork",
-           "Desk", "EventQueue", "FluidNetwork", "Library", "Mailbox", "Network", "PerNode", "Plugins",
-           "RemoteMemory", "Scheduling", "load"]
+           "Desk", "EventQueue", "Library", "Mailbox", "Network", "PerNode", "Plugins", "RemoteMemory", "Scheduling",
+           "load"]

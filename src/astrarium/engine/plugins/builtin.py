@@ -15,7 +15,7 @@ __all__ = ["BuiltinNetwork"]
 
 
 class BuiltinNetwork:
-    """closed_form (Backend.PORTS) or contention (Backend.ROUTED) over the dims of `fabric`.
+    """closed_form (Backend.PORTS), contention (Backend.ROUTED) or fluid (Backend.FLUID) over the dims of `fabric`.
 
     Within one instant messages depart in the order of source NPU, then of their sends.
     """

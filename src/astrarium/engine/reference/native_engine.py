@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from astrarium.engine.plan import Kind, Plan, RemoteKind
+from astrarium.engine.plan import Backend, Kind, Plan, RemoteKind
 from astrarium.engine.plugins.given import Team, ask_whole
 from astrarium.engine.plugins.library import Library
 from astrarium.engine.reference.clock import Event
@@ -12,6 +12,7 @@ from astrarium.engine.reference.meetings import Meeting, Meetings
 from astrarium.engine.reference.native_clock import DONE, BatchClock, ticks
 from astrarium.engine.reference.native_collectives import Board, Walk
 from astrarium.engine.reference.native_custom import CustomWalk
+from astrarium.engine.reference.native_flows import parts
 from astrarium.engine.reference.native_foreign import ForeignWires
 from astrarium.engine.reference.native_post import Post
 from astrarium.engine.reference.native_rank import NativeRank
@@ -33,7 +34,7 @@ class NativeEngine:
         self.team = team or Team()
         self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
         self.foreign = _foreign(self.clock, plan, self.team)
-        self.traffic = Traffic(len(plan.network.dims)) if record is not None and self.foreign is None else None
+        self.traffic = _traffic(plan) if record is not None and self.foreign is None else None
         self.network: NativeNetwork = self.foreign or native_network(self.clock, plan.network, self.traffic)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()
@@ -73,6 +74,12 @@ class NativeEngine:
     def board(self, meeting: Meeting) -> Board:
         """What the participants of a meeting share."""
         return self._boards.setdefault(meeting.number, Board())
+
+
+def _traffic(plan: Plan) -> Traffic:
+    dims = plan.network.dims
+    flows = plan.network.backend == Backend.FLUID
+    return Traffic(len(dims), [parts(dim.bandwidth) for dim in dims] if flows else ())
 
 
 def _foreign(clock: BatchClock, plan: Plan, team: Team) -> ForeignWires | None:

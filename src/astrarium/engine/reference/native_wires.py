@@ -9,6 +9,8 @@ from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, ticks
+from astrarium.engine.reference.native_flows import Flows
+from astrarium.engine.reference.routes import Hop, Routes, port_numbers
 from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
@@ -29,7 +31,7 @@ class Way:
     def __init__(self, d: int, dim: Dim, stride: int, source: int, destination: int) -> None:
         start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
         count = hops(dim.shape, dim.npus, start, end)
-        out, into = _port_numbers(dim, start, end)
+        out, into = port_numbers(dim, start, end)
         self.exit: Port = (d, source, -1, out)
         self.entry: Port = (d, -1, destination, into)
         self.head = ticks(dim.latency * (1 if dim.shape == Shape.MESH else count))
@@ -42,22 +44,6 @@ class Way:
         """The out ports of a line that a message takes from NPU `at` on."""
         d, _, _, number = self.exit
         return [(d, at + k * self.step, -1, number) for k in range(self.hops)]
-
-
-def _port_numbers(dim: Dim, start: int, end: int) -> tuple[int, int]:
-    """(out, in): ring and mesh 0 up and 1 down; fully_connected the peer; hypercube the first and the last bit."""
-    if dim.shape == Shape.RING:
-        clockwise = (end - start) % dim.npus
-        back = int(dim.npus - clockwise < clockwise)
-        return back, back
-    if dim.shape == Shape.MESH:
-        return int(end < start), int(end < start)
-    if dim.shape == Shape.FULLY_CONNECTED:
-        return end, start
-    if dim.shape == Shape.HYPERCUBE:
-        bits = start ^ end
-        return (bits & -bits).bit_length() - 1, bits.bit_length() - 1
-    return 0, 0
 
 
 class Ports:
@@ -126,30 +112,18 @@ class Ports:
         self._clock.at(start + wire, DONE, key, delivered)
 
 
-class Hop:
-    """One link of a route."""
-
-    __slots__ = ("bandwidth", "latency", "port")
-
-    def __init__(self, port: Port, dim: Dim) -> None:
-        self.port, self.bandwidth, self.latency = port, dim.bandwidth, ticks(dim.latency)
-
-
 class Routed:
     """contention: dimension-ordered, innermost first, FIFO on every link. Whole messages are stored and forwarded, or
     (cut through) heads are forwarded as they arrive; a link is held for a whole message in both."""
 
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
         self._cut_through = network.cut_through
-        self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
+        self._clock, self._routes, self._traffic = clock, Routes(network.dims), traffic
         self._free: dict[Port, int] = {}
-        self._routes: dict[tuple[int, int], list[Hop]] = {}
 
     def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
         del tag
-        route = self._routes.get((source, destination))
-        if route is None:
-            route = self._routes[source, destination] = self._route(source, destination)
+        route = self._routes.between(source, destination)
         self._clock.at(self._clock.now, DEPART, key, lambda: self._next(key, route, 0, 0, size, delivered))
 
     def _next(self, key: Key, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
@@ -166,40 +140,12 @@ class Routed:
         head = left - wire + hop.latency if self._cut_through and step + 1 < len(route) else last
         self._clock.at(head, ARRIVE, key, lambda: self._next(key, route, step + 1, last, size, delivered))
 
-    def _route(self, source: int, destination: int) -> list[Hop]:
-        route, at = [], source
-        for d in differing_dims(self._dims, self._strides, source, destination):
-            dim, stride = self._dims[d], self._strides[d]
-            end = coordinate(destination, stride, dim.npus)
-            while (start := coordinate(at, stride, dim.npus)) != end:
-                number, place = _neighbour(dim, start, end)
-                landing = at + (place - start) * stride
-                if dim.shape == Shape.SWITCH:
-                    route += [Hop((d, at, -1, 0), dim), Hop((d, -1, landing, 0), dim)]
-                else:
-                    route.append(Hop((d, at, landing, number), dim))
-                at = landing
-        return route
-
-
-def _neighbour(dim: Dim, start: int, end: int) -> tuple[int, int]:
-    """(port number, next place) on the way from one place of a dim to another."""
-    if dim.shape in (Shape.RING, Shape.RING_ONE_WAY):
-        back = dim.shape == Shape.RING and _port_numbers(dim, start, end)[0]
-        return (1, (start - 1) % dim.npus) if back else (0, (start + 1) % dim.npus)
-    if dim.shape == Shape.MESH:
-        return (1, start - 1) if end < start else (0, start + 1)
-    if dim.shape == Shape.HYPERCUBE:
-        bit = _port_numbers(dim, start, end)[0]
-        return bit, start ^ (1 << bit)
-    return (end, end) if dim.shape == Shape.FULLY_CONNECTED else (0, end)
-
 
 def native_network(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> NativeNetwork:
     """The network of a plan under the native rule book."""
     makers: dict[Backend, Callable[[BatchClock, NetworkPlan, Traffic | None], NativeNetwork]] = {
-        Backend.PORTS: Ports, Backend.ROUTED: Routed}
+        Backend.PORTS: Ports, Backend.ROUTED: Routed, Backend.FLUID: Flows}
     if network.backend not in makers:
         raise UnsupportedError("network.backend", f"{network.backend.name} does not run under the native order",
-                               expected="closed_form or contention")
+                               expected="closed_form, contention or fluid")
     return makers[network.backend](clock, network, traffic)

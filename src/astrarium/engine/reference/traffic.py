@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,24 @@ COLUMNS = ("link_dim", "link_from", "link_to")
 
 
 class Traffic:
-    """Sums per link or port, and use per dim over time."""
+    """Sums per link or port, and use per dim over time. `whole`: per dim the parts per ps that make a busy link."""
 
-    def __init__(self, dims: int) -> None:
+    def __init__(self, dims: int, whole: Sequence[int] = ()) -> None:
         self._sums: dict[Port, list[int]] = {}
-        self._usage = Usage(dims)
+        self._usage = Usage(dims, whole)
 
     def add(self, port: Port, size: int, begin: int, busy: int) -> None:
         """`size` bytes kept `port` busy for `busy` ps from `begin` on."""
+        self.shared(port, begin, busy)
+        self.carried(port, size, busy)
+
+    def shared(self, port: Port, begin: int, busy: int, rate: int = 1) -> None:
+        """Of `port`, `rate` parts per ps were in use for `busy` ps from `begin` on."""
         if port[1] >= 0:
-            self._usage.add(port[0], begin, busy)
+            self._usage.add(port[0], begin, busy, rate)
+
+    def carried(self, port: Port, size: int, busy: int) -> None:
+        """`size` bytes took `port` as long as `busy` ps."""
         sums = self._sums.get(port)
         if sums is None:
             self._sums[port] = [size, busy]

@@ -1,0 +1,79 @@
+"""Messages as flows: each draws on all links of its way at once, at max-min fair rates that change as others come."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from astrarium.engine.activities import NEVER, UNIT, Activities
+from astrarium.engine.plan import NetworkPlan
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key
+from astrarium.engine.reference.routes import Hop, Routes
+from astrarium.engine.reference.traffic import Port, Traffic
+
+__all__ = ["Flows", "parts"]
+
+NOBODY = (0, 0, 0, 0)
+
+
+def parts(bandwidth: float) -> int:
+    """Parts of a byte per ps of a link with `bandwidth` bytes per ns: what activities count in."""
+    return round(bandwidth / 1000 * UNIT)
+
+
+class Flows:
+    """fluid: a message's bytes leave at the rate that its links share out, and arrive the latency of all links on."""
+
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+        self._clock, self._traffic, self._routes = clock, traffic, Routes(network.dims)
+        self._flows: Activities[Port] = Activities(None if traffic is None else self._spent)
+        self._known: set[Port] = set()
+        self._due = NEVER               # the earliest look at ends that is scheduled
+        self._looked_at = False
+
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+        """As `NativeNetwork` says."""
+        del tag
+        self._clock.at(self._clock.now, DEPART, key,
+                       partial(self._begin, key, self._routes.between(source, destination), size, delivered))
+
+    def _begin(self, key: Key, route: list[Hop], size: int, delivered: Event) -> None:
+        if self._flows.now != self._clock.now:
+            self._flows.advance(self._clock.now)
+        for hop in route:
+            if hop.port not in self._known:
+                self._known.add(hop.port)
+                self._flows.set_capacity(hop.port, hop.bandwidth / 1000)
+        self._flows.start(size, [hop.port for hop in route], partial(self._end, key, route, size, delivered))
+        self._look()
+
+    def _end(self, key: Key, route: list[Hop], size: int, delivered: Event) -> None:
+        """The last byte has left."""
+        if self._traffic is not None:
+            for hop in route:
+                self._traffic.carried(hop.port, size, size * UNIT // parts(hop.bandwidth))
+        self._clock.at(self._clock.now + sum(hop.latency for hop in route), DONE, key, delivered)
+
+    def _look(self) -> None:
+        """Once an instant, after all that begins and ends in it: when is the next end?"""
+        if not self._looked_at:
+            self._looked_at = True
+            self._clock.at(self._clock.now, ARRIVE, NOBODY, self._share)
+
+    def _share(self) -> None:
+        self._looked_at = False
+        following = self._flows.next_time()
+        if following < self._due:
+            self._due = following
+            self._clock.at(following, DONE, NOBODY, self._run)
+
+    def _run(self) -> None:
+        if self._due == self._clock.now:
+            self._due = NEVER
+        self._flows.advance(self._clock.now)
+        self._look()
+
+    def _spent(self, ports: tuple[Port, ...], begin: int, end: int, rate: int) -> None:
+        assert self._traffic is not None
+        for port in ports:
+            self._traffic.shared(port, begin, end - begin, rate)

@@ -1,0 +1,79 @@
+"""Ways through the native network: the links of a dimension-ordered route, innermost dim first, and their ports."""
+
+from __future__ import annotations
+
+from astrarium.engine.plan import Dim, Shape
+from astrarium.engine.reference.geometry import coordinate, differing_dims, strides
+from astrarium.engine.reference.native_clock import ticks
+from astrarium.engine.reference.traffic import Port
+
+__all__ = ["Hop", "Routes", "port_numbers"]
+
+
+class Hop:
+    """One link of a route."""
+
+    __slots__ = ("bandwidth", "latency", "port")
+
+    def __init__(self, port: Port, dim: Dim) -> None:
+        self.port, self.bandwidth, self.latency = port, dim.bandwidth, ticks(dim.latency)
+
+
+class Routes:
+    """The links between two NPUs, worked out once."""
+
+    def __init__(self, dims: tuple[Dim, ...]) -> None:
+        self._dims, self._strides = dims, strides(dims)
+        self._known: dict[tuple[int, int], list[Hop]] = {}
+
+    def between(self, source: int, destination: int) -> list[Hop]:
+        """The links in order; none from an NPU to itself."""
+        route = self._known.get((source, destination))
+        if route is None:
+            route = self._known[source, destination] = self._route(source, destination)
+        return route
+
+    def _route(self, source: int, destination: int) -> list[Hop]:
+        route: list[Hop] = []
+        at = source
+        for d in differing_dims(self._dims, self._strides, source, destination):
+            dim, stride = self._dims[d], self._strides[d]
+            end = coordinate(destination, stride, dim.npus)
+            while (start := coordinate(at, stride, dim.npus)) != end:
+                number, place = _neighbour(dim, start, end)
+                landing = at + (place - start) * stride
+                if dim.shape == Shape.SWITCH:
+                    route += [Hop((d, at, -1, 0), dim), Hop((d, -1, landing, 0), dim)]
+                else:
+                    route.append(Hop((d, at, landing, number), dim))
+                at = landing
+        return route
+
+
+def port_numbers(dim: Dim, start: int, end: int) -> tuple[int, int]:
+    """(out, in): ring and mesh 0 up and 1 down; fully_connected the peer; hypercube the first and the last bit."""
+    if dim.shape == Shape.RING:
+        clockwise = (end - start) % dim.npus
+        back = int(dim.npus - clockwise < clockwise)
+        return back, back
+    if dim.shape == Shape.MESH:
+        return int(end < start), int(end < start)
+    if dim.shape == Shape.FULLY_CONNECTED:
+        return end, start
+    if dim.shape == Shape.HYPERCUBE:
+        bits = start ^ end
+        return (bits & -bits).bit_length() - 1, bits.bit_length() - 1
+    return 0, 0
+
+
+def _neighbour(dim: Dim, start: int, end: int) -> tuple[int, int]:
+    """(port number, next place) on the way from one place of a dim to another."""
+    if dim.shape in (Shape.RING, Shape.RING_ONE_WAY):
+        back = dim.shape == Shape.RING and port_numbers(dim, start, end)[0]
+        return (1, (start - 1) % dim.npus) if back else (0, (start + 1) % dim.npus)
+    if dim.shape == Shape.MESH:
+        return (1, start - 1) if end < start else (0, start + 1)
+    if dim.shape == Shape.HYPERCUBE:
+        bit = port_numbers(dim, start, end)[0]
+        return bit, start ^ (1 << bit)
+    return (end, end) if dim.shape == Shape.FULLY_CONNECTED else (0, end)
