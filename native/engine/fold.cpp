@@ -348,7 +348,7 @@ void Fold::occupy(Tick& until_now, Tick from, Tick until) {
 }
 
 void Fold::occupy(PortLog& log, Tick from, Tick until) {
-    if (log.size() > 64) forget(log);
+    if (log.long_enough()) forget(log);
     if (!log.occupy(from, until)) throw Unfoldable{overlapping};
 }
 

@@ -49,9 +49,15 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
         if (!astra_) {
             for (const std::size_t dim : dims_of(static_cast<std::size_t>(kind))) {
                 Class& k = class_[participants[i]];
-                const PortUse mine = use(measured, i, dim, begin, all.at[i]);
-                for (const Span& span : mine.out) occupy(k.out[dim], span.from, span.until);
-                for (const Span& span : mine.in) occupy(k.in[dim], span.from, span.until);
+                if (measured.uses.empty()) {
+                    const PortUse mine = use(measured, i, dim, begin, all.at[i]);
+                    for (const Span& span : mine.out) occupy(k.out[dim], span.from, span.until);
+                    for (const Span& span : mine.in) occupy(k.in[dim], span.from, span.until);
+                    continue;
+                }
+                const PortUse& mine = measured.uses[i][dim];
+                for (const Span& span : mine.out) occupy(k.out[dim], begin + span.from, begin + span.until);
+                for (const Span& span : mine.in) occupy(k.in[dim], begin + span.from, begin + span.until);
             }
         }
         pending_.push({done, measured.late[i] != 0, participants[i], all.node[i]});

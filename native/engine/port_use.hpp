@@ -1,6 +1,7 @@
 // When ports are in use: a few spans of time, disjoint and ascending.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "plan.hpp"
@@ -15,32 +16,44 @@ struct Span {
 class Spans {
 public:
     void add(Tick from, Tick until) {
-        auto at = spans_.end();
-        while (at != spans_.begin() && (at - 1)->from > from) --at;
-        at = spans_.insert(at, {from, until});
-        if (at != spans_.begin() && (at - 1)->until >= at->from) --at;
-        while (at + 1 != spans_.end() && (at + 1)->from <= at->until) {
-            at->until = std::max(at->until, (at + 1)->until);
-            spans_.erase(at + 1);
+        std::size_t at = count_;
+        while (at > 0 && spans_[at - 1].from > from) --at;
+        if (at > 0 && spans_[at - 1].until >= from) {
+            --at;
+            spans_[at].until = std::max(spans_[at].until, until);
+        } else {
+            std::move_backward(spans_.begin() + static_cast<std::ptrdiff_t>(at), spans_.begin() + static_cast<std::ptrdiff_t>(count_),
+                               spans_.begin() + static_cast<std::ptrdiff_t>(count_ + 1));
+            spans_[at] = {from, until};
+            ++count_;
         }
-        if (spans_.size() > most) merge_closest();
+        while (at + 1 < count_ && spans_[at + 1].from <= spans_[at].until) {
+            spans_[at].until = std::max(spans_[at].until, spans_[at + 1].until);
+            erase(at + 1);
+        }
+        if (count_ > most) merge_closest();
     }
     void join(const Spans& other, Tick base) {
-        for (const Span& span : other.spans_) add(astrarium::add(base, span.from), astrarium::add(base, span.until));
+        for (const Span& span : other) add(astrarium::add(base, span.from), astrarium::add(base, span.until));
     }
-    auto begin() const { return spans_.begin(); }
-    auto end() const { return spans_.end(); }
+    const Span* begin() const { return spans_.data(); }
+    const Span* end() const { return spans_.data() + count_; }
 
 private:
     static constexpr std::size_t most = 4;
-    void merge_closest() {
-        auto best = spans_.begin();
-        for (auto it = spans_.begin(); it + 1 != spans_.end(); ++it)
-            if ((it + 1)->from - it->until < (best + 1)->from - best->until) best = it;
-        best->until = (best + 1)->until;
-        spans_.erase(best + 1);
+    void erase(std::size_t at) {
+        std::move(spans_.begin() + static_cast<std::ptrdiff_t>(at + 1), spans_.begin() + static_cast<std::ptrdiff_t>(count_), spans_.begin() + static_cast<std::ptrdiff_t>(at));
+        --count_;
     }
-    std::vector<Span> spans_;
+    void merge_closest() {
+        std::size_t best = 0;
+        for (std::size_t i = 1; i + 1 < count_; ++i)
+            if (spans_[i + 1].from - spans_[i].until < spans_[best + 1].from - spans_[best].until) best = i;
+        spans_[best].until = spans_[best + 1].until;
+        erase(best + 1);
+    }
+    std::array<Span, most + 1> spans_{};
+    std::size_t count_ = 0;
 };
 
 struct PortUse {  // in one dim
@@ -61,14 +74,16 @@ public:
         spans_.insert(next, {from, until});
         return true;
     }
-    std::size_t size() const { return spans_.size(); }
+    bool long_enough() const { return spans_.size() > most_; }
     // Nothing will be asked about before `time`.
     void forget(Tick time) {
         const auto kept = std::find_if(spans_.begin(), spans_.end(), [time](const Span& span) { return span.until > time; });
         spans_.erase(spans_.begin(), kept == spans_.end() && !spans_.empty() ? kept - 1 : kept);
+        most_ = 64 + 2 * spans_.size();
     }
 
 private:
+    std::size_t most_ = 64;
     std::vector<Span> spans_;
 };
 
