@@ -355,9 +355,7 @@ void Fold::occupy(PortLog& log, Tick from, Tick until) {
 // A collective that has not begun counts from the first of its members that came.
 void Fold::forget(PortLog& log) const {
     Tick first = now_;
-    for (const auto& [key, meeting] : meetings_)
-        for (std::size_t i = 0; i < meeting.at.size(); ++i)
-            if (meeting.node[i] != none) first = std::min(first, meeting.at[i]);
+    for (const auto& [key, meeting] : meetings_) first = std::min(first, meeting.first);
     log.forget(first);
 }
 

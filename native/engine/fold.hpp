@@ -70,6 +70,7 @@ private:
         std::vector<Tick> at;            // per participant class, in order of `participants`
         std::vector<std::uint32_t> node;
         std::uint32_t collective = none;
+        Tick first = 0;                  // when the first one came
     };
     struct Event {
         Tick time;

@@ -15,11 +15,11 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
     const auto place = std::lower_bound(participants.begin(), participants.end(), c);
     if (place == participants.end() || *place != c) throw Unfoldable{"a collective of a group that the rank is not in"};
-    if (participants.size() == 1) return begin_collective(id, kind, {1, {now_}, {node}, id});
+    if (participants.size() == 1) return begin_collective(id, kind, {1, {now_}, {node}, id, now_});
     const std::uint32_t serial = k.issued_on[static_cast<std::size_t>(kind)]++;
     Meeting& m = meetings_[{kind, serial}];
     if (m.collective == none) {
-        m.collective = id;
+        m.collective = id, m.first = now_;
         m.at.assign(participants.size(), 0), m.node.assign(participants.size(), none);
     } else if (m.collective != id) {
         throw Unfoldable{"ranks issue a group's collectives in different orders"};

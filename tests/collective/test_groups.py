@@ -29,6 +29,16 @@ def test_shapes(npus: list[int], dims: list[int], shape: list[tuple[int, ...]]) 
     assert group_shape(npus, dims) == tuple(SubDim(*part) for part in shape)
 
 
+@pytest.mark.parametrize(("npus", "dims", "shape"), [
+    ([0, 1, 4, 5], [8], [(0, 2, 1, 0, 1), (0, 2, 2, 0, 4)]),                # two neighbours, twice
+    ([1, 2, 5, 6, 9, 10, 13, 14], [8, 2], [(0, 2, 1, 1, 1), (0, 2, 2, 1, 4), (1, 2, 4, 0, 1)]),
+    ([0, 1, 2, 5, 6, 7], [7, 2], [(FLAT, 6, 1, 0, 1)]),                     # 5, 6, 7 leaves the dim
+    ([0, 3, 5], [8], [(FLAT, 3, 1, 0, 1)]),
+])
+def test_several_slices_of_a_dim(npus: list[int], dims: list[int], shape: list[tuple[int, ...]]) -> None:
+    assert group_shape(npus, dims, several=True) == tuple(SubDim(*part) for part in shape)
+
+
 def members(shape: tuple[SubDim, ...], dims: list[int], first: int) -> list[int]:
     """The NPUs that a shape describes, in group order."""
     inner = np.concatenate([[1], np.cumprod(dims)]).tolist()
@@ -37,7 +47,7 @@ def members(shape: tuple[SubDim, ...], dims: list[int], first: int) -> list[int]
     for steps in product(*(range(part.n) for part in shape)):
         at = list(coordinates)
         for part, k in zip(shape, steps, strict=True):
-            at[part.dim] = part.start + k * part.step
+            at[part.dim] += k * part.step
         places[sum(k * part.stride for part, k in zip(shape, steps, strict=True))] = \
             sum(c * i for c, i in zip(at, inner, strict=False))
     return [places[position] for position in sorted(places)]
@@ -57,11 +67,11 @@ def test_regular_slices_are_found_and_describe_their_group(dims: list[int], data
     assert members(shape, dims, npus[0]) == npus
 
 
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.data())
-def test_any_list_is_described_exactly_or_flat(dims: list[int], data: st.DataObject) -> None:
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=3), st.booleans(), st.data())
+def test_any_list_is_described_exactly_or_flat(dims: list[int], several: bool, data: st.DataObject) -> None:
     total = int(np.prod(dims))
     npus = data.draw(st.lists(st.integers(0, total - 1), min_size=1, max_size=6, unique=True))
-    shape = group_shape(npus, dims)
+    shape = group_shape(npus, dims, several=several)
     if shape and shape[0].dim == FLAT:
         assert shape == (SubDim(FLAT, len(npus), 1),)
     else:

@@ -44,10 +44,12 @@ def world_shape(dims: Sequence[int]) -> tuple[SubDim, ...]:
     return tuple(shape)
 
 
-def group_shape(npus: npt.ArrayLike, dims: Sequence[int], *, path: str = "group") -> tuple[SubDim, ...]:
+def group_shape(npus: npt.ArrayLike, dims: Sequence[int], *, path: str = "group",
+                several: bool = False) -> tuple[SubDim, ...]:
     """The slices of `dims` that `npus` (in group order) are made of, innermost dim first; one FLAT one when irregular.
 
-    A group of one NPU has no slices. O(len(npus)) numpy work per factor, and a factor at least doubles what is
+    `several`: a dim may have several slices (0, 1, 4, 5 of 8: two neighbours, twice), which follow each other; else
+    such a group is irregular. A group of one NPU has no slices. O(len(npus)) numpy work per factor, and a factor at least doubles what is
     explained. Raises InputError for an empty group, a repeated NPU or one outside the network.
     """
     members = np.asarray(npus, np.int64)
@@ -59,7 +61,7 @@ def group_shape(npus: npt.ArrayLike, dims: Sequence[int], *, path: str = "group"
         raise InputError(path, f"NPU {int(outside[0])} is not in the network", expected=f"0..{total - 1}")
     _refuse_repeats(members, path)
     factors = _factors(members)
-    shape = _to_dims(factors, int(members[0]), dims) if factors is not None else None
+    shape = _to_dims(factors, int(members[0]), dims, several) if factors is not None else None
     if shape is None:
         return (SubDim(FLAT, len(members), 1),)
     return tuple(sorted(shape, key=lambda part: (part.dim, part.stride)))
@@ -91,8 +93,10 @@ def _factors(members: npt.NDArray[np.int64]) -> list[tuple[int, int, int]] | Non
     return factors
 
 
-def _to_dims(factors: list[tuple[int, int, int]], first: int, dims: Sequence[int]) -> list[SubDim] | None:
-    """Lay each factor into the dims; it may run through several whole ones (0, 1, … 31 is 4 x 8). None: two in one."""
+def _to_dims(factors: list[tuple[int, int, int]], first: int, dims: Sequence[int],
+             several: bool) -> list[SubDim] | None:
+    """Lay each factor into the dims; it may run through several whole ones (0, 1, … 31 is 4 x 8). None: two in one,
+    unless `several` may be, and stay inside together."""
     inner = np.concatenate([[1], np.cumprod(np.asarray(dims, np.int64))]).tolist()
     shape: list[SubDim] = []
     for step, count, stride in factors:
@@ -100,7 +104,17 @@ def _to_dims(factors: list[tuple[int, int, int]], first: int, dims: Sequence[int
         if parts is None:
             return None
         shape += parts
-    return shape if len({part.dim for part in shape}) == len(shape) else None
+    if len({part.dim for part in shape}) == len(shape):
+        return shape
+    return shape if several and all(_inside(shape, dim, size) for dim, size in enumerate(dims)) else None
+
+
+def _inside(shape: Sequence[SubDim], dim: int, size: int) -> bool:
+    """Whether the slices of a dim together stay in it."""
+    parts = [part for part in shape if part.dim == dim]
+    ends = [(part.n - 1) * part.step for part in parts]
+    start = parts[0].start if parts else 0
+    return start + sum(end for end in ends if end < 0) >= 0 and start + sum(end for end in ends if end > 0) < size
 
 
 def _one_factor(step: int, count: int, stride: int, first: int, dims: Sequence[int],
