@@ -36,7 +36,7 @@ from astrarium.simulate import simulate
 SPACE = Path(__file__).parent.parent / "examples" / "cosmic" / "spaces" / "full.yaml"
 
 
-class _Enough(Exception):
+class _OverError(Exception):
     """The minutes are over."""
 
 
@@ -78,7 +78,7 @@ def study(space: Space, designs: int, seed: int, minutes: float) -> None:
     def progress(now: Progress) -> None:
         marks.append((now.trials, memory()))
         if time.monotonic() > until:
-            raise _Enough
+            raise _OverError
 
     with tempfile.TemporaryDirectory() as folder, Workers(space, goal) as workers, \
             Store(f"{folder}/designs.study") as store:
@@ -87,7 +87,7 @@ def study(space: Space, designs: int, seed: int, minutes: float) -> None:
         start = process_s()
         try:
             conduct(Plan(space, goal, agent_options("genetic", {}), seed), designs, store, workers, progress)
-        except _Enough:
+        except _OverError:
             print(f"  stopped after {minutes} minutes")
         taken = process_s() - start
     shown(timed.seconds, taken)

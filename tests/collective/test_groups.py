@@ -33,6 +33,7 @@ def test_shapes(npus: list[int], dims: list[int], shape: list[tuple[int, ...]]) 
     ([0, 1, 4, 5], [8], [(0, 2, 1, 0, 1), (0, 2, 2, 0, 4)]),                # two neighbours, twice
     ([1, 2, 5, 6, 9, 10, 13, 14], [8, 2], [(0, 2, 1, 1, 1), (0, 2, 2, 1, 4), (1, 2, 4, 0, 1)]),
     ([0, 1, 2, 5, 6, 7], [7, 2], [(FLAT, 6, 1, 0, 1)]),                     # 5, 6, 7 leaves the dim
+    ([2, 3, 0, 1], [4], [(FLAT, 4, 1, 0, 1)]),                              # goes back
     ([0, 3, 5], [8], [(FLAT, 3, 1, 0, 1)]),
 ])
 def test_several_slices_of_a_dim(npus: list[int], dims: list[int], shape: list[tuple[int, ...]]) -> None:

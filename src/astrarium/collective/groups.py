@@ -48,9 +48,10 @@ def group_shape(npus: npt.ArrayLike, dims: Sequence[int], *, path: str = "group"
                 several: bool = False) -> tuple[SubDim, ...]:
     """The slices of `dims` that `npus` (in group order) are made of, innermost dim first; one FLAT one when irregular.
 
-    `several`: a dim may have several slices (0, 1, 4, 5 of 8: two neighbours, twice), which follow each other; else
-    such a group is irregular. A group of one NPU has no slices. O(len(npus)) numpy work per factor, and a factor at least doubles what is
-    explained. Raises InputError for an empty group, a repeated NPU or one outside the network.
+    `several`: a dim may have several slices (0, 1, 4, 5 of 8: two neighbours, twice) that ascend; they follow each
+    other. Else such a group is irregular. A group of one NPU has no slices. O(len(npus)) numpy work per factor, and a
+    factor at least doubles what is explained. Raises InputError for an empty group, a repeated NPU or one outside the
+    network.
     """
     members = np.asarray(npus, np.int64)
     total = int(np.prod(np.asarray(dims, np.int64)))
@@ -110,11 +111,10 @@ def _to_dims(factors: list[tuple[int, int, int]], first: int, dims: Sequence[int
 
 
 def _inside(shape: Sequence[SubDim], dim: int, size: int) -> bool:
-    """Whether the slices of a dim together stay in it."""
+    """Whether the slices of a dim ascend, and together stay in it."""
     parts = [part for part in shape if part.dim == dim]
-    ends = [(part.n - 1) * part.step for part in parts]
-    start = parts[0].start if parts else 0
-    return start + sum(end for end in ends if end < 0) >= 0 and start + sum(end for end in ends if end > 0) < size
+    last = sum((part.n - 1) * part.step for part in parts) + (parts[0].start if parts else 0)
+    return last < size and all(part.step > 0 for part in parts)
 
 
 def _one_factor(step: int, count: int, stride: int, first: int, dims: Sequence[int],
