@@ -102,7 +102,7 @@ def test_equal_chunks_share_a_row_and_schedules_are_shared() -> None:
 
 
 def test_an_irregular_group_is_one_flat_phase_in_its_own_order() -> None:
-    plan = plan_collective(CommOp.ALL_REDUCE, 999, group_shape([0, 3, 5], [8]), Settings(("direct",)))
+    plan = plan_collective(CommOp.ALL_REDUCE, 999, group_shape([0, 3, 5], [4, 2]), Settings(("direct",)))
     (phase,) = plan.chunks[0].phases
     assert (phase.dim, phase.n, phase.stride) == (FLAT, 3, 1)
     assert phase.schedule is not None

@@ -17,6 +17,7 @@ from astrarium.engine.plan import Backend, Kind, Lane, Order
 from astrarium.errors import InputError, TraceError
 from astrarium.lower import lower
 from astrarium.lower.native_collectives import shapes_of
+from astrarium.network.config import LinkDim
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
 from astrarium.vocab import CommOp
 
@@ -133,6 +134,23 @@ def test_shapes_of_many_groups_are_found_once_per_kind() -> None:
     assert len(shapes) == 2
     assert set(kinds[1:].tolist()) == {1}
     assert shapes[1] == (8, (SubDim(0, 8, 1),))
+
+
+@pytest.mark.parametrize("members", [[0, 1, 4, 5], [0, 2, 8, 10], [0, 2, 3, 11], [10, 0, 8, 2]])
+@pytest.mark.parametrize("fold", [True, False])
+@pytest.mark.parametrize("dim", [ar.Switch(16, bandwidth="100 GB/s", latency="1 us"),
+                                 ar.FullyConnected(16, bandwidth="100 GB/s", latency="1 us")])
+def test_any_members_of_a_dim_are_one_phase_of_it(tmp_path: Path, members: list[int], fold: bool, dim: LinkDim) -> None:
+    def time_of(group: list[int]) -> int:
+        (tmp_path / "groups.json").write_text(json.dumps({"1": group}))
+        chosen = design(network=ar.Network([dim]), workload=ar.Trace("in memory", groups=str(tmp_path / "groups.json")),
+                        collective=ar.Collective(all_reduce=["halving_doubling"], composition="baseline"))
+        traces = spmd(lambda b, rank: rank in group and b.coll("sum", CommOp.ALL_REDUCE, 4096, group=1), 16)
+        plan = lower(chosen, traces)
+        assert [(phase.dim, phase.n) for phase in plan.collectives[0].chunks[0].phases] == [(0, 4)]
+        return engine.execute(plan, fold=fold).makespan
+
+    assert time_of(members) == time_of([0, 1, 2, 3])
 
 
 def test_spare_npus_and_fewer_ranks() -> None:

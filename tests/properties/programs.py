@@ -106,13 +106,14 @@ def random_program(seed: int, compat: bool) -> RandomProgram:
 
 
 def _partitions(rng: random.Random, sizes: tuple[int, ...]) -> list[Partition]:
-    """Partition 0 is all ranks (no group); the others are contiguous, strided, along dims, irregular, or one again."""
+    """Partition 0 is all ranks (no group); the others are contiguous, strided, two runs, along dims, irregular, or one
+    again."""
     count = math.prod(sizes)
     ranks = list(range(count))
     found: list[Partition] = [[ranks]]
     for _ in range(rng.randint(0, 3)):
         part = rng.choice([n for n in range(1, count + 1) if count % n == 0])
-        kind = rng.choice(["contiguous", "strided", "dim", "shuffled", "one", "reversed", "again"])
+        kind = rng.choice(["contiguous", "strided", "runs", "dim", "shuffled", "one", "reversed", "again"])
         if kind == "again":
             found.append(rng.choice(found))
         elif kind == "dim":
@@ -121,6 +122,10 @@ def _partitions(rng: random.Random, sizes: tuple[int, ...]) -> list[Partition]:
             found.append([[r + k * stride for k in range(n)] for r in ranks if r // stride % n == 0])
         elif kind == "strided":
             found.append([ranks[i::count // part] for i in range(count // part)])
+        elif kind == "runs":
+            half = max(count // 2, 1)
+            run = rng.choice([n for n in range(1, half + 1) if half % n == 0])
+            found.append([[*ranks[i:i + run], *ranks[i + half:i + half + run]] for i in range(0, half, run)])
         elif kind == "one":
             found.append([sorted(rng.sample(ranks, rng.randint(1, count)))])
         else:

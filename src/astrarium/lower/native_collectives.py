@@ -56,7 +56,7 @@ def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32,
         like[same] = same[_first_alike(npus, sizes)]
     first, kind = np.unique(like, return_inverse=True)
     shapes = [(npu_of.size, _world(npu_of, sizes))]
-    shapes += [(groups[g].size, group_shape(npu_of[groups[g]], sizes, path=f"group {names[g]}", several=True))
+    shapes += [(groups[g].size, group_shape(npu_of[groups[g]], sizes, path=f"group {names[g]}"))
                for g in first.tolist()]
     return np.concatenate([np.zeros(1, np.int64), kind.reshape(-1) + 1]), shapes
 
@@ -85,7 +85,7 @@ def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
     total = int(np.prod(np.array(sizes, np.int64)))
     if npu_of.size == total and bool((npu_of == np.arange(total, dtype=np.int32)).all()):
         return world_shape(sizes)
-    return group_shape(npu_of, sizes, path="system.placement", several=True)
+    return group_shape(npu_of, sizes, path="system.placement")
 
 
 def slot_nodes(trace: TraceClass, program: Program) -> tuple[I64, I64]:
