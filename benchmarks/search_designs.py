@@ -1,11 +1,12 @@
-"""Distinct designs per second and core of a search over COSMIC's full stack (GPT3-175B, 1,024 NPUs), end to end.
+"""Simulated designs per second and core of a search over COSMIC's full stack (GPT3-175B, 1,024 NPUs), end to end.
 
 usage: search_designs.py [--designs N] [--seed S] [--minutes M] [--uniform]
 
-A genetic study with its store on disk and one worker, over examples/cosmic/spaces/full.yaml. Every design is simulated
-to its end, however long it takes; after M minutes (default 10) the study stops after the generation that it is in.
-`--uniform` simulates points that are drawn evenly instead, which is harder: a search soon leaves the worst designs.
-Seconds are CPU seconds of the process.
+A genetic study with its store on disk and one worker, over examples/cosmic/spaces/full.yaml. The rate is of distinct
+designs that were simulated to their end, however long that takes; refused ones do not count, but their time does, as
+does everything else that the study does. After M minutes (default 10) no other design is started. `--uniform`
+simulates points that are drawn evenly instead, which is harder: a search soon leaves the worst designs. Seconds are CPU
+seconds of the process.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import resource
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +26,12 @@ from _measure import machine, process_s
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.search.agents import agent_options
-from astrarium.search.evaluate import Verdict
+from astrarium.search.evaluate import Evaluator, Verdict
 from astrarium.search.goal import goal_of
 from astrarium.search.space import Point, Space
 from astrarium.search.spacefile import load_space
 from astrarium.search.store import Store
-from astrarium.search.study import Plan, Progress, conduct
-from astrarium.search.workers import Workers
+from astrarium.search.study import Plan, conduct
 from astrarium.simulate import simulate
 
 SPACE = Path(__file__).parent.parent / "examples" / "cosmic" / "spaces" / "full.yaml"
@@ -41,21 +42,27 @@ class _OverError(Exception):
 
 
 class _Timed:
-    """Judges points, and keeps the CPU seconds of each."""
+    """Judges points, and keeps the CPU seconds of each that was simulated; of those refused, why and all seconds."""
 
-    def __init__(self, workers: Workers, space: Space):
-        self.judge, self.space = workers.evaluator, space
-        self.seconds: list[float] = []
-        self.refused: Counter[str] = Counter()
-        self.workloads: set[object] = set()
+    def __init__(self, judge: Evaluator, minutes: float):
+        self.judge, self.until = judge, time.monotonic() + 60 * minutes
+        self.points, self.seconds = list[Point](), list[float]()
+        self.refused, self.refusing = Counter[str](), 0.0
 
-    def __call__(self, point: Point) -> Verdict:
-        start = process_s()
-        verdict = self.judge(point)
-        self.seconds.append(process_s() - start)
-        self.refused[verdict.problem.partition(";")[0][:100]] += verdict.values is None
-        self.workloads.add(self.space.design(point).workload)
-        return verdict
+    def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
+        for point in points:
+            if time.monotonic() > self.until:
+                raise _OverError
+            start = process_s()
+            verdict = self.judge(point)
+            taken = process_s() - start
+            if verdict.values is None:
+                self.refused[verdict.problem.partition(";")[0][:100]] += 1
+                self.refusing += taken
+            else:
+                self.points.append(point)
+                self.seconds.append(taken)
+            yield verdict
 
 
 def memory() -> float:
@@ -63,52 +70,57 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def shown(seconds: list[float], taken: float) -> None:
+def shown(seconds: Sequence[float], taken: float, refused: int, refusing: float) -> None:
     """Rate, and the spread of the designs' seconds."""
+    if not seconds:
+        print(f"  no design was simulated ({refused:,} refused)")
+        return
     at = np.percentile(np.array(seconds) * 1000, (50, 90, 99, 100))
-    print(f"  {len(seconds):,} distinct designs in {taken:.1f} CPU s: {len(seconds) / taken:.0f} designs/s/core")
+    print(f"  {len(seconds):,} distinct designs simulated in {taken:.1f} CPU s: {len(seconds) / taken:.0f} "
+          f"designs/s/core; {refused:,} refused, in {refusing:.1f} CPU s of it")
     print(f"  a design takes {np.mean(seconds) * 1000:.1f} ms; p50 {at[0]:.1f}, p90 {at[1]:.1f}, p99 {at[2]:.1f}, "
-          f"longest {at[3]:.0f} ms")
+          f"longest {at[3]:.0f} ms; store and agent {(taken - sum(seconds) - refusing) / len(seconds) * 1000:.2f} ms")
 
 
 def study(space: Space, designs: int, seed: int, minutes: float) -> None:
     """The genetic study."""
-    goal, until, marks = goal_of("runtime_x_bandwidth"), time.monotonic() + 60 * minutes, list[tuple[int, float]]()
-
-    def progress(now: Progress) -> None:
-        marks.append((now.trials, memory()))
-        if time.monotonic() > until:
-            raise _OverError
-
-    with tempfile.TemporaryDirectory() as folder, Workers(space, goal) as workers, \
-            Store(f"{folder}/designs.study") as store:
-        timed = _Timed(workers, space)
-        workers.evaluator = timed       # type: ignore[assignment]
+    goal, marks = goal_of("runtime_x_bandwidth"), list[tuple[int, float]]()
+    timed = _Timed(Evaluator(space, goal), minutes)
+    with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/designs.study") as store:
         start = process_s()
         try:
-            conduct(Plan(space, goal, agent_options("genetic", {}), seed), designs, store, workers, progress)
+            conduct(Plan(space, goal, agent_options("genetic", {}), seed), designs, store, timed,
+                    lambda now: marks.append((now.trials, memory())))
         except _OverError:
-            print(f"  stopped after {minutes} minutes")
+            print(f"  stopped after {minutes:g} minutes")
         taken = process_s() - start
-    shown(timed.seconds, taken)
-    late = [mark for mark in marks if mark[0] >= marks[-1][0] / 2]
-    print(f"  {len(timed.workloads)} distinct workloads; refused: {dict(timed.refused - Counter())}; memory "
-          f"{memory():.0f} MB, {late[-1][1] - late[0][1]:+.1f} MB over the last {late[-1][0] - late[0][0]:,} trials")
+    shown(timed.seconds, taken, timed.refused.total(), timed.refusing)
+    workloads = {space.design(point).workload for point in timed.points}
+    print(f"  {len(workloads)} distinct workloads; refused: {dict(timed.refused)}; memory {memory():.0f} MB"
+          + _growth([mark for mark in marks if mark[0] >= marks[-1][0] / 2]))
+
+
+def _growth(late: Sequence[tuple[int, float]]) -> str:
+    """How much the peak grew over the second half of the trials."""
+    if not late:
+        return ""
+    return f", {late[-1][1] - late[0][1]:+.1f} MB over the last {late[-1][0] - late[0][0]:,} trials"
 
 
 def uniform(space: Space, designs: int, seed: int, minutes: float) -> None:
     """Points drawn evenly."""
     rng, kept, seconds, whys = random.Random(seed), Kept(), list[float](), Counter[str]()
-    until, begin = time.monotonic() + 60 * minutes, process_s()
+    until, begin, refused, refusing = time.monotonic() + 60 * minutes, process_s(), 0, 0.0
     while len(seconds) < designs and time.monotonic() < until:
         start, point = process_s(), space.sample(rng)
         try:
             result = simulate(space.design(point), record=False, kept=kept)
-            whys[result.outcome.unfolded_because or "folded"] += 1
         except InputError:
-            whys["refused"] += 1
+            refused, refusing = refused + 1, refusing + process_s() - start
+            continue
+        whys[result.outcome.unfolded_because or "folded"] += 1
         seconds.append(process_s() - start)
-    shown(seconds, process_s() - begin)
+    shown(seconds, process_s() - begin, refused, refusing)
     print(f"  {dict(whys.most_common())}")
 
 

@@ -173,7 +173,7 @@ def _grow(plan_: Plan, path: Path, workers: Timed, trials: int, seconds: float) 
     while done < trials:
         done = min(trials, done + step)
         with Store(str(path)) as store:
-            study = conduct(plan_, done, store, workers)      # type: ignore[arg-type]
+            study = conduct(plan_, done, store, workers)
         if study.exhausted or (seconds and time.perf_counter() - start > seconds):
             break
 

@@ -21,7 +21,7 @@ from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 from astrarium.search.spacefile import space_plain
 from astrarium.search.store import Store, Trial
-from astrarium.search.workers import Workers
+from astrarium.search.workers import Judges
 from astrarium.units import Quantity
 
 __all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "jsonable"]
@@ -100,7 +100,7 @@ class Study:
         return {each.name: value for each, value in zip(self.plan.goal.objectives, chosen.verdict.values)}
 
 
-def conduct(plan: Plan, trials: int, store: Store, workers: Workers,
+def conduct(plan: Plan, trials: int, store: Store, workers: Judges,
             progress: Callable[[Progress], None] | None = None) -> Study:
     """Search until the open `store` holds `trials` trials; what it holds already is replayed, not run again. Raises
     InputError where the store is of another plan."""
@@ -123,7 +123,7 @@ def _same_plan(plan: Plan, store: Store) -> None:
 class _Loop:
     """One run of a study."""
 
-    def __init__(self, plan: Plan, trials: int, store: Store, workers: Workers,
+    def __init__(self, plan: Plan, trials: int, store: Store, workers: Judges,
                  progress: Callable[[Progress], None] | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
         self.agent: Agent = plan.agent.start(plan.space, plan.goal, plan.seed)

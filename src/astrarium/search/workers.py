@@ -6,7 +6,7 @@ import functools
 import itertools
 import multiprocessing
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from types import TracebackType
 from typing import Literal
@@ -17,9 +17,11 @@ from astrarium.search.goal import Goal
 from astrarium.search.ray_pool import RayPool
 from astrarium.search.space import Point, Space
 
-__all__ = ["Workers"]
+__all__ = ["Judges", "Workers"]
 
 Kind = Literal["threads", "processes"]
+Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
+"""What evaluates a batch: the verdicts in the order of its points."""
 
 
 class Workers:

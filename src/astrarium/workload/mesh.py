@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -37,21 +36,13 @@ def parse_order(text: str) -> tuple[str, ...]:
     return parts
 
 
-@functools.lru_cache(4096)
-def _real(order: tuple[str, ...], sizes: tuple[int, ...], axes: tuple[str, ...]) -> tuple[str, ...]:
-    for axis in axes:
-        if axis not in MEANS:
-            raise InternalError(f"there is no mesh axis {axis!r}")
-    meant = {inner for axis in axes for inner in MEANS[axis]}
-    return tuple(a for a, size in zip(order, sizes, strict=True) if a in meant and size > 1)
-
-
 @dataclass(frozen=True)
 class Mesh:
     """`axes` with their `sizes`, innermost first (rank = sum of coordinate * product of the sizes further in)."""
 
     axes: tuple[str, ...]
     sizes: tuple[int, ...]
+    _known: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ranks(self) -> int:
@@ -73,7 +64,18 @@ class Mesh:
 
         The same group has the same answer, whatever it was called. Raises InternalError for an unknown axis.
         """
-        return _real(self.axes, self.sizes, tuple(axes))
+        key = tuple(axes)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._real(key)
+        return found
+
+    def _real(self, axes: tuple[str, ...]) -> tuple[str, ...]:
+        for axis in axes:
+            if axis not in MEANS:
+                raise InternalError(f"there is no mesh axis {axis!r}")
+        meant = {inner for axis in axes for inner in MEANS[axis]}
+        return tuple(a for a, size in zip(self.axes, self.sizes, strict=True) if a in meant and size > 1)
 
     def _grid(self) -> I32:
         """Rank numbers, outermost axis first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import ENTRY, Strip
 
-__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Builder", "Held", "Span", "Template", "What"]
+__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Builder", "Held", "Mark", "Span", "Template", "What"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -24,8 +24,8 @@ REDUCED, GATHERED = -3, -4  # and the last reduction of gradients, the last gath
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """`count` equal strips one after the other, the first at node `base`; `block` is the first one's number in its
-    part.
+    """`count` equal strips, the first at node `base`, each `stride` nodes after the one before; `block` is the first
+    one's number in its part.
 
     `down`: the following ones are blocks of lower number (backward).
     """
@@ -35,6 +35,7 @@ class Span:
     base: int
     strip: Strip
     down: bool
+    stride: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +71,35 @@ class Template:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def block_of(self, node: int) -> int | None:
+        """The block (in its part) that a node belongs to; None for what stands between blocks."""
+        for span in self.spans:
+            turn, place = divmod(node - span.base, span.stride)
+            if 0 <= turn < span.count and place < len(span.strip):
+                return span.block - turn if span.down else span.block + turn
+        return None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a Builder was: its nodes, and the lengths of its lists."""
+
+    size: int
+    arrays: int
+    held: int
+    spans: int
+    grads: int
+    stores: int
+
 
 class Builder:
-    """Collects the nodes of one unit; they are counted from `start`."""
+    """Collects the nodes of one unit, counted from `start`, and what its Template says of them."""
 
     def __init__(self, start: int = 0) -> None:
         self.size = start
         self.held: list[Held] = []
+        self.grads: list[int] = []
+        self.stores: list[tuple[int, int]] = []
         self._rows: list[I32] = []
         self._degree: list[I32] = []
         self._parent: list[I32] = []
@@ -99,7 +122,7 @@ class Builder:
             raise InternalError("a run of blocks that give nothing")
         self._flush()
         base, size = self.size, len(strip)
-        self._spans.append(Span(block, count, base, strip, down))
+        self._spans.append(Span(block, count, base, strip, down, size))
         waits = sorted(set(entry))
         mark = strip.parent == ENTRY
         degree, parent = strip.degree, strip.parent + np.int32(base)
@@ -119,6 +142,28 @@ class Builder:
             self._add(np.tile(strip.rows, count - 1), np.tile(strip.degree, count - 1), more.ravel())
         return base
 
+    def mark(self) -> Mark:
+        """Where it is now."""
+        self._flush()
+        return Mark(self.size, len(self._rows), len(self.held), len(self._spans), len(self.grads), len(self.stores))
+
+    def repeat(self, since: Mark, times: int, blocks: int) -> None:
+        """What was collected `since`, so many `times` more, for `blocks` other blocks each time: parents move along."""
+        self._flush()
+        size, turn = self.size - since.size, np.arange(1, times + 1, dtype=np.int32)
+        rows, degree, parent = (np.concatenate(each[since.arrays:])
+                                for each in (self._rows, self._degree, self._parent))
+        moved = parent + np.where(parent >= 0, size * turn[:, None], 0).astype(np.int32)
+        self._add(np.tile(rows, times), np.tile(degree, times), moved.ravel())
+        held, grads, stores = self.held[since.held:], self.grads[since.grads:], self.stores[since.stores:]
+        self._spans += _repeated(self._spans[since.spans:], size, times, blocks)
+        for number in range(1, times + 1):
+            by, on = number * size, number * blocks
+            self.held += [Held(each.what, each.size, each.writer + by, tuple([node + by for node in each.readers]))
+                          for each in held]
+            self.grads += [node + by for node in grads]
+            self.stores += [(block + on, node + by) for block, node in stores]
+
     def _add(self, rows: I32, degree: I32, parent: I32) -> None:
         self._rows.append(rows)
         self._degree.append(degree)
@@ -132,12 +177,21 @@ class Builder:
                 known.append(np.array(fresh, np.int32))
             self._single = ([], [], [])
 
-    def template(self, exit_node: int, grads: Sequence[int] = (), stores: Sequence[tuple[int, int]] = (), *,
-                 reduced: int | None = None, gathered: int | None = None) -> Template:
+    def template(self, exit_node: int, *, reduced: int | None = None, gathered: int | None = None) -> Template:
         """What was collected."""
         if exit_node < 0:
             raise InternalError("a unit of work without a node that gives its result")
         self._flush()
         rows, degree, parent = (np.concatenate(each) for each in (self._rows, self._degree, self._parent))
-        return Template(rows, degree, parent, exit_node, tuple(grads), tuple(self._spans), tuple(self.held),
-                        tuple(stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered)
+        return Template(rows, degree, parent, exit_node, tuple(self.grads), tuple(self._spans), tuple(self.held),
+                        tuple(self.stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered)
+
+
+def _repeated(spans: Sequence[Span], size: int, times: int, blocks: int) -> list[Span]:
+    """So many `times` more, `size` nodes and `blocks` blocks further each time."""
+    def at(span: Span, turn: int) -> Span:
+        on = turn * blocks
+        return replace(span, base=span.base + turn * size, block=span.block + (-on if span.down else on))
+    if len(spans) == 1 and spans[0].count == 1:
+        return [replace(at(spans[0], 1), count=times, stride=size)]
+    return [at(span, turn) for turn in range(1, times + 1) for span in spans]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,26 @@ from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.builder import GATHERED, REDUCED, Builder, Held
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.rounds import State
 from astrarium.workload.assemble.sharding import Pending, gathers
 from astrarium.workload.schedule import BACKWARD
 
-__all__ = ["Gathered", "Loaded", "Reduced"]
+__all__ = ["NONE", "Gathered", "Loaded", "Reduced"]
 
 I32 = npt.NDArray[np.int32]
 Waits = tuple[int, ...]
+NONE = -5       # no node yet
+
+
+def _state(nodes: Mapping[int, Sequence[int]], position: int, last: int) -> State:
+    """Nodes of the blocks from `position` on, and the last one of all."""
+    later = [place for place in nodes if place >= position]
+    return State(tuple([place - position for place in later]), (last, *[tuple(nodes[place]) for place in later]))
+
+
+def _resumed(state: State, position: int) -> tuple[dict[int, list[int]], int]:
+    last, *nodes = state.nodes
+    return {position + place: list(each) for place, each in zip(state.fixed, nodes, strict=True)}, last
 
 
 class Gathered:
@@ -55,6 +68,14 @@ class Gathered:
             self.last = self.build.node(row, (*after, self.last))
             found.append(self.last)
 
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        return _state(self.nodes, position, self.last)
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.nodes, self.last = _resumed(state, position)
+
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """The gathered weights live from their first gather to the end of the block."""
         if self.recipe.zero >= 3 and self.nodes[position]:
@@ -70,8 +91,8 @@ class Loaded:
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], outside: Waits) -> None:
         self.recipe, self.pool, self.build, self.order, self.outside = recipe, pool, build, order, outside
         self.active = recipe.offload == "activations"
-        self.nodes: dict[int, int] = {}
-        self.last: int | None = None
+        self.nodes: dict[int, list[int]] = {}
+        self.last = NONE
 
     def before(self, position: int, entry: Waits) -> Waits:
         """What block number `position` waits for."""
@@ -81,20 +102,28 @@ class Loaded:
             self._load(0, self.outside)
         if position + 1 < len(self.order):
             self._load(position + 1, entry)
-        return (*entry, self.nodes[position]) if position in self.nodes else entry
+        return (*entry, *self.nodes.get(position, ()))
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        return _state(self.nodes, position, self.last)
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.nodes, self.last = _resumed(state, position)
 
     def _load(self, position: int, after: Waits) -> None:
         size = self.recipe.kinds[self.order[position]].saved
         if size > 0:
             row = self.pool.memory("saved.load", NodeKind.MEM_LOAD, size)
-            self.last = self.build.node(row, (*after, *(() if self.last is None else (self.last,))))
-            self.nodes[position] = self.last
+            self.last = self.build.node(row, after if self.last == NONE else (*after, self.last))
+            self.nodes[position] = [self.last]
 
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """What was loaded lives to the end of the block."""
         if position in self.nodes:
             size = self.recipe.kinds[self.order[position]].saved
-            self.build.held.append(Held("activations", size, self.nodes[position], tuple(readers)))
+            self.build.held.append(Held("activations", size, self.nodes[position][0], tuple(readers)))
 
 
 class Reduced:
@@ -107,7 +136,6 @@ class Reduced:
         self.recipe, self.build, self.last, self.each = recipe, build, last, each
         self.active = each or (last and recipe.overlap)
         self.pending = Pending(recipe, pool, build.node, REDUCED)
-        self.done: list[int] = []
         self.whole: list[tuple[float, int]] = []
 
     def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:
@@ -115,7 +143,7 @@ class Reduced:
         size = self.build.size - base
         ready = [base + turn * (size // count) + int(node) for turn in range(count) for node in nodes] or list(entry)
         if not self.active:
-            self.done += ready if self.last else []
+            self.build.grads += ready if self.last else []
             return
         pieces = self.recipe.kinds[kind]
         self.pending.add(pieces, ready)
@@ -125,9 +153,27 @@ class Reduced:
         if self.recipe.overlap:
             self._flush(False)
 
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        del position
+        waiting, whole = self.pending.waiting, self.whole
+        fixed = tuple([(axes, elements) for axes, (elements, _) in waiting.items()])
+        return State((fixed, tuple([size for size, _ in whole])),
+                     (self.pending.last, tuple([tuple(nodes) for _, nodes in waiting.values()]),
+                      tuple([base for _, base in whole])))
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        del position
+        (fixed, sizes), (last, waiting, bases) = state.fixed, state.nodes
+        self.pending.last = last
+        self.pending.waiting = {axes: (elements, list(nodes))
+                                for (axes, elements), nodes in zip(fixed, waiting, strict=True)}
+        self.whole = list(zip(sizes, bases, strict=True))
+
     def _flush(self, everything: bool) -> None:
         now = self.pending.flush(everything=everything)
-        self.done += now
+        self.build.grads += now
         if now:
             self.build.held += [Held("gradients", size, base, tuple(now)) for size, base in self.whole if size > 0]
             self.whole = []

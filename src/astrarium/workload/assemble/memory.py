@@ -96,7 +96,12 @@ def _inside(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequ
 
 def _starts(span: Span) -> I64:
     """[count] first node of every strip of a span."""
-    return span.base + len(span.strip) * np.arange(span.count, dtype=np.int64)
+    return span.base + span.stride * np.arange(span.count, dtype=np.int64)
+
+
+def _blocks(span: Span) -> I64:
+    """[count] the block of each."""
+    return span.block + (-1 if span.down else 1) * np.arange(span.count, dtype=np.int64)
 
 
 def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
@@ -121,17 +126,20 @@ def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
     """(bytes that each block of a part saves, the first node of its forward)."""
     writer = np.zeros(len(part.blocks), np.int64)
     for span in front.spans:
-        writer[span.block:span.block + span.count] = _starts(span)
+        writer[_blocks(span)] = _starts(span)
     return np.array([recipe.kinds[block].saved for block in part.blocks], np.float64), writer
 
 
 def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:
     """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the store."""
-    reader: list[I64] = [np.array([back.exit], np.int64)] * len(part.blocks)
-    if away:
-        for block, node in back.stores:
-            reader[block] = np.array([node], np.int64)
+    count = np.ones(len(part.blocks), np.int64)
     for span in () if away else back.spans:
-        for turn, base in enumerate(_starts(span).tolist()):
-            reader[span.block - turn if span.down else span.block + turn] = base + span.strip.sinks.astype(np.int64)
-    return np.array([len(nodes) for nodes in reader], np.int64), np.concatenate(reader)
+        count[_blocks(span)] = len(span.strip.sinks)
+    start = np.cumsum(count) - count
+    reader = np.full(int(count.sum()), back.exit, np.int64)
+    for block, node in back.stores if away else ():
+        reader[start[block]] = node
+    for span in () if away else back.spans:
+        sinks = span.strip.sinks.astype(np.int64)
+        reader[start[_blocks(span)][:, None] + np.arange(len(sinks))] = _starts(span)[:, None] + sinks
+    return count, reader

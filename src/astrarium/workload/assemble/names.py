@@ -26,17 +26,8 @@ def namer(tiled: Tiled, templates: Sequence[Template], which: npt.NDArray[np.int
         if unit >= len(units):
             return f"step.{step}"
         template, inner = templates[int(which[unit])], node - int(tiled.offset[unit])
-        block = _block(template, inner)
+        block = template.block_of(inner)
         where = "" if block is None else f"block{first_block[int(units.chunk[unit])] + block}."
         return f"batch{int(units.batch[unit])}.{where}{WAY[int(units.kind[unit])]}.{step}"
 
     return name
-
-
-def _block(template: Template, node: int) -> int | None:
-    """The block (in its part) that a node of a unit belongs to; None for what stands between blocks."""
-    for span in template.spans:
-        turn, size = (node - span.base), len(span.strip)
-        if 0 <= turn < span.count * size:
-            return span.block - turn // size if span.down else span.block + turn // size
-    return None

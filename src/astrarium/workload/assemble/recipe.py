@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Weight
@@ -55,6 +55,7 @@ class Recipe:
     clip: bool = True
     sample: float = 0
     checkpoint: bool = False
+    _shards: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def stages(self) -> int:
@@ -63,8 +64,12 @@ class Recipe:
 
     def shard_axes(self, weight: Weight) -> tuple[str, ...]:
         """Axes over which ZeRO shards what belongs to a weight."""
-        meant = self.mesh.real(self.zero_axes)
-        return tuple(axis for axis in self.mesh.real(weight.replicas) if axis in meant)
+        found = self._shards.get(weight.replicas)
+        if found is None:
+            meant = self.mesh.real(self.zero_axes)
+            found = tuple(axis for axis in self.mesh.real(weight.replicas) if axis in meant)
+            self._shards[weight.replicas] = found
+        return found
 
     def shards(self, weight: Weight) -> int:
         """Ranks of that group."""

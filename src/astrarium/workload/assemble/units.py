@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
-from astrarium.workload.assemble.flows import Gathered, Loaded, Reduced
+from astrarium.workload.assemble.flows import NONE, Gathered, Loaded, Reduced
 from astrarium.workload.assemble.pool import Arguments, Pool, Strip, strip_of
 from astrarium.workload.assemble.recipe import Recipe
+from astrarium.workload.assemble.rounds import State, walk
 from astrarium.workload.pieces import Piece
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 
@@ -95,36 +96,6 @@ def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part,
     return (build.node(_message(made, NodeKind.COMM_RECV, way, part.chunk, size), outside),)
 
 
-def _forward(made: Templates, part: Part, last: bool) -> Template:
-    del last
-    recipe, build = made.recipe, Builder()
-    entry = _enter(made, build, part.before, 0, part, part.received)
-    received = build.size - 1 if part.before else -1
-    if recipe.sample > 0 and not part.before:    # read as early as the copy lane allows
-        entry = (*entry, build.node(made.pool.memory("samples.load", NodeKind.MEM_LOAD, recipe.sample), ()))
-    gathered = Gathered(recipe, made.pool, build, part.blocks, FORWARD, _outside(recipe))
-    stores: list[tuple[int, int]] = []
-    position = first = 0
-    while position < len(part.blocks):
-        kind = part.blocks[position]
-        strip, count = made.strip(kind, FORWARD), _run(recipe, part.blocks, position)
-        base = build.strips(strip, gathered.before(position, entry), block=position, count=count)
-        first = base if position == 0 else first
-        gathered.hold(position, [base + int(sink) for sink in strip.sinks])
-        entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
-        if recipe.offload == "activations" and recipe.kinds[kind].saved > 0:
-            row = made.pool.memory("saved.store", NodeKind.MEM_STORE, recipe.kinds[kind].saved)
-            stores.append((position, build.node(row, [*entry, *(node for _, node in stores[-1:])])))
-        position += count
-    if received >= 0:        # afterwards what the block needs is in what forward saves
-        build.held.append(Held("messages", part.received, received, (first,)))
-    if part.after:
-        size = round(recipe.kinds[part.blocks[-1]].output)
-        send = build.node(_message(made, NodeKind.COMM_SEND, 0, part.chunk, size), entry)
-        build.held.append(Held("messages", size, entry[0], (send,)))
-    return build.template(entry[0], stores=stores, gathered=gathered.last)
-
-
 def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
     """Equal blocks from here on that need nothing in between."""
     if recipe.zero >= 3 or recipe.offload == "activations":
@@ -135,53 +106,166 @@ def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
     return end - position
 
 
-def _backward(made: Templates, part: Part, last: bool) -> Template:
+class _Forward:
+    def __init__(self, made: Templates, part: Part) -> None:
+        recipe = made.recipe
+        self.made, self.recipe, self.part, self.build = made, recipe, part, Builder()
+        self.entry = _enter(made, self.build, part.before, 0, part, part.received)
+        self.received, self.first = self.build.size - 1, NONE
+        if recipe.sample > 0 and not part.before:    # read as early as the copy lane allows
+            load = made.pool.memory("samples.load", NodeKind.MEM_LOAD, recipe.sample)
+            self.entry = (*self.entry, self.build.node(load, ()))
+        self.gathered = Gathered(recipe, made.pool, self.build, part.blocks, FORWARD, _outside(recipe))
+        self.stored = NONE
+
+    def block(self, position: int) -> int:
+        """See `rounds`."""
+        recipe, build, kind = self.recipe, self.build, self.part.blocks[position]
+        strip, count = self.made.strip(kind, FORWARD), _run(recipe, self.part.blocks, position)
+        base = build.strips(strip, self.gathered.before(position, self.entry), block=position, count=count)
+        self.gathered.hold(position, [base + int(sink) for sink in strip.sinks])
+        self.first = base if position == 0 else self.first
+        self.entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else self.entry
+        if recipe.offload == "activations" and recipe.kinds[kind].saved > 0:
+            row = self.made.pool.memory("saved.store", NodeKind.MEM_STORE, recipe.kinds[kind].saved)
+            self.stored = build.node(row, self.entry if self.stored == NONE else (*self.entry, self.stored))
+            build.stores.append((position, self.stored))
+        return count
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        gathered = self.gathered.state(position)
+        return State(gathered.fixed, (self.entry, gathered.nodes, self.stored))
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.entry, gathered, self.stored = state.nodes
+        self.gathered.resume(position, State(state.fixed, gathered))
+
+    def template(self) -> Template:
+        """After the last block: its result is sent on."""
+        part, build, entry = self.part, self.build, self.entry
+        if part.before:        # after its first node, what the block needs is in what forward saves
+            build.held.append(Held("messages", part.received, self.received, (self.first,)))
+        if part.after:
+            size = round(self.recipe.kinds[part.blocks[-1]].output)
+            send = build.node(_message(self.made, NodeKind.COMM_SEND, 0, part.chunk, size), entry)
+            build.held.append(Held("messages", size, entry[0], (send,)))
+        return build.template(entry[0], gathered=self.gathered.last)
+
+
+def _forward(made: Templates, part: Part, last: bool) -> Template:
+    del last
+    unit = _Forward(made, part)
+    walk(unit, unit.build, part.blocks, _ahead(made.recipe))
+    return unit.template()
+
+
+def _ahead(recipe: Recipe) -> int:
+    """How many blocks beyond one are looked at while it is made."""
+    return max(1, recipe.prefetch)
+
+
+class _Backward:
     """Gradients of activations, and, unless the schedule splits them off, of weights with their reduction."""
-    recipe, build = made.recipe, Builder()
-    order, arriving = part.blocks[::-1], round(recipe.kinds[part.blocks[-1]].output)
-    entry = _enter(made, build, part.after, 1, part, arriving)
-    received = build.size - 1 if part.after else -1
-    gathered = Gathered(recipe, made.pool, build, order, BACKWARD, _outside(recipe))
-    loaded = Loaded(recipe, made.pool, build, order, _outside(recipe))
-    whole = not recipe.schedule.split
-    reduced = Reduced(recipe, made.pool, build, last and whole, recipe.zero >= 2 and whole)
-    position = 0
-    while position < len(order):
-        kind = order[position]
-        strip = made.strip(kind, BACKWARD)
-        count = 1 if reduced.active or loaded.active else _run(recipe, order, position)
+
+    def __init__(self, made: Templates, part: Part, last: bool) -> None:
+        recipe = made.recipe
+        self.made, self.recipe, self.part, self.build = made, recipe, part, Builder()
+        self.order, self.arriving = part.blocks[::-1], round(recipe.kinds[part.blocks[-1]].output)
+        self.entry = _enter(made, self.build, part.after, 1, part, self.arriving)
+        self.received = self.build.size - 1 if part.after else NONE
+        outside, whole = _outside(recipe), not recipe.schedule.split
+        self.gathered = Gathered(recipe, made.pool, self.build, self.order, BACKWARD, outside)
+        self.loaded = Loaded(recipe, made.pool, self.build, self.order, outside)
+        self.reduced = Reduced(recipe, made.pool, self.build, last and whole, recipe.zero >= 2 and whole)
+
+    def block(self, position: int) -> int:
+        """See `rounds`."""
+        build, loaded, gathered, kind = self.build, self.loaded, self.gathered, self.order[position]
+        strip = self.made.strip(kind, BACKWARD)
+        count = 1 if self.reduced.active or loaded.active else _run(self.recipe, self.order, position)
+        if not len(strip):
+            return count
+        waits = loaded.before(position, gathered.before(position, self.entry))
+        base = build.strips(strip, waits, block=len(self.order) - 1 - position, count=count, down=True)
+        sinks = [base + int(sink) for sink in strip.sinks]
+        loaded.hold(position, sinks)
+        gathered.hold(position, sinks)
+        if self.received >= 0:
+            build.held.append(Held("messages", self.arriving, self.received, (base,)))
+            self.received = NONE
+        self.entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else self.entry
+        self.reduced.block(kind, base, count, strip.weight, self.entry)
+        return count
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        flows = [each.state(position) for each in (self.gathered, self.loaded, self.reduced)]
+        return State(tuple([each.fixed for each in flows]),
+                     (self.entry, self.received, *[each.nodes for each in flows]))
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.entry, self.received, *nodes = state.nodes
+        for flow, fixed, each in zip((self.gathered, self.loaded, self.reduced), state.fixed, nodes, strict=True):
+            flow.resume(position, State(fixed, each))
+
+    def template(self) -> Template:
+        """After the last block: what is left to reduce, and the gradient of the input for the stage before."""
+        part, build, entry = self.part, self.build, self.entry
+        self.reduced.end()
+        if part.before:
+            send = build.node(_message(self.made, NodeKind.COMM_SEND, 1, part.chunk, part.received), entry)
+            build.held.append(Held("messages", part.received, entry[0], (send,)))
+        return build.template(self.reduced.exit(entry[0]), reduced=self.reduced.last_one, gathered=self.gathered.last)
+
+
+def _backward(made: Templates, part: Part, last: bool) -> Template:
+    unit = _Backward(made, part, last)
+    walk(unit, unit.build, unit.order, _ahead(made.recipe))
+    return unit.template()
+
+
+class _Weight:
+    """Gradients of weights, which a split schedule makes later, last block first."""
+
+    def __init__(self, made: Templates, part: Part, last: bool) -> None:
+        recipe = made.recipe
+        self.made, self.build, self.order = made, Builder(), part.blocks[::-1]
+        self.entry: tuple[int, ...] = _outside(recipe)
+        self.reduced, self.final = Reduced(recipe, made.pool, self.build, last, recipe.zero >= 2), NONE
+
+    def block(self, position: int) -> int:
+        """See `rounds`."""
+        kind = self.order[position]
+        strip = self.made.strip(kind, WEIGHT)
         if len(strip):
-            waits = loaded.before(position, gathered.before(position, entry))
-            base = build.strips(strip, waits, block=len(order) - 1 - position, count=count, down=True)
-            sinks = [base + int(sink) for sink in strip.sinks]
-            loaded.hold(position, sinks)
-            gathered.hold(position, sinks)
-            if received >= 0:
-                build.held.append(Held("messages", arriving, received, (base,)))
-                received = -1
-            entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else entry
-            reduced.block(kind, base, count, strip.weight, entry)
-        position += count
-    reduced.end()
-    if part.before:
-        send = build.node(_message(made, NodeKind.COMM_SEND, 1, part.chunk, part.received), entry)
-        build.held.append(Held("messages", part.received, entry[0], (send,)))
-    return build.template(reduced.exit(entry[0]), reduced.done, reduced=reduced.last_one, gathered=gathered.last)
+            base = self.build.strips(strip, self.entry, block=len(self.order) - 1 - position, down=True)
+            self.final = self.build.size - 1
+            self.reduced.block(kind, base, 1, strip.sinks, self.entry)
+        return 1
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        reduced = self.reduced.state(position)
+        return State(reduced.fixed, (self.final, reduced.nodes))
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.final, reduced = state.nodes
+        self.reduced.resume(position, State(state.fixed, reduced))
+
+    def template(self) -> Template:
+        """After the last block: what is left to reduce."""
+        self.reduced.end()
+        return self.build.template(self.reduced.exit(self.final), reduced=self.reduced.last_one)
 
 
 def _weight(made: Templates, part: Part, last: bool) -> Template:
-    """Gradients of weights, which a split schedule makes later, last block first."""
-    recipe, build, order = made.recipe, Builder(), part.blocks[::-1]
-    entry: tuple[int, ...] = _outside(recipe)
-    reduced, final = Reduced(recipe, made.pool, build, last, recipe.zero >= 2), -1
-    for position, kind in enumerate(order):
-        strip = made.strip(kind, WEIGHT)
-        if len(strip):
-            base = build.strips(strip, entry, block=len(order) - 1 - position, down=True)
-            final = build.size - 1
-            reduced.block(kind, base, 1, strip.sinks, entry)
-    reduced.end()
-    return build.template(reduced.exit(final), reduced.done, reduced=reduced.last_one)
+    unit = _Weight(made, part, last)
+    walk(unit, unit.build, unit.order, _ahead(made.recipe))
+    return unit.template()
 
 
 _MAKE = {FORWARD: _forward, BACKWARD: _backward, WEIGHT: _weight}

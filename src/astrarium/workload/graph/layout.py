@@ -31,6 +31,7 @@ class Layout:
     degrees: Mapping[str, int]
     uneven: str = "refuse"
     _known: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    _elements: dict[tuple[str, ...], float] = field(default_factory=dict, repr=False, compare=False)
 
     def axes_of(self, dim: str) -> tuple[str, ...]:
         """Axes of more than one rank that shard the dim."""
@@ -38,7 +39,7 @@ class Layout:
 
     def degree(self, axes: Sequence[str]) -> int:
         """Ranks of a group over `axes`."""
-        return math.prod(self.degrees[axis] for axis in axes)
+        return math.prod([self.degrees[axis] for axis in axes])
 
     def size(self, dim: str) -> Size:
         """Global size. Raises KeyError for a dim that the model never sized."""
@@ -52,9 +53,12 @@ class Layout:
             found = self._known[dim] = self._local(dim)
         return found
 
-    def elements(self, dims: Sequence[str]) -> float:
+    def elements(self, dims: tuple[str, ...]) -> float:
         """Elements of a tensor on one rank."""
-        return math.prod(self.local(dim) for dim in dims)
+        found = self._elements.get(dims)
+        if found is None:
+            found = self._elements[dims] = math.prod([self.local(dim) for dim in dims])
+        return found
 
     def _local(self, dim: str) -> float:
         size, ranks = self.size(dim), self.degree(self.axes_of(dim))

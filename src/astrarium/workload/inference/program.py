@@ -192,8 +192,8 @@ def _namer(program: Program, stage: int, tiled: Tiled, templates: Sequence[Templ
         replica = program.models[each.model]
         pieces = replica.pieces(each.packed)
         first = sum(replica.layers_of(len(pieces.layers))[:stage]) + (len(pieces.first) if stage else 0)
-        block = next((f"block{first + span.block + (inner - span.base) // len(span.strip)}." for span in template.spans
-                      if 0 <= inner - span.base < span.count * len(span.strip)), "")
-        return f"{each.name}.round{unit // many}.batch{unit % many}.{block}{steps[int(tiled.rows[node])]}"
+        block = template.block_of(inner)
+        where = "" if block is None else f"block{first + block}."
+        return f"{each.name}.round{unit // many}.batch{unit % many}.{where}{steps[int(tiled.rows[node])]}"
 
     return name
