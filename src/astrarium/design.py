@@ -70,10 +70,11 @@ def _supported(design: Design) -> Iterator[Problem]:
     from astrarium.vocab import CommOp
 
     for op in OPERATIONS:
-        able = [name for name, line in ALGORITHMS.items() if CommOp[op.upper()] in line.ops]
+        meant = CommOp[op.upper()]
         for index, entry in enumerate(getattr(design.collective, op)):
-            name = parse_algorithm(entry)[0]
-            if name in ALGORITHMS and name not in able:
+            line = ALGORITHMS.get(parse_algorithm(entry)[0])
+            if line is not None and meant not in line.ops:
+                name, able = parse_algorithm(entry)[0], [name for name, line in ALGORITHMS.items() if meant in line.ops]
                 yield Problem(f"collective.{op}[{index}]", f"{name} has no {op}", "one of " + ", ".join(able))
 
 

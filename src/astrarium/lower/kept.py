@@ -56,6 +56,7 @@ class KeptWork:
     work: Work
     programs: Latest[Any] = field(default_factory=lambda: Latest(EACH))
     columns: Latest[Any] = field(default_factory=lambda: Latest(EACH))
+    collectives: Latest[Any] = field(default_factory=lambda: Latest(EACH))
 
 
 @dataclass(frozen=True, eq=False)

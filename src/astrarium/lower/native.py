@@ -46,6 +46,7 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
         table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins),
                                 None if kept is None else kept.schedules)
         columns = _columns(rows, table)
+        collectives = table.plans()
     else:
         held, key = kept.lowered(work), (design.compute, design.memory, design.npu_types, design.system.placement,
                                          design.network.npus)
@@ -56,10 +57,12 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
         table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, None, kept.schedules, kept=kept,
                                 kinds=kinds)
         columns = held.columns.get((sizes, key), lambda: _columns(rows, table))
-        table.refer(columns.collectives)
+        settings = table.settings(columns.collectives)
+        collectives = table.referred(columns.collectives) if settings is None else held.collectives.get(
+            (sizes, key, settings), lambda: table.referred(columns.collectives))
     return Plan(npus=design.network.npus, programs=tuple([program for _, program in rows.rows]),
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
-                slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=table.plans(),
+                slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 **surroundings(design, dims))
 
 

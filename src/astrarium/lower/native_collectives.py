@@ -109,8 +109,10 @@ class CollectiveTable:
         self._design, self._choice, self._dims = design, choice, tuple(dims)
         self._npu_of, self._groups = npu_of, groups
         self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
+        flat = design.network.flat
         self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
-                            for dim, plan in zip(design.network.flat, dims, strict=True))
+                            for dim, plan in zip(flat, dims, strict=True))
+        self._tags = [dim.tag for dim in flat]
         self._settings: dict[CommOp, Settings] = {}
         self._custom: dict[CommOp, CustomSource] = custom_sources(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
@@ -126,10 +128,18 @@ class CollectiveTable:
         """(operation, bytes, kind of group) of each."""
         return tuple(self._index)
 
-    def refer(self, keys: Sequence[Key]) -> None:
-        """Intern what another table had, in its order."""
+    def referred(self, keys: Sequence[Key]) -> tuple[CollectivePlan, ...]:
+        """The plans of what another table had, in its order."""
         for op, size, kind in keys:
             self._intern(op, size, kind)
+        return self.plans()
+
+    def settings(self, keys: Sequence[Key]) -> tuple[Settings, ...] | None:
+        """What plans of collectives depend on beside operation, bytes and kind of group, per operation among them; None
+        where that is not all."""
+        if self._custom or self._choice is not None:
+            return None
+        return tuple([self._settings_of(CommOp(op)) for op in dict.fromkeys([op for op, _, _ in keys])])
 
     def number(self, op: CommOp, size: int, group: int) -> int:
         """The plan number of one collective of a group (-1: all ranks)."""
@@ -188,8 +198,6 @@ class CollectiveTable:
                 settings = replace(settings, algorithms=entries, flat_algorithm=flat)
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
-        if settings.composition != Composition.THEMIS:
-            settings = replace(settings, links=())
         found: CollectivePlan = self._kept.plans.get(
             (op, size, shape, settings), lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
         return found
@@ -198,10 +206,11 @@ class CollectiveTable:
         if op not in self._settings:
             chosen, name = self._design.collective, op.name.lower()
             entries: tuple[str, ...] = tuple(getattr(chosen, name))
+            composition = Composition(chosen.composition)
             self._settings[op] = Settings(
-                algorithms=algorithms_of(chosen, name, [dim.tag for dim in self._design.network.flat]),
-                composition=Composition(chosen.composition), chunks=chosen.chunks,
+                algorithms=algorithms_of(chosen, name, self._tags), composition=composition, chunks=chosen.chunks,
                 active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
-                links=self._links, endpoint_delay=float(chosen.endpoint_delay))
+                links=self._links if composition == Composition.THEMIS else (),
+                endpoint_delay=float(chosen.endpoint_delay))
         return self._settings[op]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
@@ -41,8 +42,14 @@ def lower(design: Design, traces: Traces | Generated | Work | None = None, plugi
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.
     """
-    module, function = LOWERINGS[design.compat]
-    return cast(Plan, getattr(importlib.import_module(module), function)(design, traces, plugins, kept))
+    return cast(Plan, _loaded(*LOWERINGS[design.compat])(design, traces, plugins, kept))
+
+
+@functools.cache
+def _loaded(module: str, function: str) -> Callable[..., object]:
+    """A function of a table, imported when first used."""
+    found: Callable[..., object] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def stage_of(design: Design, plugins: Plugins | None = None,
@@ -50,6 +57,4 @@ def stage_of(design: Design, plugins: Plugins | None = None,
     """The source of one run of a design whose workload decides as it runs (`workload.config.Live`), and the stage that
     it runs on: what `engine.source.run_source` takes. Raises PluginError where the workload raises or asks for what
     there is not, UnsupportedError under a rule book that runs traces only."""
-    module, function = LIVE[design.compat]
-    found = getattr(importlib.import_module(module), function)(design, plugins, schedules)
-    return cast("tuple[WorkSource, Stage]", found)
+    return cast("tuple[WorkSource, Stage]", _loaded(*LIVE[design.compat])(design, plugins, schedules))

@@ -25,25 +25,27 @@ class Projector:
     def __init__(self, axes: Sequence[Axis], components: Sequence[Component]):
         self.axes, self.components = tuple(axes), tuple(components)
         self.part_of: dict[int, Component] = {place: part for part in components for place in part.places}
+        free = [part.places[0] for part in self.components
+                if len(part.places) == 1 and part.diagram.count == self.axes[part.places[0]].size]
+        self._free = tuple((place, self.axes[place].size - 1) for place in free)
+        self._bound = tuple(part for part in self.components if part.places[0] not in free)
+        self._continua = tuple((place, axis.domain) for place, axis in enumerate(self.axes) if not axis.size)
         self._kept: dict[tuple[Any, ...], tuple[int, ...]] = {}
 
     def project(self, wish: Sequence[float], pinned: int = -1) -> tuple[Any, ...]:
         """The nearest feasible point; `pinned` is an axis that keeps its wish wherever that is possible at all."""
         found: list[Any] = [None] * len(self.axes)
-        for part in self.components:
+        for place, last in self._free:
+            found[place] = min(last, max(0, round(wish[place])))
+        for part in self._bound:
             for place, value in zip(part.places, self._nearest(part, wish, pinned)):
                 found[place] = value
-        for place, axis in enumerate(self.axes):
-            if not axis.size:
-                found[place] = min(axis.domain.high, max(axis.domain.low, float(wish[place])))
+        for place, domain in self._continua:
+            found[place] = min(domain.high, max(domain.low, float(wish[place])))
         return tuple(found)
 
     def _nearest(self, part: Component, wish: Sequence[float], pinned: int) -> tuple[int, ...]:
         diagram = part.diagram
-        if len(part.places) == 1 and diagram.nodes == 1:
-            axis = self.axes[part.places[0]]
-            if diagram.count == axis.size:
-                return (min(axis.size - 1, max(0, round(wish[part.places[0]]))),)
         wishes = [wish[place] for place in part.places]
         whole = [int(each) for each in wishes]
         if whole == wishes and diagram.number(whole) >= 0:

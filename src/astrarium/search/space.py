@@ -13,11 +13,12 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis, axes_of
 from astrarium.search.components import Component, Rule, components_of, levels_of
-from astrarium.search.expression import compiled
+from astrarium.search.derived import Derived, Listed, Value, token
+from astrarium.search.expression import compiled, names_in
 from astrarium.search.projection import Projector
 from astrarium.search.scope import Scope, plain
-from astrarium.search.typed import Field, field_at
-from astrarium.search.update import UNSET, Updater
+from astrarium.search.typed import field_at
+from astrarium.search.update import Updater
 
 __all__ = ["Point", "Space"]
 
@@ -141,8 +142,8 @@ class Space:
         return Projector(self.axes, self.components)
 
     @cached_property
-    def _derived(self) -> tuple[tuple[str, Field, Any], ...]:
-        """(path, field, function of the axes' values) of every derived path."""
+    def _derived(self) -> tuple[Derived, ...]:
+        """Every derived path."""
         slots = {axis.name: index for index, axis in enumerate(self.axes)}
         taken = {path for axis in self.axes for path in axis.paths}
         found = []
@@ -151,9 +152,15 @@ class Space:
                 raise InputError(path, "is derived, and there is no base design that has it")
             if path in taken:
                 raise InputError(path, "is derived and chosen", expected="one of the two")
-            function = compiled(self.scope.meaning(path)[0], slots)
-            found.append((path, field_at(self.base, path, {}), function))
+            node = self.scope.meaning(path)[0]
+            places = tuple(sorted(slots[name] for name in names_in(node)))
+            found.append(Derived(path, field_at(self.base, path, {}), compiled(node, slots), places))
         return tuple(found)
+
+    def _follows(self, point: Point) -> list[Value]:
+        """What is derived at a point, in the order of `_derived`."""
+        numbers = self.numbers(point) if self._derived else []
+        return [each.of(point, numbers) for each in self._derived]
 
     @cached_property
     def _updater(self) -> Updater[Design] | None:
@@ -164,37 +171,30 @@ class Space:
     @property
     def paths(self) -> tuple[str, ...]:
         """Every path of the design that a point sets, in the order of `assignment`."""
-        return (*(path for axis in self.axes for path in axis.paths), *(path for path, _, _ in self._derived))
+        return (*(path for axis in self.axes for path in axis.paths), *(each.path for each in self._derived))
+
+    @cached_property
+    def _listed(self) -> tuple[Listed | None, ...]:
+        """The values of each axis; None for a continuum."""
+        return tuple(Listed.of(axis) if axis.size else None for axis in self.axes)
 
     def numbers(self, point: Point) -> list[Any]:
         """Each axis's value in base units; the base's where it is not chosen."""
-        return [_plain_value(axis, index) for axis, index in zip(self.axes, point)]
+        return [index if row is None else row.numbers[index] for row, index in zip(self._listed, point)]
 
     def assignment(self, point: Point) -> tuple[Any, ...]:
         """What a design is made from: one value per path that is set, or UNSET."""
         found: list[Any] = []
-        for axis, index in zip(self.axes, point):
-            if axis.size:
-                found.extend([UNSET if index == -1 else axis.domain.values[index]] * len(axis.paths))
-            else:
-                found.extend(each.typed(each.computed(index)) for each in axis.fields)
-        if self._derived:
-            numbers = self.numbers(point)
-            found.extend(each.computed(function(numbers)) for _, each, function in self._derived)
+        for axis, row, index in zip(self.axes, self._listed, point):
+            found.extend([each.typed(each.computed(index)) for each in axis.fields] if row is None else row.put[index])
+        found.extend(typed for _, typed, _ in self._follows(point))
         return tuple(found)
-
-    @cached_property
-    def _tokens(self) -> tuple[tuple[bytes, ...], ...]:
-        """Each value of each axis as text; the last one stands for -1."""
-        return tuple((*(_token(value) for value in axis.values), b"-") for axis in self.axes)
 
     def fingerprint(self, point: Point) -> bytes:
         """What a point puts into the base, as bytes: equal where the designs are."""
-        found = [tokens[index] if axis.size else _token(index)
-                 for axis, tokens, index in zip(self.axes, self._tokens, point) if axis.paths]
-        if self._derived:
-            numbers = self.numbers(point)
-            found.extend(_token(function(numbers)) for _, _, function in self._derived)
+        found = [token(index) if row is None else row.texts[index]
+                 for axis, row, index in zip(self.axes, self._listed, point) if axis.paths]
+        found.extend(text for _, _, text in self._follows(point))
         return b"|".join(found)
 
     def design(self, point: Point) -> Design:
@@ -207,8 +207,7 @@ class Space:
         """Knob -> value (as the field holds it), and derived path -> value; knobs that are not chosen are left out."""
         found = {axis.name: _typed_value(axis, index) for axis, index in zip(self.axes, point)
                  if index != -1 or not axis.size}
-        numbers = self.numbers(point) if self._derived else []
-        return found | {path: each.computed(function(numbers)) for path, each, function in self._derived}
+        return found | {each.path: typed for each, (_, typed, _) in zip(self._derived, self._follows(point))}
 
     def point_of(self, values: Mapping[str, Any]) -> Point:
         """The point with these values (knob -> value, as in a file or typed). Raises InputError for an unknown knob or
@@ -218,16 +217,6 @@ class Space:
             if name not in known:
                 raise InputError(name, "is not a knob of this space", expected="one of " + ", ".join(sorted(known)))
         return tuple(_place(axis, values) for axis in self.axes)
-
-
-def _plain_value(axis: Axis, index: Any) -> Any:
-    if not axis.size:
-        return index
-    return plain(axis.otherwise if index == -1 else axis.domain.values[index])
-
-
-def _token(value: Any) -> bytes:
-    return repr(plain(value)).encode()
 
 
 def _typed_value(axis: Axis, index: Any) -> Any:

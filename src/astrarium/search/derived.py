@@ -1,0 +1,63 @@
+"""What a point puts into a design, ready made: the values of axes, and those that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from astrarium.search.axes import Axis
+from astrarium.search.scope import plain
+from astrarium.search.typed import Field
+from astrarium.search.update import UNSET
+
+__all__ = ["Derived", "Listed", "Value", "token"]
+
+KEPT = 1 << 14
+Value = tuple[Any, Any, bytes]
+"""A derived value in base units, as its field holds it, and as text."""
+
+
+def token(number: Any) -> bytes:
+    """A value in base units as text: equal where the values are."""
+    return repr(number).encode()
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The values of an axis by index (the last one stands for -1, not chosen): in base units, at each of its paths,
+    and as text."""
+
+    numbers: tuple[Any, ...]
+    put: tuple[tuple[Any, ...], ...]
+    texts: tuple[bytes, ...]
+
+    @staticmethod
+    def of(axis: Axis) -> Listed:
+        """Those of an axis that is no continuum."""
+        numbers, paths = [plain(value) for value in axis.values], len(axis.paths)
+        return Listed((*numbers, plain(axis.otherwise)), (*((value,) * paths for value in axis.values), (UNSET,) * paths),
+                      (*map(token, numbers), b"-"))
+
+
+@dataclass(frozen=True, eq=False)
+class Derived:
+    """One derived path. `function` computes its value in base units from those of all axes; it depends on `places`
+    (numbers of axes) alone, so that it is computed once for each of their combinations."""
+
+    path: str
+    field: Field
+    function: Callable[[Sequence[Any]], Any]
+    places: tuple[int, ...]
+    _known: dict[tuple[Any, ...], Value] = field(default_factory=dict, repr=False)
+
+    def of(self, point: Sequence[Any], numbers: Sequence[Any]) -> Value:
+        """The value at a point; `numbers`: its axes in base units. Raises InputError where it cannot be computed."""
+        key = tuple([point[place] for place in self.places])
+        found = self._known.get(key)
+        if found is None:
+            number = self.function(numbers)
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            found = self._known[key] = number, self.field.computed(number), token(number)
+        return found
