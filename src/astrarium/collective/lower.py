@@ -22,6 +22,7 @@ from astrarium.vocab import CommOp, Schedule
 __all__ = ["Link", "ScheduleCache", "Settings", "block_size", "plan_collective"]
 
 ScheduleCache = MutableMapping[tuple[object, ...], Schedule]
+_NAMES = {op: op.name.lower() for op in CommOp}
 
 
 @dataclass(frozen=True)
@@ -166,12 +167,14 @@ def _costs(op: CommOp, parts: Sequence[SubDim], settings: Settings, path: str) -
 
 
 def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
-    where = f"{path}.{op.name.lower()}"
-    algorithm, options = _entry(settings.algorithm(part, where), settings.options, where)
-    key = (algorithm, op, part.n, options)
-    if key not in cache:
-        cache[key] = build(algorithm, op, part.n, options, path=where)
-    return cache[key]
+    where = f"{path}.{_NAMES[op]}"
+    entry = settings.algorithm(part, where)
+    key = (entry, op, part.n, settings.options)
+    found = cache.get(key)
+    if found is None:
+        algorithm, options = _entry(entry, settings.options, where)
+        found = cache[key] = build(algorithm, op, part.n, options, path=where)
+    return found
 
 
 def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:

@@ -71,6 +71,9 @@ def _shorthand(option: Any) -> Shorthand | None:
 
 def coerce(value: object, hint: Any, knob: Knob, path: str, problems: list[Problem]) -> Any:
     """`value` as `hint`, or itself after adding to `problems`; `path` is where it stands."""
+    if isinstance(value, msgspec.Struct) and any(isinstance(option, type) and isinstance(value, option)
+                                                 for option in members(hint)):
+        return value      # it was checked when it was made
     value = _familiar(value)
     for option in members(hint):
         if _suits(value, option):
