@@ -58,7 +58,7 @@ class Placed:
 
 def values_of(design: Published, stack: str) -> dict[str, Any]:
     """Knob -> value in the space of a stack. 50 GB/s per link are 100 GB/s per NPU in a ring, 50 (n - 1) where all are
-    connected. A tree under blueconnect is a ring here: native trees have no reduce_scatter."""
+    connected."""
     dp, pp, sp = design.workload
     found: dict[str, Any] = {"workload.dp": dp, "workload.pp": pp, "workload.sp": sp,
                              "collective.scheduling": "lifo", "collective.chunks": design.chunks,
@@ -66,10 +66,9 @@ def values_of(design: Published, stack: str) -> dict[str, Any]:
     if not stack.startswith("inference"):
         found["workload.zero"] = 3
     for place, (shape, npus, algorithm) in enumerate(zip(design.shapes, design.npus, design.algorithms)):
-        ring = algorithm == TREE and design.composition == "blueconnect"
         found |= {f"network.dims[{place}].shape": shape, f"network.dims[{place}].npus": npus,
                   f"network.dims[{place}].bandwidth_per_npu": f"{100 if shape == RING else 50 * (npus - 1)} GB/s",
-                  f"collective.all_reduce[{place}]": RING if ring else algorithm}
+                  f"collective.all_reduce[{place}]": algorithm}
     return found
 
 

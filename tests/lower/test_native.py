@@ -201,6 +201,23 @@ def test_reductions_at_the_bandwidth_of_each_npu() -> None:
     assert times == [[3_000_000] * 4, [3_000_000, 6_000_000, 6_000_000, 6_000_000]]
 
 
+@pytest.mark.parametrize("composition", ["blueconnect", "themis"])
+def test_where_a_tree_cannot_scatter_the_design_says_what_does(composition: str) -> None:
+    """A tree has no reduce_scatter: the steps of an all_reduce that need one take that operation's own algorithm."""
+    def phases(**lists: list[str]) -> list[list[tuple[int, str]]]:
+        found = design(workload=ar.SingleCollective(op="all_reduce", payload="1 MB"),
+                       collective=ar.Collective(composition=composition, **lists))
+        return [[(phase.op, phase.schedule.algorithm) for phase in chunk.phases if phase.schedule is not None]
+                for plan in lower(found).collectives for chunk in plan.chunks]
+    tree, chosen = ["double_binary_tree"] * 2, {"reduce_scatter": ["direct", "ring"], "all_gather": ["ring", "direct"]}
+    made = [phase for chunk in phases(all_reduce=tree, **chosen) for phase in chunk]
+    assert {name for op, name in made if op == CommOp.ALL_REDUCE} == {"double_binary_tree"}
+    assert {name for op, name in made if op == CommOp.REDUCE_SCATTER} == {"direct"}
+    assert {name for op, name in made if op == CommOp.ALL_GATHER} == {"ring"}
+    able = phases(all_reduce=["halving_doubling"] * 2, **chosen)
+    assert {name for chunk in able for _, name in chunk} == {"halving_doubling"}
+
+
 @pytest.mark.parametrize("name", [op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK])
 def test_every_operation_runs_without_traces(name: str) -> None:
     result = ar.simulate(design(workload=ar.SingleCollective(name, "1 MB")))

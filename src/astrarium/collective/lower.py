@@ -38,6 +38,7 @@ class Settings:
     """How collectives of one operation run.
 
     `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).
+    `scatters` and `gathers` (none: `algorithms`) are for the reduce_scatter and all_gather steps of an all_reduce.
     `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
     flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it.
     """
@@ -50,17 +51,21 @@ class Settings:
     options: Options = field(default_factory=Options)
     links: tuple[Link, ...] = ()
     endpoint_delay: float = 0.0
+    scatters: tuple[str, ...] = ()
+    gathers: tuple[str, ...] = ()
 
-    def algorithm(self, part: SubDim, path: str) -> str:
-        """The algorithm for `part`; InputError when the list is too short for its dim."""
+    def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:
+        """The algorithm of a step on `part`; InputError when the list is too short for its dim."""
         if part.dim == FLAT:
             return self.flat_algorithm
-        if len(self.algorithms) == 1:
-            return self.algorithms[0]
-        if part.dim >= len(self.algorithms):
-            raise InputError(path, f"{len(self.algorithms)} algorithms, but the group reaches network dim {part.dim}",
+        chosen = (self.scatters if op == CommOp.REDUCE_SCATTER else self.gathers if op == CommOp.ALL_GATHER else ()) \
+            or self.algorithms
+        if len(chosen) == 1:
+            return chosen[0]
+        if part.dim >= len(chosen):
+            raise InputError(path, f"{len(chosen)} algorithms, but the group reaches network dim {part.dim}",
                              expected=f"one algorithm, or at least {part.dim + 1}")
-        return self.algorithms[part.dim]
+        return chosen[part.dim]
 
 
 def block_size(op: CommOp, size: int, blocks: int, n: int) -> int:
@@ -161,14 +166,14 @@ def _costs(op: CommOp, parts: Sequence[SubDim], settings: Settings, path: str) -
                              expected="a link for every dim")
         link = settings.links[part.dim]
         single = CommOp.ALL_GATHER if op == CommOp.ALL_GATHER else CommOp.REDUCE_SCATTER
-        chain = bounds.steps(settings.algorithm(part, path).partition(":")[0], single, part.n)
+        chain = bounds.steps(settings.algorithm(single, part, path).partition(":")[0], single, part.n)
         costs.append(themis.DimCost(chain * link.latency, link.bandwidth))
     return costs
 
 
 def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
     where = f"{path}.{_NAMES[op]}"
-    entry = settings.algorithm(part, where)
+    entry = settings.algorithm(op, part, where)
     key = (entry, op, part.n, settings.options)
     found = cache.get(key)
     if found is None:
@@ -190,7 +195,7 @@ def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
 def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
     if len(parts) == 1:
         return _schedule(op, parts[0], settings, cache, path)
-    names: Mapping[SubDim, str] = {part: settings.algorithm(part, f"{path}.{op.name.lower()}") for part in parts}
+    names: Mapping[SubDim, str] = {part: settings.algorithm(op, part, f"{path}.{_NAMES[op]}") for part in parts}
     key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
     if key not in cache:
         cache[key] = hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path))

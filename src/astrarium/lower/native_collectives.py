@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.collective.algorithms import Options, canonical_op
+from astrarium.collective.algorithms import Options, canonical_op, has_op
 from astrarium.collective.compose import Composition
-from astrarium.collective.config import active_chunks_of, algorithms_of
+from astrarium.collective.config import active_chunks_of, algorithms_of, parse_algorithm
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
@@ -195,7 +195,7 @@ class CollectiveTable:
             entries = chosen_algorithms(self._choice, op, size, npus.tolist(), self._dims)
             if entries:
                 flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
-                settings = replace(settings, algorithms=entries, flat_algorithm=flat)
+                settings = replace(settings, algorithms=entries, flat_algorithm=flat, **self._steps(op, entries))
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
         found: CollectivePlan = self._kept.plans.get(
@@ -206,11 +206,26 @@ class CollectiveTable:
         if op not in self._settings:
             chosen, name = self._design.collective, op.name.lower()
             entries: tuple[str, ...] = tuple(getattr(chosen, name))
-            composition = Composition(chosen.composition)
+            composition, algorithms = Composition(chosen.composition), algorithms_of(chosen, name, self._tags)
             self._settings[op] = Settings(
-                algorithms=algorithms_of(chosen, name, self._tags), composition=composition, chunks=chosen.chunks,
+                algorithms=algorithms, composition=composition, chunks=chosen.chunks,
                 active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
                 links=self._links if composition == Composition.THEMIS else (),
-                endpoint_delay=float(chosen.endpoint_delay))
+                endpoint_delay=float(chosen.endpoint_delay), **self._steps(op, algorithms))
         return self._settings[op]
+
+    def _steps(self, op: CommOp, algorithms: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Of an all_reduce that is composed of other operations: in a dim whose algorithm has no reduce_scatter (or
+        all_gather), as a tree has none, the algorithm that the design has for that operation."""
+        chosen = self._design.collective
+        if op != CommOp.ALL_REDUCE or chosen.composition == Composition.BASELINE:
+            return {}
+        found: dict[str, tuple[str, ...]] = {}
+        for field, step in (("scatters", CommOp.REDUCE_SCATTER), ("gathers", CommOp.ALL_GATHER)):
+            able = [has_op(parse_algorithm(entry)[0], step) for entry in algorithms]
+            if not all(able):
+                own = algorithms_of(chosen, step.name.lower(), self._tags)
+                found[field] = tuple([entry if fits else other
+                                      for entry, fits, other in zip(algorithms, able, own, strict=True)])
+        return found

@@ -16,7 +16,7 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import load, names
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["ALGORITHMS", "Algorithm", "Options", "build", "canonical_op", "supporting"]
+__all__ = ["ALGORITHMS", "Algorithm", "Options", "build", "canonical_op", "has_op", "supporting"]
 
 Builder = Callable[[CommOp, int, Options], Schedule]
 
@@ -62,6 +62,11 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
 def canonical_op(op: CommOp) -> CommOp:
     """The operation that the schedules know: reduce_scatter_block is reduce_scatter with equal blocks."""
     return CommOp.REDUCE_SCATTER if op == CommOp.REDUCE_SCATTER_BLOCK else CommOp(op)
+
+
+def has_op(algorithm: str, op: CommOp) -> bool:
+    """Whether an algorithm has `op`, as far as is known before it is built: a plug-in may have all."""
+    return algorithm not in ALGORITHMS or op in ALGORITHMS[algorithm].ops
 
 
 def supporting(op: CommOp) -> tuple[str, ...]:
