@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from _measure import machine, process_s
@@ -68,16 +68,17 @@ def pareto(agents: Sequence[str], distinct: int) -> None:
     _table(f"dominated area after {distinct}", agents, area, max, ".2f")
 
 
-def _table(title: str, agents: Sequence[str], measure: object, best: object, form: str) -> None:
+def _table(title: str, agents: Sequence[str], measure: Callable[[str, int], float],
+           best: Callable[[Sequence[float]], float], form: str) -> None:
     print(f"{'agent':<11} {title}: best   quartile     median   quartile   CPU s of agent and simulations", flush=True)
     for agent in agents:
         start = process_s()
         try:
-            found = [measure(agent, seed) for seed in SEEDS]      # type: ignore[operator]
+            found = [measure(agent, seed) for seed in SEEDS]
         except InputError as error:
             print(f"{agent:<11} {error}")
             continue
-        cells = [best(found), *statistics.quantiles(found, n=4, method="inclusive")]      # type: ignore[operator]
+        cells = [best(found), *statistics.quantiles(found, n=4, method="inclusive")]
         print(f"{agent:<11} {cells[0]:>{len(title) + 6}{form}} " + " ".join(f"{each:>10{form}}" for each in cells[1:])
               + f" {process_s() - start:10.1f}", flush=True)
 

@@ -10,33 +10,40 @@ from found_designs import placed
 from recheck import rechecked
 from runs import Effort, Found
 from spaces import REWARDS, STACKS, SYSTEMS
-from verdicts import FINDINGS, best_of, start_of
+from verdicts import FEW, FINDINGS, best_of, judged, start_of
 
 PUBLISHED = {"perf_per_bandwidth": "1.50-48.41x and 3.15-7.67x", "perf_per_cost": "3.94-127.17x and 3.40-38.73x"}
 
 
-def report(found: Sequence[Found], effort: Effort, preset: str, optima: Mapping[str, float],
+def report(found: Sequence[Found], planned: int, effort: Effort, preset: str, optima: Mapping[str, float],
            seconds: Callable[[], float]) -> str:
-    """The whole report as Markdown. `optima`: reward -> proven optimum of the full stack of System 2."""
+    """The whole report as Markdown. `planned`: searches, of which some may not be among `found`; `optima`: reward ->
+    proven optimum of the full stack of System 2."""
     trials, slow = sum(each.trials for each in found), sum(each.slow for each in found)
     refused = sum(each.refused for each in found) - slow
     body = [*_stacks(found, preset), *_agents(found, optima), *_models(found), *_batches(found),
             *_verdicts(found, preset), *_rechecked(found, effort),
             *(_designs(found, effort, optima) if preset == "talk" else ()), *_effort(found), *_slowest(found)]
     cpu = sum(each.cpu for each in found)
-    counts = [each.trials for each in found] or [0]
+    counts = [each.trials - each.refused for each in found] or [0]
+    left = planned - len(found)
     lines = ["# COSMIC's study", "",
-             f"Preset `{preset}`; {len(found)} searches, {trials} trials ({refused} refused by a model, {slow} took "
-             f"more than {effort.limit:g} CPU-s and count as refused); this call took {seconds():.0f} s, {cpu:.0f} "
-             "CPU-s in searches.", "", "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a "
-             "ratio of them. Network model: `closed_form`. A gain below 1: the full search found less in its trials "
-             "than the single one, or what the system has is not in the table (12.5 and 900 GB/s are not).", "",
-             *([f"**A quick study: verdicts rest on {min(counts)} to {max(counts)} trials a search, and on the "
-                "machine's speed.**", ""] if effort.seconds else [])]
+             f"Preset `{preset}`; {len(found)} of {planned} searches, {trials} trials ({refused} refused by a model, "
+             f"{slow} took more than {effort.limit:g} CPU-s and count as refused); this call took {seconds():.0f} s, "
+             f"{cpu:.0f} CPU-s in searches.", "",
+             *([f"**{left} searches were not run: time was over. The same command runs them.**", ""] if left else []),
+             *([f"**A quick study: a search has {min(counts)} to {max(counts)} designs with a value, the more the "
+                f"faster the machine is; a finding that rests on a search with less than {FEW} is undecided.**", ""]
+               if effort.seconds else []),
+             "Less is better in every objective (ns x GB/s, ns x US dollars); a gain is a ratio of them. Network "
+             "model: `closed_form`. A gain below 1: the full search found less in its trials than the single one, or "
+             "what the system has is not in the table (12.5 and 900 GB/s are not).", ""]
     return "\n".join([*lines, *body]) + "\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    if not rows:
+        return ["Not run.", ""]
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
             *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows), ""]
 
@@ -121,7 +128,7 @@ def _models(found: Sequence[Found]) -> Iterator[str]:
 def _verdicts(found: Sequence[Found], preset: str) -> Iterator[str]:
     yield "## Published findings\n"
     yield from _table(["finding", "verdict", "reason"],
-                      [[text, *judge(found, preset)] for text, judge in FINDINGS.items()])
+                      [[text, *judged(finding, found, preset)] for text, finding in FINDINGS.items()])
 
 
 def _designs(found: Sequence[Found], effort: Effort, optima: Mapping[str, float]) -> Iterator[str]:
@@ -140,10 +147,11 @@ def _designs(found: Sequence[Found], effort: Effort, optima: Mapping[str, float]
 
 def _rechecked(found: Sequence[Found], effort: Effort) -> Iterator[str]:
     yield "## The ten best designs on `contention`\n"
-    yield "Full stack of System 2. A ratio far from 1: a fault of the network model was found rather than a design.\n"
+    yield ("Full stack of System 2. A ratio far from 1: a fault of the network model was found rather than a design. A "
+           f"design may take {effort.recheck:g} CPU-s.\n")
     rows = [[each.reward, each.search, each.trial, _number(each.value),
              each.problem or _number(each.contention), _times(each.contention, each.value)]
-            for each in rechecked(found, 4 * effort.limit)]
+            for each in rechecked(found, effort.recheck)]
     yield from _table(["reward", "search", "trial", "closed_form", "contention", "ratio"], rows)
 
 

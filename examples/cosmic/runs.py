@@ -28,7 +28,7 @@ Search = tuple[str, Setup, str, int, int]
 @dataclass(frozen=True)
 class Effort:
     """How much is run. `seconds`: wall seconds of all searches together (0: as long as they take); `limit`: CPU seconds
-    that a design may take."""
+    that a design may take, and `recheck` on `contention`."""
 
     trials: int
     seeds: int
@@ -37,14 +37,16 @@ class Effort:
     mix_trials: int
     seconds: float
     limit: float
+    recheck: float
     agents: Sequence[str]
     batches: Sequence[int]
 
 
-QUICK = Effort(trials=96, seeds=2, agent_trials=256, gp_trials=0, mix_trials=96, seconds=750, limit=1.5,
+QUICK = Effort(trials=96, seeds=2, agent_trials=256, gp_trials=0, mix_trials=96, seconds=660, limit=1.5, recheck=20,
                agents=("random", "genetic", "ant_colony"), batches=(1024, 16384))
-FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=10,
+FULL = Effort(trials=1000, seeds=5, agent_trials=1000, gp_trials=200, mix_trials=1000, seconds=0, limit=10, recheck=240,
               agents=("random", "genetic", "ant_colony", "bayesian"), batches=(1024, 2048, 4096, 8192, 16384))
+STEP = 4        # trials after which a quick search looks at the clock
 WEIGHT = {"agents": 3.0, "batches": 0.7}      # share of a quick study's time; 1 for the other parts
 
 
@@ -149,8 +151,8 @@ def _several(effort: Effort) -> range:
 
 
 def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None], seconds: float = 0) -> Found:
-    """One run, in batches, so that `seconds` (0: none) can end it; what its file holds already is not run again.
-    `seconds` below 0: it holds all that it shall."""
+    """One run, a few trials at a time, so that `seconds` (0: none) can end it; what its file holds already is not run
+    again. `seconds` below 0: it holds all that it shall."""
     made, path = space(run.setup), folder / run.file
     wall, cpu = time.perf_counter(), _cpu()
     trials = min(run.trials, made.count)
@@ -169,7 +171,7 @@ def carry_out(run: Run, folder: Path, jobs: int, say: Callable[[str], None], sec
 
 def _grow(plan_: Plan, path: Path, workers: Timed, trials: int, seconds: float) -> None:
     start, done = time.perf_counter(), 0
-    step = 16 if seconds else trials
+    step = STEP if seconds else trials
     while done < trials:
         done = min(trials, done + step)
         with Store(str(path)) as store:

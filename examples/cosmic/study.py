@@ -7,6 +7,7 @@ our tables beside the published ranges, and a verdict with its reason on each pu
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def main() -> int:
         _announce(runs, folder, given.jobs, say)
     found = _searched(runs, effort, given, say)
     say("the report: proxy models, published designs")
-    text = report(found, effort, given.preset, optima, lambda: time.perf_counter() - start)
+    text = report(found, len(runs), effort, given.preset, optima, lambda: time.perf_counter() - start)
     (given.out / "report.md").write_text(text, encoding="utf-8")
     say("done")
     sys.stdout.write(text)
@@ -82,14 +83,17 @@ def _searched(runs: Sequence[Run], effort: Effort, given: argparse.Namespace, sa
             continue
         share = max(0.001, min(rest / left, MOST * effort.seconds / total) * run.weight) if effort.seconds else 0
         found.append(carry_out(run, given.out / "studies", given.jobs,
-                               lambda line, number=number: say(f"[{number}/{len(runs)}] {line}"),      # type: ignore
-                               -1 if done else share))
+                               functools.partial(_say_of, say, f"[{number}/{len(runs)}] "), -1 if done else share))
         if not done:
             left = max(left - run.weight, 0.001)
             finished.add(run.file)
             with noted.open("a", encoding="utf-8") as stream:
                 stream.write(run.file + "\n")
     return found
+
+
+def _say_of(say: Say, search: str, line: str) -> None:
+    say(search + line)
 
 
 def _announce(runs: Sequence[Run], folder: Path, jobs: int, say: Say) -> None:

@@ -1,10 +1,12 @@
-"""A verdict with its reason on each published finding. Each takes the runs and gives (holds, reason)."""
+"""A verdict with its reason on each published finding. Each takes the runs and gives (holds, reason); one that rests on
+too small a search is undecided."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from runs import Found
 from spaces import REWARDS, STACKS, SYSTEMS, Setup, base
@@ -14,7 +16,28 @@ from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search.analysis import knob_importances
 
+FEW = 32        # designs with a value, below which a search says nothing about what there is to find
 Verdict = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a finding is judged, and which parts of the study that rests on."""
+
+    judge: Callable[[Sequence[Found], str], Verdict]
+    parts: tuple[str, ...]
+
+
+def judged(finding: Finding, found: Sequence[Found], preset: str) -> Verdict:
+    """The verdict; `undecided` where one of its searches has too few designs with a value, of those there are."""
+    verdict, reason = finding.judge(found, preset)
+    part = [each for each in found if each.run.part in finding.parts and each.run.trials >= FEW]
+    least = min(part, key=lambda each: each.trials - each.refused, default=None)
+    if verdict == "not run" or least is None or least.trials - least.refused >= FEW:
+        return verdict, reason
+    run, has = least.run, least.trials - least.refused
+    return f"undecided ({verdict} as far as it goes)", \
+        f"{reason}; {run.setup.name}-{run.agent}-{run.seed} has {has} designs with a value, and {FEW} are needed"
 
 
 def best_of(found: Sequence[Found], stack: str, reward: str, **wanted: object) -> float | None:
@@ -134,11 +157,11 @@ def latency_spread(found: Sequence[Found], _: str) -> Verdict:
 
 
 FINDINGS = {
-    "The workload stack gives the highest gains": highest_gain_from_workload,
-    "Optimising for cost leads to diverse choices": diverse_under_cost,
-    "The value of full-stack search grows with system size": grows_with_size,
-    "The random walk's curve stays flat, the other agents learn": random_flat_others_learn,
-    "Agents agree on the critical knobs and vary in the others": agree_on_critical_knobs,
-    "GPT3-175B's latency spreads widely over workload knobs alone": latency_spread,
+    "The workload stack gives the highest gains": Finding(highest_gain_from_workload, ("stacks",)),
+    "Optimising for cost leads to diverse choices": Finding(diverse_under_cost, ("agents",)),
+    "The value of full-stack search grows with system size": Finding(grows_with_size, ("scaling",)),
+    "The random walk's curve stays flat, the other agents learn": Finding(random_flat_others_learn, ("agents",)),
+    "Agents agree on the critical knobs and vary in the others": Finding(agree_on_critical_knobs, ("agents",)),
+    "GPT3-175B's latency spreads widely over workload knobs alone": Finding(latency_spread, ("spread",)),
 }
-"""Finding (published, the authors' talk) -> the function that judges it."""
+"""Finding (published, the authors' talk) -> how it is judged."""

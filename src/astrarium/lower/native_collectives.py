@@ -195,7 +195,9 @@ class CollectiveTable:
             entries = chosen_algorithms(self._choice, op, size, npus.tolist(), self._dims)
             if entries:
                 flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
-                settings = replace(settings, algorithms=entries, flat_algorithm=flat, **self._steps(op, entries))
+                scatters, gathers = self._steps(op, entries)
+                settings = replace(settings, algorithms=entries, flat_algorithm=flat, scatters=scatters,
+                                   gathers=gathers)
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
         found: CollectivePlan = self._kept.plans.get(
@@ -207,25 +209,25 @@ class CollectiveTable:
             chosen, name = self._design.collective, op.name.lower()
             entries: tuple[str, ...] = tuple(getattr(chosen, name))
             composition, algorithms = Composition(chosen.composition), algorithms_of(chosen, name, self._tags)
+            scatters, gathers = self._steps(op, algorithms)
             self._settings[op] = Settings(
                 algorithms=algorithms, composition=composition, chunks=chosen.chunks,
                 active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
                 links=self._links if composition == Composition.THEMIS else (),
-                endpoint_delay=float(chosen.endpoint_delay), **self._steps(op, algorithms))
+                endpoint_delay=float(chosen.endpoint_delay), scatters=scatters, gathers=gathers)
         return self._settings[op]
 
-    def _steps(self, op: CommOp, algorithms: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Of an all_reduce that is composed of other operations: in a dim whose algorithm has no reduce_scatter (or
-        all_gather), as a tree has none, the algorithm that the design has for that operation."""
-        chosen = self._design.collective
-        if op != CommOp.ALL_REDUCE or chosen.composition == Composition.BASELINE:
-            return {}
-        found: dict[str, tuple[str, ...]] = {}
-        for field, step in (("scatters", CommOp.REDUCE_SCATTER), ("gathers", CommOp.ALL_GATHER)):
-            able = [has_op(parse_algorithm(entry)[0], step) for entry in algorithms]
-            if not all(able):
-                own = algorithms_of(chosen, step.name.lower(), self._tags)
-                found[field] = tuple([entry if fits else other
-                                      for entry, fits, other in zip(algorithms, able, own, strict=True)])
-        return found
+    def _steps(self, op: CommOp, algorithms: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(those of reduce_scatter, of all_gather) of an all_reduce that is composed of other operations; none: its
+        own. A dim whose algorithm has no such operation, as a tree has none, takes what the design has for that."""
+        if op != CommOp.ALL_REDUCE or self._design.collective.composition == Composition.BASELINE:
+            return (), ()
+        return self._able(CommOp.REDUCE_SCATTER, algorithms), self._able(CommOp.ALL_GATHER, algorithms)
+
+    def _able(self, op: CommOp, algorithms: Sequence[str]) -> tuple[str, ...]:
+        able = [has_op(parse_algorithm(entry)[0], op) for entry in algorithms]
+        if all(able):
+            return ()
+        own = algorithms_of(self._design.collective, op.name.lower(), self._tags)
+        return tuple([entry if fits else other for entry, fits, other in zip(algorithms, able, own, strict=True)])

@@ -15,7 +15,7 @@ __all__ = ["Derived", "Listed", "Value", "token"]
 
 KEPT = 1 << 14
 Value = tuple[Any, Any, bytes]
-"""A derived value in base units, as its field holds it, and as text."""
+"""A derived value in base units, as its field `takes` it, and as text."""
 
 
 def token(number: Any) -> bytes:
@@ -36,8 +36,8 @@ class Listed:
     def of(axis: Axis) -> Listed:
         """Those of an axis that is no continuum."""
         numbers, paths = [plain(value) for value in axis.values], len(axis.paths)
-        return Listed((*numbers, plain(axis.otherwise)), (*((value,) * paths for value in axis.values), (UNSET,) * paths),
-                      (*map(token, numbers), b"-"))
+        put = [(value,) * paths for value in (*axis.values, UNSET)]
+        return Listed((*numbers, plain(axis.otherwise)), tuple(put), (*map(token, numbers), b"-"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Derived:
     (numbers of axes) alone, so that it is computed once for each of their combinations."""
 
     path: str
-    field: Field
+    takes: Field
     function: Callable[[Sequence[Any]], Any]
     places: tuple[int, ...]
     _known: dict[tuple[Any, ...], Value] = field(default_factory=dict, repr=False)
@@ -59,5 +59,5 @@ class Derived:
             number = self.function(numbers)
             if len(self._known) >= KEPT:
                 self._known.clear()
-            found = self._known[key] = number, self.field.computed(number), token(number)
+            found = self._known[key] = number, self.takes.computed(number), token(number)
         return found

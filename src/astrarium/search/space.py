@@ -16,7 +16,7 @@ from astrarium.search.components import Component, Rule, components_of, levels_o
 from astrarium.search.derived import Derived, Listed, Value, token
 from astrarium.search.expression import compiled, names_in
 from astrarium.search.projection import Projector
-from astrarium.search.scope import Scope, plain
+from astrarium.search.scope import Scope
 from astrarium.search.typed import field_at
 from astrarium.search.update import Updater
 

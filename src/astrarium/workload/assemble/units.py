@@ -179,6 +179,7 @@ class _Backward:
         self.gathered = Gathered(recipe, made.pool, self.build, self.order, BACKWARD, outside)
         self.loaded = Loaded(recipe, made.pool, self.build, self.order, outside)
         self.reduced = Reduced(recipe, made.pool, self.build, last and whole, recipe.zero >= 2 and whole)
+        self.flows: tuple[Gathered | Loaded | Reduced, ...] = (self.gathered, self.loaded, self.reduced)
 
     def block(self, position: int) -> int:
         """See `rounds`."""
@@ -201,14 +202,14 @@ class _Backward:
 
     def state(self, position: int) -> State:
         """See `rounds`."""
-        flows = [each.state(position) for each in (self.gathered, self.loaded, self.reduced)]
+        flows = [each.state(position) for each in self.flows]
         return State(tuple([each.fixed for each in flows]),
                      (self.entry, self.received, *[each.nodes for each in flows]))
 
     def resume(self, position: int, state: State) -> None:
         """See `rounds`."""
         self.entry, self.received, *nodes = state.nodes
-        for flow, fixed, each in zip((self.gathered, self.loaded, self.reduced), state.fixed, nodes, strict=True):
+        for flow, fixed, each in zip(self.flows, state.fixed, nodes, strict=True):
             flow.resume(position, State(fixed, each))
 
     def template(self) -> Template:
