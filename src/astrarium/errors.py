@@ -11,10 +11,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
-__all__ = ["AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "TraceError",
+__all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "TraceError",
            "UnsupportedError", "nearest", "short_name"]
 
 LONGEST_NAME = 64
@@ -22,6 +21,8 @@ LONGEST_NAME = 64
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, or None when nothing is close."""
+    import difflib  # 1 ms, at the start of every command
+
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return close[0] if close else None
 
@@ -91,3 +92,7 @@ class InternalError(AstrariumError):
     """A broken invariant inside Astrarium: our bug."""
 
     exit_code = 3
+
+
+EXPLAINED = (StallError, TraceError, UnsupportedError)
+"""What the engine raises about a workload: it knows ranks and node numbers only, and `lower.explain` says the rest."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Iterable, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.errors import InputError
+from astrarium.errors import EXPLAINED, AstrariumError, InputError
 from astrarium.lower import lower
-from astrarium.lower.explain import EXPLAINED, explained, explained_generated
-from astrarium.lower.kept import Kept
 from astrarium.lower.native_plugins import plugins_of
 from astrarium.lower.native_work import Work, from_generated, named_groups, rank_count
 from astrarium.result import Result
@@ -28,6 +25,7 @@ from astrarium.workload.single import SingleCollective
 if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
+    from astrarium.lower.kept import Kept
 
 __all__ = ["TraceCache", "simulate", "simulate_many"]
 
@@ -59,13 +57,22 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
         outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given,
                           kept=None if kept is None else kept.measurements)
     except EXPLAINED as error:
-        if isinstance(found, Generated):
-            raise explained_generated(error, found) from error
-        if found is None or not isinstance(design.workload, Trace):
+        said = _in_its_terms(error, design, found)
+        if said is error:
             raise
-        groups = named_groups(design.workload, found)
-        raise explained(error, found, groups, design.workload.dependencies) from error
+        raise said from error
     return Result(plan, outcome, found, _capacity(design, plan, outcome))
+
+
+def _in_its_terms(error: AstrariumError, design: Design, found: Traces | Generated | None) -> AstrariumError:
+    """The engine's error, with what it says about ranks and node numbers in the words of the workload."""
+    from astrarium.lower.explain import explained, explained_generated
+
+    if isinstance(found, Generated):
+        return explained_generated(error, found)
+    if found is None or not isinstance(design.workload, Trace):
+        return error
+    return explained(error, found, named_groups(design.workload, found), design.workload.dependencies)
 
 
 def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None,
@@ -98,6 +105,10 @@ def simulate_many(designs: Iterable[Design], *, workers: int | None = None, fold
 
     Traces are read once each, before the threads start. The first error, in that order, is raised.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from astrarium.lower.kept import Kept
+
     chosen, known, shared = list(designs), {} if cache is None else cache, Kept()
     for design in chosen:
         _checked(design, fold)

@@ -8,8 +8,6 @@ of its gather_perf and scatter_perf: (n - 1) / n.)
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
@@ -24,15 +22,15 @@ def payload(op: CommOp, size: int, n: int) -> int:
     return size * n if op in (CommOp.ALL_GATHER, CommOp.GATHER) else size
 
 
-def bus_factor(op: CommOp, n: int) -> Fraction:
+def bus_factor(op: CommOp, n: int) -> float:
     """busbw / algbw on `n` ranks. A barrier moves nothing and has none: UnsupportedError."""
     if n < 1:
         raise InputError("ranks", f"{n}", expected="at least 1")
     if op == CommOp.BARRIER:
         raise UnsupportedError("op", "a barrier moves no bytes, so it has no bus bandwidth")
     if op == CommOp.ALL_REDUCE:
-        return Fraction(2 * (n - 1), n)
-    return Fraction(n - 1, n) if op in _SHARDED else Fraction(1)
+        return 2 * (n - 1) / n
+    return (n - 1) / n if op in _SHARDED else 1.0
 
 
 def algbw(op: CommOp, size: int, n: int, time_ns: float) -> float:
@@ -44,4 +42,4 @@ def algbw(op: CommOp, size: int, n: int, time_ns: float) -> float:
 
 def busbw(op: CommOp, size: int, n: int, time_ns: float) -> float:
     """Bus bandwidth in bytes per ns (GB/s)."""
-    return algbw(op, size, n, time_ns) * float(bus_factor(op, n))
+    return algbw(op, size, n, time_ns) * bus_factor(op, n)

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from astrarium.collective.exam import Proof
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
+
+if TYPE_CHECKING:
+    from astrarium.collective.exam import Proof
 
 __all__ = ["Bound", "bound", "check_bound", "steps"]
 

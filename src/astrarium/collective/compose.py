@@ -17,7 +17,9 @@ from astrarium.collective.groups import SubDim
 from astrarium.errors import InternalError
 from astrarium.vocab import CommOp
 
-__all__ = ["Composition", "Step", "compose"]
+__all__ = ["ROOTED", "Composition", "Step", "compose"]
+
+ROOTED = frozenset({CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER})
 
 
 class Composition(str, enum.Enum):

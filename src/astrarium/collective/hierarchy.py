@@ -17,10 +17,9 @@ from astrarium.collective.groups import SubDim
 from astrarium.collective.messages import expand, message_blocks, ranges
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
-__all__ = ["ROOTED", "hierarchical"]
+__all__ = ["hierarchical"]
 
 I64 = npt.NDArray[np.int64]
-ROOTED = frozenset({CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER})
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,17 +6,12 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-import numpy as np
-import numpy.typing as npt
-
-from astrarium.collective import bounds, chunking, themis
+from astrarium.collective import chunking
 from astrarium.collective.algorithms import Options, build, canonical_op
-from astrarium.collective.compose import Composition, Step, compose
+from astrarium.collective.compose import ROOTED, Composition, Step, compose
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.collective.hierarchy import ROOTED, hierarchical
-from astrarium.collective.turns import Visit, turns
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
-from astrarium.errors import InputError, InternalError
+from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["Link", "ScheduleCache", "Settings", "block_size", "plan_collective"]
@@ -99,9 +94,12 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
     else:
         rows = [(count, tuple(_step_phase(step, settings, schedules, path) for step in steps))
                 for count, steps in _steps(op, pieces, parts, settings, path)]
-    order = _turns(rows, settings) if settings.active_chunks and _reorders(op, parts, settings) else ()
-    return CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks,
-                          turns=order)
+    plan = CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks)
+    if not settings.active_chunks or not _reorders(op, parts, settings):
+        return plan
+    from astrarium.collective.balance import turns_of
+
+    return replace(plan, turns=turns_of(rows, settings))
 
 
 def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, path: str) -> list[tuple[int, int]]:
@@ -118,9 +116,10 @@ def _steps(op: CommOp, pieces: Sequence[tuple[int, int]], parts: Sequence[SubDim
     """(how many equal chunks, their steps), in chunk order."""
     if not _reorders(op, parts, settings):
         return [(count, compose(op, each, parts, settings.composition)) for count, each in pieces]
+    from astrarium.collective.balance import orders_of
+
     sizes = [each for count, each in pieces for _ in range(count)]
-    chosen = themis.orders(_payloads(op, sizes, parts), parts, _costs(op, parts, settings, path))
-    runs = groupby(zip(sizes, chosen, strict=True))
+    runs = groupby(zip(sizes, orders_of(op, sizes, parts, settings, path), strict=True))
     return [(len(list(run)), compose(op, each, order, settings.composition)) for (each, order), run in runs]
 
 
@@ -128,47 +127,6 @@ def _reorders(op: CommOp, parts: Sequence[SubDim], settings: Settings) -> bool:
     """Whether chunks may take the dims in different orders."""
     able = op in (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)
     return settings.composition == Composition.THEMIS and len(parts) > 1 and able
-
-
-def _turns(rows: Sequence[tuple[int, tuple[Phase, ...]]],
-           settings: Settings) -> tuple[npt.NDArray[np.int32], ...]:
-    """Per dim, innermost first: the chunks' visits in the order in which all ranks take them."""
-    chunks = [[_visit(phase, settings) for phase in phases] for count, phases in rows for _ in range(count)]
-    phases = len(rows[0][1])
-    return tuple(np.array([chunk * phases + number for chunk, number in visits], np.int32)
-                 for _, visits in sorted(turns(chunks).items()))
-
-
-def _visit(phase: Phase, settings: Settings) -> Visit:
-    """How long a phase keeps an NPU's ports of its dim: its steps' latencies, and what the busiest NPU sends."""
-    schedule, link = phase.schedule, settings.links[phase.dim]
-    if schedule is None:
-        raise InternalError("a phase of a native collective has no schedule")
-    sent = int(np.diff(schedule.send_block_ptr[schedule.send_ptr]).max(initial=0)) * phase.block_size
-    steps = bounds.steps(schedule.algorithm, CommOp(phase.op), phase.n)
-    ns = settings.endpoint_delay + steps * (link.latency + settings.endpoint_delay) + sent / link.bandwidth
-    return Visit(phase.dim, phase.size, round(ns * 1000))
-
-
-def _payloads(op: CommOp, sizes: Sequence[int], parts: Sequence[SubDim]) -> list[int]:
-    """Full payloads of the chunks: an all_gather's shard times its members."""
-    members = 1
-    for part in parts:
-        members *= part.n if op == CommOp.ALL_GATHER else 1
-    return [size * members for size in sizes]
-
-
-def _costs(op: CommOp, parts: Sequence[SubDim], settings: Settings, path: str) -> list[themis.DimCost]:
-    costs = []
-    for part in parts:
-        if part.dim >= len(settings.links):
-            raise InputError(f"{path}.composition", f"themis without bandwidth and latency of network dim {part.dim}",
-                             expected="a link for every dim")
-        link = settings.links[part.dim]
-        single = CommOp.ALL_GATHER if op == CommOp.ALL_GATHER else CommOp.REDUCE_SCATTER
-        chain = bounds.steps(settings.algorithm(single, part, path).partition(":")[0], single, part.n)
-        costs.append(themis.DimCost(chain * link.latency, link.bandwidth))
-    return costs
 
 
 def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
@@ -195,6 +153,8 @@ def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
 def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
     if len(parts) == 1:
         return _schedule(op, parts[0], settings, cache, path)
+    from astrarium.collective.hierarchy import hierarchical
+
     names: Mapping[SubDim, str] = {part: settings.algorithm(op, part, f"{path}.{_NAMES[op]}") for part in parts}
     key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
     if key not in cache:

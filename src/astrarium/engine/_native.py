@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +100,8 @@ def _with(plan: Plan, team: Team, record: bool, feeder: Feeder | None = None) ->
     except MemoryError as error:
         raise _too_large() from error
     for level, text in log:
+        import logging
+
         logging.getLogger(f"astrarium.plugins.{team.network_name}").log(level, "%s", text)
     return answer if isinstance(answer, dict) else _failed(answer, labels)
 

@@ -10,18 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.errors import AstrariumError, InputError, StallError, TraceError, UnsupportedError, short_name
+from astrarium.errors import EXPLAINED, AstrariumError, InputError, StallError, TraceError, short_name
 from astrarium.trace import Traces
 from astrarium.trace.work import Generated
 
 if TYPE_CHECKING:
     from astrarium.trace import Dependencies, Finding
 
-__all__ = ["EXPLAINED", "execute_workload", "explained", "explained_generated"]
+__all__ = ["execute_workload", "explained", "explained_generated"]
 
 Groups = Mapping[str, Sequence[int]]
-EXPLAINED = (StallError, TraceError, UnsupportedError)
-"""What the engine raises about a workload."""
 NAMED = 100     # waits whose nodes are named; a message shows fewer
 
 

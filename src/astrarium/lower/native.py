@@ -125,7 +125,7 @@ def _rows(design: Design, work: Work, npu_of: I32, model: ComputeModel | None, r
     same_memory(types)
     for trace in work.classes:
         kinds = type_of[npu_of[trace.ranks]]
-        present = np.unique(kinds).tolist()
+        present = np.flatnonzero(np.bincount(kinds)).tolist()
         for number in present:
             part = trace if len(present) == 1 else _part(trace, kinds == number)
             yield part, program_of(part, *types[number], model=model, remote=remote, npu_type=number)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from astrarium.collective.algorithms import Options, canonical_op, has_op
 from astrarium.collective.compose import Composition
-from astrarium.collective.config import active_chunks_of, algorithms_of, parse_algorithm
+from astrarium.collective.config import Custom, active_chunks_of, algorithms_of, parse_algorithm
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
@@ -19,7 +19,6 @@ from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
-from astrarium.lower.native_custom import CustomSource, custom_sources
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
@@ -27,6 +26,7 @@ from astrarium.vocab import CommOp
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice
     from astrarium.lower.kept import Kept
+    from astrarium.lower.native_custom import CustomSource
 
 __all__ = ["CollectiveTable", "shapes_of"]
 
@@ -50,7 +50,7 @@ def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32,
         raise InternalError(f"{len(groups)} groups with {len(names)} names")
     counts = np.array([group.size for group in groups], np.int64)
     like = np.arange(len(groups), dtype=np.int64)       # the first group of the same kind
-    for count in np.unique(counts).tolist():
+    for count in np.flatnonzero(np.bincount(counts)).tolist():
         same = np.flatnonzero(counts == count)
         npus = npu_of[np.concatenate([groups[g] for g in same.tolist()])].reshape(same.size, count)
         like[same] = same[_first_alike(npus, sizes)]
@@ -88,6 +88,14 @@ def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
     return group_shape(npu_of, sizes, path="system.placement")
 
 
+def _custom(design: Design) -> dict[CommOp, CustomSource]:
+    if design.collective.custom == Custom():
+        return {}
+    from astrarium.lower.native_custom import custom_sources
+
+    return custom_sources(design)
+
+
 def slot_nodes(trace: TraceClass, program: Program) -> tuple[I64, I64]:
     """(a node of every slot of the program, the trace's slot of that node); a node that is replayed has no slot."""
     comm = np.flatnonzero(COMM_TYPE[trace.type])
@@ -114,7 +122,7 @@ class CollectiveTable:
                             for dim, plan in zip(flat, dims, strict=True))
         self._tags = [dim.tag for dim in flat]
         self._settings: dict[CommOp, Settings] = {}
-        self._custom: dict[CommOp, CustomSource] = custom_sources(design)
+        self._custom = _custom(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._kept = kept
         self._index: dict[Key, int] = {}

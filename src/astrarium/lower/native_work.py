@@ -12,12 +12,10 @@ import numpy.typing as npt
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.alone import replays_everything, without_peers
-from astrarium.lower.classes import trace_classes
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import refuse_foreign_groups
 from astrarium.lower.shared_slots import share_slots
 from astrarium.trace.columns import Traces
-from astrarium.trace.groups import groups_of, read_groups
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
@@ -74,10 +72,14 @@ def work_of(design: Design, source: Traces | Generated | Work | None) -> Work:
 
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
     """Name -> ranks of the groups: of the workload's file, else those that the traces define."""
+    from astrarium.trace.groups import groups_of, read_groups
+
     return groups_of(traces) if workload.groups is None else read_groups(workload.groups)
 
 
 def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
+    from astrarium.lower.classes import trace_classes  # nothing else needs it: 4 ms of every other command
+
     workload, ranks = design.workload, rank_count(design)
     assert isinstance(workload, Trace)
     if isinstance(traces, Generated):

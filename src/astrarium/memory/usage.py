@@ -16,7 +16,6 @@ import numpy.typing as npt
 from astrarium.errors import TraceError
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Tensors
-from astrarium.trace.write import read_node
 
 __all__ = ["Known", "tensors_of", "usage"]
 
@@ -73,6 +72,8 @@ def _lists(traces: Traces, rank: int, index: int, message: bytes) -> Said:
     """(tensor, bytes, whether it is written) of one node; tensors of no bytes are left out."""
     if not any(mark in message for mark in MARKS):
         return ()
+    from astrarium.trace.write import read_node
+
     node = read_node(traces, rank, index)
     found: list[tuple[str, int, bool]] = []
     for attribute in node.attrs:

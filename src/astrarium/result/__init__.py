@@ -1,9 +1,13 @@
-"""What a simulation says: times per rank, collectives, links, memory, the critical path."""
+"""What a simulation says: times per rank, collectives, links, memory, the critical path.
+
+Exports are imported when first used: a run that prints a table needs none.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from astrarium.result.collectives import Collectives
-from astrarium.result.export import tables, write_json, write_parquet
 from astrarium.result.links import Dims, Links
 from astrarium.result.memory import MemoryUse
 from astrarium.result.messages import Comm, Messages
@@ -12,5 +16,16 @@ from astrarium.result.path import Path
 from astrarium.result.ranks import Ranks
 from astrarium.result.result import Result
 
+if TYPE_CHECKING:
+    from astrarium.result.export import tables, write_json, write_parquet
+
 __all__ = ["Collectives", "Comm", "Dims", "Links", "MemoryUse", "Messages", "Nodes", "Path", "Ranks", "Result", "Work",
            "tables", "write_json", "write_parquet"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("tables", "write_json", "write_parquet"):
+        raise AttributeError(f"module 'astrarium.result' has no attribute {name!r}")
+    from astrarium.result import export
+
+    return getattr(export, name)

@@ -11,6 +11,7 @@ from astrarium.collective.bandwidth import bus_factor, payload
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
 from astrarium.result.messages import Comm
+from astrarium.result.nodes import seen
 from astrarium.vocab import CommOp
 
 __all__ = ["Collectives", "collective_numbers", "collectives_of"]
@@ -82,7 +83,7 @@ def collectives_of(plan: Plan, outcome: Outcome, comm: Comm, rows: I64) -> Colle
 
 def _listed(plan: Plan, outcome: Outcome, group: I64, rows: I64) -> list[int]:
     """Of every kind of equal groups the one that the first rank of the kind's lowest row is in."""
-    return [g for g in np.unique(group).tolist()
+    return [g for g in seen(group).tolist()
             if g < 0 or int(rows[outcome.row[plan.groups[g]].min()]) in plan.groups[g]]
 
 
@@ -93,7 +94,7 @@ def _columns(plan: Plan, outcome: Outcome, which: I64, group: I64, number: I64, 
     members = np.array([len(g) for g in plan.groups] + [len(plan.program_of)], np.int64)[group]
     kinds, kind_of = np.unique(np.stack([ops, sizes, members], axis=1), axis=0, return_inverse=True)
     whole = [payload(CommOp(op), size, n) for op, size, n in kinds.tolist()]
-    factor = [float(bus_factor(CommOp(op), n)) if op != CommOp.BARRIER else np.nan for op, _, n in kinds.tolist()]
+    factor = [bus_factor(CommOp(op), n) if op != CommOp.BARRIER else np.nan for op, _, n in kinds.tolist()]
     total = np.array(whole, np.int64)[kind_of.reshape(-1)]
     bus = np.array(factor, np.float64)[kind_of.reshape(-1)]
     time = (end - ready) / 1000

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
-from astrarium.result.nodes import first_ranks, gather
+from astrarium.result.nodes import first_ranks, gather, seen
 
 __all__ = ["Comm", "Messages", "comm_of", "messages_of"]
 
@@ -58,12 +58,12 @@ def comm_of(plan: Plan, outcome: Outcome) -> Comm:
         return own
     p2p = own.kind != Kind.COLLECTIVE
     ranks = [rows, own.a[p2p].astype(np.int64)]
-    for group in np.unique(own.b[~p2p]).tolist():
+    for group in seen(own.b[~p2p]).tolist():
         if group >= 0:
             members = plan.groups[group]
             _, first = np.unique(outcome.row[members], return_index=True)
             ranks.append(members[first].astype(np.int64))
-    return _entries(plan, outcome, np.unique(np.concatenate(ranks)))
+    return _entries(plan, outcome, seen(np.concatenate(ranks)))
 
 
 def _entries(plan: Plan, outcome: Outcome, ranks: I64) -> Comm:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Plan
 from astrarium.errors import InputError
 
-__all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of"]
+__all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of", "seen"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -56,6 +57,11 @@ def gather(counts: npt.ArrayLike) -> tuple[I64, I64]:
     owner = np.repeat(np.arange(many.size, dtype=np.int64), many)
     base = np.cumsum(many) - many
     return owner, np.arange(owner.size, dtype=np.int64) - base[owner]
+
+
+def seen(numbers: npt.NDArray[np.integer[Any]]) -> I64:
+    """The distinct ones of small numbers from -1 on, ascending. (numpy.unique sorts, and imports numpy.ma: 10 ms.)"""
+    return np.flatnonzero(np.bincount(numbers + 1)) - 1
 
 
 def nodes_of(plan: Plan, outcome: Outcome) -> Nodes:

@@ -7,7 +7,6 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -105,7 +104,7 @@ def _count(prefix: str) -> int:
 def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
     exists = f"; ranks that have one: {spans(found)}" if found else "; no rank has one"
     hint = None
-    if not found and Path(prefix).suffix == ".et":
+    if not found and os.path.splitext(prefix)[1] == ".et":
         hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
     return InputError("", f"workload file: {path} does not exist{exists}",
                       expected="files <prefix>.<rank>.et for ranks 0, 1, …", did_you_mean=hint)
