@@ -19,7 +19,7 @@ from astrarium.engine.plugins import DelayNetwork, Desk, Plugins
 from astrarium.engine.plugins.work import Work, WorkSource, collective, compute, timer
 from astrarium.errors import InputError, PluginError, StallError, UnsupportedError
 from astrarium.lower.rule_books import stage_of
-from astrarium.workload.config import Live
+from astrarium.workload.config import Live, Workload
 
 from .common import example, steady
 
@@ -209,3 +209,46 @@ def test_over_a_network_of_ones_own() -> None:
     slow = Plugins(network=lambda fabric: DelayNetwork(lambda size, src, dst, now: MS))
     design = serving.design(serving.Serving(requests=2))
     assert ar.simulate(design, plugins=slow).makespan_ps == ar.simulate(design, plugins=slow, pure=True).makespan_ps
+
+
+class Speechless(Live, frozen=True):
+    """Has no feed."""
+
+    tag: ClassVar[str] = "speechless"
+
+
+class Sourceless(Live, frozen=True):
+    """Gives no source."""
+
+    tag: ClassVar[str] = "sourceless"
+
+    def feed(self, desk: Desk) -> Any:
+        return None
+
+
+class Idle(Workload, frozen=True):
+    """Says nothing of what its ranks do."""
+
+    tag: ClassVar[str] = "idle"
+
+
+class Renamed(Idle, frozen=True):
+    """Is registered under another name."""
+
+    tag: ClassVar[str] = "idle"
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("speechless", r"workload: .* 'speechless' \(class Speechless\) has no feed; expected a method feed\(self"),
+    ("sourceless", r"workload plug-in sourceless: feed\(\) gave None, which has no method start"),
+    ("idle", r"workload\.source: nothing says what the ranks of 'idle' do.*expected a plug-in's class below Live"),
+    ("renamed", r"workload\.source: the plug-in's class Renamed has tag 'idle'; expected .*'renamed'"),
+])
+def test_plugins_that_are_none(name: str, says: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    point = importlib.metadata.EntryPoint(f"workload.{name}", f"{__name__}:{name.capitalize()}", registry.GROUP)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == registry.GROUP else [])
+    registry._plugins.cache_clear()
+    file.write_text(DESIGN.replace("serving, requests: 5", name))
+    with pytest.raises((InputError, PluginError), match=says):
+        ar.simulate(ar.load_design(file))
+    assert main(["run", str(file)]) == 1

@@ -95,6 +95,10 @@ def concrete(cls: type[Config], plain: Mapping[str, Any], path: str, problems: l
     if not (isinstance(found, type) and issubclass(found, cls)):
         problems.append(Problem(join(path, cls.tag_key), f"{tag!r} is not a {cls.__name__}"))
         return None
+    if found.tag != tag:        # else a design would be written under another name than it is read
+        problems.append(Problem(join(path, cls.tag_key), f"the plug-in's class {found.__name__} has tag {found.tag!r}",
+                                f"tag: ClassVar[str] = {tag!r}"))
+        return None
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +16,7 @@ from astrarium.engine.plugins.desk import Desk
 from astrarium.engine.plugins.given import ask
 from astrarium.engine.plugins.work import WorkSource
 from astrarium.engine.source import Stage
-from astrarium.errors import InputError
+from astrarium.errors import InputError, PluginError
 from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_live"]
 
+NEEDED = ("start", "completed", "unfinished")      # of a WorkSource
+
 
 def lower_live(design: Design, plugins: Plugins | None = None,
                schedules: ScheduleCache | None = None) -> tuple[WorkSource, Stage]:
@@ -37,7 +40,11 @@ def lower_live(design: Design, plugins: Plugins | None = None,
     npu_of, dims = placement_of(design), plan_dims(design.network)
     same_memory(npu_types(design)[1])
     desk = Desk(len(npu_of), _Times(design, plugins).duration)
-    source = ask(f"workload plug-in {workload.tag}", workload.feed, desk)
+    who = f"workload plug-in {workload.tag}"
+    source = ask(who, workload.feed, desk)
+    missing = [name for name in NEEDED if not callable(getattr(source, name, None))]
+    if missing:
+        raise PluginError(who, f"feed() gave {reprlib.repr(source)}, which has no method {missing[0]}")
     desk.close()
     groups = tuple(np.array(members, np.int32) for members in desk.groups)
     names = [f"{number} of workload {workload.tag}" for number in range(len(groups))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob
-from astrarium.config.spec import Variants
+from astrarium.config.spec import Problem, Variants
+from astrarium.errors import PluginError
 from astrarium.registry import Kind
 
 if TYPE_CHECKING:
@@ -34,9 +36,17 @@ class Trace(Workload, frozen=True):
                             Knob("Which dependencies a node waits for.")] = "data+ctrl"
 
 
+def _feeds(live: Live) -> Iterator[Problem]:
+    if type(live).feed is Live.feed or not callable(live.feed):
+        yield Problem("", f"the workload plug-in {live.tag!r} (class {type(live).__name__}) has no feed",
+                      "a method feed(self, desk) that returns the source of its work")
+
+
 class Live(Workload, frozen=True):
     """A workload that decides as it runs: what a plug-in registers as `workload.<name>`. Its fields are its knobs."""
 
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_feeds,)
+
     def feed(self, desk: Desk) -> WorkSource:
-        """The source of one run on a design; its groups and collectives are asked of `desk` here."""
-        raise NotImplementedError
+        """The source of one run on a design; its groups and collectives are asked of `desk` here. A plug-in's own."""
+        raise PluginError(f"workload plug-in {self.tag}", "has no method feed(self, desk)")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
-from astrarium.workload.config import Workload
+from astrarium.workload.config import Trace, Workload
 
 __all__ = ["GENERATORS", "generate"]
 
@@ -29,6 +29,10 @@ def generate(workload: Workload, ranks: int | None = None) -> Generated:
     Raises InputError for a workload that is not generated, where the numbers of ranks differ, and where a size of the
     model does not divide.
     """
+    if workload.tag not in GENERATORS and workload.tag != Trace.tag:
+        raise InputError("workload.source", f"nothing says what the ranks of {workload.tag!r} do: its class "
+                         f"{type(workload).__name__} is no astrarium.workload.config.Live",
+                         expected="a plug-in's class below Live, with a method feed(self, desk)")
     if workload.tag not in GENERATORS:
         raise InputError("workload.source", f"{workload.tag!r} is not generated",
                          expected="one of " + ", ".join(GENERATORS))
