@@ -49,4 +49,4 @@ class Live(Workload, frozen=True):
 
     def feed(self, desk: Desk) -> WorkSource:
         """The source of one run on a design; its groups and collectives are asked of `desk` here. A plug-in's own."""
-        raise PluginError(f"workload plug-in {self.tag}", "has no method feed(self, desk)")
+        raise PluginError(f"workload plug-in {self.tag}", f"has no feed for the work of {desk.ranks} ranks")
