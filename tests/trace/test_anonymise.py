@@ -66,3 +66,17 @@ def test_nothing_readable_is_left() -> None:
     assert json.dumps(dict(found.job.groups)) == '{"1": [0]}'
     with pytest.raises(InputError, match="budget"):
         anonymise(found.job, durations=0.9)
+
+
+def test_what_no_float_counts_exactly_stays_and_the_budget_holds() -> None:
+    made = TraceBuilder()
+    for duration in ((1 << 64) - 1, 1 << 53, 1000, 0):
+        made.comp("k", duration)
+    made.coll("r", CommOp.ALL_REDUCE, (1 << 63) - 1)
+    found = anonymise(Job([made.encode()], {}), durations=0.1, sizes=0.1)
+    columns = found.job.traces().classes[0]
+    assert columns.duration.tolist()[:2] == [(1 << 64) - 1, 1 << 53]
+    assert 900 <= columns.duration[2] <= 1100
+    assert (columns.duration[3], columns.comm_size[4]) == (0, (1 << 63) - 1)
+    assert 0 < found.durations <= 0.1
+    assert found.sizes == 0

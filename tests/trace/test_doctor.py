@@ -103,6 +103,7 @@ def test_dangling_dependencies() -> None:
     (coll(comm_type=10, comm_size=8), ("error", "unknown_comm_type")),
     (coll(comm_type=0, comm_size=0), ("warning", "zero_size")),
     (coll(comm_type=0, comm_size=-1), ("error", "negative_size")),
+    (Node(1, "op", 4, duration=9_223_372_036_855), ("error", "too_long")),
     (coll(comm_type=0, comm_size=8, is_cpu_op=True), ("error", "comm_on_cpu")),
     (coll(comm_type=0, comm_size=Attribute("comm_size", 8.0, "double_val")), ("error", "wrong_type")),
     (coll(comm_type=0, comm_size=8, pg_name="7"), ("error", "missing_group")),

@@ -153,6 +153,17 @@ def test_malformed_files_name_the_byte(file: bytes, offset: int, what: str, pure
 
 
 @both
+@pytest.mark.parametrize(("first", "offset", "what"), [
+    (b"\x08\x01\x12\x01a", 1, "a node where the metadata should be"),
+    (b"\x12\x01a", 4, "in the metadata, which every trace begins with: a value runs past"),
+    (b"\x0a\x0212\x12\x02\xf8\xff", 7, "in the metadata, which every trace begins with: a number runs past"),
+])
+def test_a_file_without_metadata_is_refused(first: bytes, offset: int, what: str, pure: bool) -> None:
+    with pytest.raises(TraceError, match=f"byte {offset}: {what}"):
+        traces_of_bytes([delimited(first) + delimited(b"\x08\x02")], pure=pure)
+
+
+@both
 def test_metadata_nodes_keep_their_text(pure: bool) -> None:
     nodes = [Node(1, "init", 1, inputs=IOInfo("['x']")), Node(2, "none", 1), Node(3, "c", 4, inputs=IOInfo("y"))]
     columns = one(nodes, pure)

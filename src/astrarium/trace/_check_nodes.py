@@ -18,6 +18,7 @@ __all__ = ["check"]
 Mask = npt.NDArray[np.bool_]
 Ranks = npt.NDArray[np.intp]
 
+LONGEST = ((1 << 63) - 1) // 1_000_000     # us
 _COMM_BITS = sum(1 << a for a in (Attr.IS_CPU_OP, Attr.COMM_TYPE, Attr.COMM_SIZE, Attr.COMM_PRIORITY, Attr.PG_NAME,
                                   Attr.COMM_SRC, Attr.COMM_DST, Attr.COMM_TAG, Attr.INVOLVED_DIM))
 _LOCAL_BITS = sum(1 << a for a in (Attr.IS_CPU_OP, Attr.NUM_OPS, Attr.TENSOR_SIZE))
@@ -37,6 +38,8 @@ def check(columns: Columns, ranks: Ranks, found: Findings) -> None:
     comm = np.zeros(columns.nodes, np.bool_)
     comm[columns.comm_node] = True
     _identity(columns, report)
+    report(columns.duration > LONGEST, "error", "too_long", lambda i: f"a duration of {int(columns.duration[i])} us",
+           "set duration_micros to at most 106 days (2^63 ps), which is what a run can count")
     local = (kind == NodeKind.COMP) & (columns.duration == 0) & ~columns.has(Attr.NUM_OPS)
     if _profiled(columns):      # an operator of less than half a microsecond of its own time is recorded with 0
         local &= columns.is_cpu_op == 0

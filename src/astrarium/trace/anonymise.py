@@ -9,8 +9,8 @@ match.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.groups import group_key, groups_of
 from astrarium.trace.node import TRACE_KINDS, Metadata, attribute, encode_metadata
-from astrarium.trace.transform.files import Edit, Job, rebuilt
+from astrarium.trace.transform.files import Edit, Every, Job, rebuilt
 from astrarium.trace.transform.members import definitions, pg_names
 from astrarium.trace.transform.patch import Change
 from astrarium.trace.transform.values import READ_ATTRS
@@ -30,9 +30,14 @@ __all__ = ["Anonymised", "anonymise"]
 
 MOST = 0.5
 F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+EXACT = 1 << 53         # us, bytes, flop: what floats still count exactly; larger ones, over 285 years, stay
+AT_ONCE = 1 << 16       # nodes
 SIZES = (("comm_size", Attr.COMM_SIZE), ("tensor_size", Attr.TENSOR_SIZE), ("num_ops", Attr.NUM_OPS))
-WORDS = {NodeKind.COMP: "op", NodeKind.COMM_COLL: "coll", NodeKind.COMM_SEND: "send", NodeKind.COMM_RECV: "recv",
-         NodeKind.METADATA: "meta"}
+WORDS = {int(kind): word for kind, word in (
+    (NodeKind.COMP, "op"), (NodeKind.COMM_COLL, "coll"), (NodeKind.COMM_SEND, "send"), (NodeKind.COMM_RECV, "recv"),
+    (NodeKind.METADATA, "meta"))}
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,29 @@ class _Names:
 
     def __init__(self) -> None:
         self.old: dict[str, str] = {}
-        self._new: dict[tuple[str, str], str] = {}
+        self.new: list[str] = []
+        self._number: dict[tuple[str, str], int] = {}
         self._count: dict[str, int] = {}
 
-    def of(self, kind: int, name: str) -> str:
-        word = WORDS.get(NodeKind(kind), "node") if kind in set(NodeKind) else "node"
-        if (word, name) not in self._new:
+    def of(self, columns: Columns, kept: Collection[int]) -> I32:
+        """[nodes] the place of each node's name in `new`; -1 where the name is kept."""
+        names, place = columns.distinct_names()
+        key = place.astype(np.int64) << 8 | columns.type
+        key[list(kept)] = -1
+        keys, first, which = np.unique(key, return_index=True, return_inverse=True)
+        found = np.full(keys.size, -1, np.int32)
+        for at in np.argsort(first).tolist():
+            if keys[at] >= 0:
+                found[at] = self._place(WORDS.get(int(keys[at]) & 0xFF, "node"), names[int(keys[at]) >> 8])
+        return found[which]
+
+    def _place(self, word: str, name: str) -> int:
+        place = self._number.setdefault((word, name), len(self.new))
+        if place == len(self.new):
             self._count[word] = self._count.get(word, -1) + 1
-            self._new[word, name] = f"{word}{self._count[word]}"
-            self.old[self._new[word, name]] = name
-        return self._new[word, name]
+            self.new.append(f"{word}{self._count[word]}")
+            self.old[self.new[-1]] = name
+        return place
 
 
 @dataclass(frozen=True)
@@ -109,26 +127,29 @@ class _Own:
     common: Mapping[int, Change]
     names: Mapping[str, str]
 
-    def __call__(self, rank: int) -> dict[int, Change | None]:
-        found: dict[int, Change | None] = {}
-        for node, name in pg_names(self.traces, rank, lambda old: self.names.get(old, old)).items():
+    def __call__(self, rank: int) -> Every:
+        new = pg_names(self.traces, rank, lambda old: self.names.get(old, old))
+
+        def make(node: int) -> Change:
             was = self.common[node]
-            found[node] = Change(name=was.name, start=0, duration=was.duration, without=was.without, bare=True,
-                                 values={**was.values, "pg_name": name})
-        return found
+            return replace(was, values={**was.values, "pg_name": new[node]})
+
+        return Every(new, make)
 
 
-def _changes(columns: Columns, names: _Names, durations: npt.NDArray[np.int64], sizes: Mapping[int, dict[str, Any]],
-             defined: Mapping[int, Change]) -> dict[int, Change]:
-    kinds, old, new = columns.type.tolist(), columns.names(), durations.tolist()
-    found = {}
-    for node, name in enumerate(old):
+def _changes(columns: Columns, names: _Names, durations: I64, sizes: Mapping[str, I64],
+             defined: Mapping[int, Change]) -> Every:
+    """What becomes of every node; `sizes` are -1 where a node has none."""
+    place = names.of(columns, defined)
+
+    def make(node: int) -> Change:
         if node in defined:     # a definition of groups: its name says so to readers
-            found[node] = Change(start=0, inputs_values=defined[node].inputs_values, without=_unread)
-            continue
-        found[node] = Change(name=names.of(kinds[node], name), start=0, duration=new[node], without=_unread, bare=True,
-                             values=sizes.get(node, {}))
-    return found
+            return Change(start=0, inputs_values=defined[node].inputs_values, without=_unread)
+        values = {name: int(column[node]) for name, column in sizes.items() if column[node] >= 0}
+        return Change(name=names.new[place[node]], start=0, duration=int(durations[node]), without=_unread, bare=True,
+                      values=values)
+
+    return Every(range(columns.nodes), make)
 
 
 def _unread(name: str) -> bool:
@@ -150,41 +171,47 @@ def _noise(count: int, key: str) -> F64:
     return np.random.Generator(np.random.PCG64(seed)).uniform(-1.0, 1.0, count)
 
 
-def _room(old: npt.NDArray[Any], budget: float) -> npt.NDArray[np.int64]:
+def _room(old: npt.NDArray[Any], budget: float) -> I64:
     """How far each value may move in whole steps: at most `budget` of it, also where the product is rounded up."""
     room = np.floor(old * budget)
     return np.where(room / np.maximum(old, 1) > budget, room - 1, room).astype(np.int64)
 
 
-def _durations(columns: Columns, budget: float, key: str) -> tuple[npt.NDArray[np.int64], float]:
+def _durations(columns: Columns, budget: float, key: str) -> tuple[npt.NDArray[Any], float]:
     """[nodes] new durations and the largest relative change. Errors carry on to the next node, so that sums hold."""
-    old = columns.duration.astype(np.int64)
+    new = columns.duration.copy()
     if not budget:
-        return old, 0.0
-    room = _room(old, budget)
-    low, high = old - room, old + room
-    wanted = old * (1 + budget * _noise(old.size, key))
-    new, carried = np.empty(old.size, np.int64), 0.0
-    for node, (least, best, most) in enumerate(zip(low.tolist(), wanted.tolist(), high.tolist(), strict=True)):
-        value = min(max(round(best + carried), least), most)
-        carried += best - value
-        new[node] = int(value)
-    return new, float((np.abs(new - old) / np.maximum(old, 1)).max(initial=0.0))
+        return new, 0.0
+    movable = np.flatnonzero((new > 0) & (new < EXACT))
+    old = new[movable].astype(np.int64)
+    noise, carried = _noise(columns.nodes, key)[movable], 0.0
+    for first in range(0, old.size, AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        room = _room(old[part], budget)
+        wanted = old[part] * (1 + budget * noise[part])
+        moved = []
+        for least, best, most in zip((old[part] - room).tolist(), wanted.tolist(), (old[part] + room).tolist(),
+                                     strict=True):
+            value = min(max(round(best + carried), least), most)
+            carried += best - value
+            moved.append(value)
+        new[movable[part]] = moved
+    return new, float((np.abs(new[movable].astype(np.int64) - old) / old).max(initial=0.0))
 
 
-def _sizes(columns: Columns, budget: float, key: str) -> tuple[dict[int, dict[str, Any]], float]:
-    """Node -> attributes with new sizes, and the largest relative change: equal ones change alike on all ranks."""
-    found: dict[int, dict[str, Any]] = {}
+def _sizes(columns: Columns, budget: float, key: str) -> tuple[dict[str, I64], float]:
+    """Attribute -> new values [nodes], -1 where it stays, and the largest relative change: equal ones change alike on
+    all ranks."""
+    found: dict[str, I64] = {}
     most = 0.0
     for name, attr in SIZES if budget else ():
         column = getattr(columns, name)
-        known: dict[float, float] = {}
-        for node in np.flatnonzero(columns.has(attr) & (column > 0)).tolist():
-            old = float(column[node])
-            if old not in known:
-                best = old * (1 + budget * float(_noise(1, f"{key} {name} {old!r}")[0]))
-                room = float(_room(np.array([old]), budget)[0])
-                known[old] = min(max(float(round(best)), float(np.ceil(old)) - room), float(np.floor(old)) + room)
-                most = max(most, abs(known[old] - old) / old)
-            found.setdefault(node, {})[name] = int(known[old])
+        nodes = np.flatnonzero(columns.has(attr) & (column > 0) & (column < EXACT))
+        old, which = np.unique(column[nodes].astype(np.float64), return_inverse=True)
+        noise = np.array([_noise(1, f"{key} {name} {each!r}")[0] for each in old.tolist()])
+        room = _room(old, budget)
+        new = np.clip(np.rint(old * (1 + budget * noise)), np.ceil(old) - room, np.floor(old) + room)
+        found[name] = np.full(columns.nodes, -1, np.int64)
+        found[name][nodes] = new[which]
+        most = max(most, float((np.abs(new - old) / np.maximum(old, 1)).max(initial=0.0)))
     return found, most

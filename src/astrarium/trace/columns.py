@@ -21,6 +21,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
+_AT_ONCE = 1 << 16       # nodes
 
 
 class Attr(enum.IntEnum):
@@ -109,6 +110,16 @@ class Columns:
         """Names of all nodes on the first rank of the class. One Python string per node: for display only."""
         spans = zip(self.name_offset.tolist(), self.name_size.tolist(), strict=True)
         return [self.data[start:start + size].decode("utf-8", "replace") for start, size in spans]
+
+    def distinct_names(self) -> tuple[list[str], I32]:
+        """Names on the first rank of the class, in order of first appearance, and [nodes] each node's place there."""
+        known: dict[bytes, int] = {}
+        place = np.empty(self.nodes, np.int32)
+        for first in range(0, self.nodes, _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            spans = zip(self.name_offset[part].tolist(), self.name_size[part].tolist(), strict=True)
+            place[part] = [known.setdefault(self.data[start:start + size], len(known)) for start, size in spans]
+        return [name.decode("utf-8", "replace") for name in known], place
 
     def involved_dims(self, node: int) -> tuple[bool, ...] | None:
         """The `involved_dim` list of node index `node`, None where absent."""

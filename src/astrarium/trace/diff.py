@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,9 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Changed", "RankDiff", "TraceDiff", "diff_columns", "diff_traces"]
 
+I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
+Item = TypeVar("Item")
 ROUNDS = (3, 1, 0)      # how far around a node is looked at: first far, what is left then nearer
 FIELDS = (("duration_us", "duration"), ("num_ops", "num_ops"), ("tensor_size", "tensor_size"),
           ("comm_type", "comm_type"), ("comm_size", "comm_size"), ("stream", "stream"),
@@ -35,6 +37,25 @@ class Changed:
     fields: dict[str, tuple[float, float]]
 
 
+class Listed(Sequence[Item], Generic[Item]):
+    """What `make` says of each number, made when it is asked for: large traces differ in millions of nodes."""
+
+    def __init__(self, numbers: I64, make: Callable[[int], Item]) -> None:
+        self._numbers, self._make = numbers, make
+
+    def __len__(self) -> int:
+        return self._numbers.size
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | Sequence[Item]:
+        if isinstance(place, slice):
+            return Listed(self._numbers[place], self._make)
+        return self._make(int(self._numbers[place]))
+
+
 @dataclass(frozen=True)
 class RankDiff:
     """The difference of one pair of traces, and the ranks that have it.
@@ -45,9 +66,9 @@ class RankDiff:
 
     ranks: tuple[int, ...]
     matched: int
-    removed: tuple[tuple[int, str], ...]
-    added: tuple[tuple[int, str], ...]
-    changed: tuple[Changed, ...]
+    removed: Sequence[tuple[int, str]]
+    added: Sequence[tuple[int, str]]
+    changed: Sequence[Changed]
     kinds: tuple[str | None, str | None]
     totals: dict[str, dict[str, tuple[int, int]]]
 
@@ -55,6 +76,11 @@ class RankDiff:
     def same(self) -> bool:
         """Whether nothing differs that is looked at."""
         return not (self.removed or self.added or self.changed)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"ranks": self.ranks, "matched": self.matched, "removed": list(self.removed), "added": list(self.added),
+                "changed": [asdict(each) for each in self.changed], "kinds": self.kinds, "totals": self.totals}
 
 
 @dataclass(frozen=True)
@@ -71,7 +97,7 @@ class TraceDiff:
 
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
-        return {"same": self.same, **asdict(self)}
+        return {"same": self.same, "ranks": self.ranks, "pairs": [pair.plain() for pair in self.pairs]}
 
 
 def diff_traces(before: Traces, after: Traces) -> TraceDiff:
@@ -92,15 +118,16 @@ def diff_columns(before: Columns, after: Columns, ranks: Sequence[int] = (0,)) -
     those with the same parents, then by kind and name alone; among equal ones in file order.
     """
     left, right = _signatures(before, after)
-    pairs = _paired(left, right)
-    first, second = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
-    gone = np.setdiff1d(np.arange(before.nodes), first)
-    new = np.setdiff1d(np.arange(after.nodes), second)
-    return RankDiff(
-        tuple(ranks), len(pairs), tuple((int(before.node_id[n]), before.name(n)) for n in gone.tolist()),
-        tuple((int(after.node_id[n]), after.name(n)) for n in new.tolist()),
-        tuple(_changes(before, after, first, second)), (trace_kind(before.metadata), trace_kind(after.metadata)),
-        _totals(before, after))
+    first, second = _paired(left, right)
+    return RankDiff(tuple(ranks), first.size, _alone(before, first), _alone(after, second),
+                    _changes(before, after, first, second),
+                    (trace_kind(before.metadata), trace_kind(after.metadata)), _totals(before, after))
+
+
+def _alone(columns: Columns, paired: I64) -> Sequence[tuple[int, str]]:
+    """(id, name) of the nodes that are in no pair."""
+    return Listed(np.setdiff1d(np.arange(columns.nodes), paired),
+                  lambda node: (int(columns.node_id[node]), columns.name(node)))
 
 
 def _signatures(before: Columns, after: Columns) -> tuple[list[U64], list[U64]]:
@@ -108,9 +135,7 @@ def _signatures(before: Columns, after: Columns) -> tuple[list[U64], list[U64]]:
     known: dict[tuple[int, str], int] = {}
     found = []
     for columns in (before, after):
-        kinds = columns.type.tolist()
-        base = np.array([known.setdefault((kind, name), len(known)) for kind, name in
-                         zip(kinds, columns.names(), strict=True)], np.uint64)
+        base = _numbered(columns, known)
         graph = graph_of(columns)
         child = np.repeat(np.arange(columns.nodes), np.diff(graph.ptr))
         kept = graph.parent >= 0
@@ -123,6 +148,14 @@ def _signatures(before: Columns, after: Columns) -> tuple[list[U64], list[U64]]:
     return found[0], found[1]
 
 
+def _numbered(columns: Columns, known: dict[tuple[int, str], int]) -> U64:
+    """[nodes] the number of a node's kind and name."""
+    names, place = columns.distinct_names()
+    pairs, which = np.unique(place.astype(np.int64) << 8 | columns.type, return_inverse=True)
+    numbers = [known.setdefault((pair & 0xFF, names[pair >> 8]), len(known)) for pair in pairs.tolist()]
+    return np.array(numbers, np.uint64)[which]
+
+
 def _mixed(values: U64) -> U64:
     """A permutation of 64-bit numbers that scatters them (splitmix64's finaliser, Steele, Lea and Flood 2014)."""
     x = values + ADD
@@ -131,38 +164,50 @@ def _mixed(values: U64) -> U64:
     return np.asarray(x ^ (x >> np.uint64(31)), np.uint64)
 
 
-def _paired(left: Sequence[U64], right: Sequence[U64]) -> list[tuple[int, int]]:
-    pairs: list[tuple[int, int]] = []
-    rest = [np.arange(len(side[0])) for side in (left, right)]
+def _paired(left: Sequence[U64], right: Sequence[U64]) -> tuple[I64, I64]:
+    """Nodes of both sides that belong together [pairs], ascending on the first: per round the k-th of a number with the
+    other side's k-th."""
+    rest = [np.arange(side[0].size) for side in (left, right)]
+    pairs: list[tuple[I64, I64]] = []
     for a, b in zip(left, right, strict=True):
-        waiting: dict[int, list[int]] = defaultdict(list)
-        for node in rest[1][::-1].tolist():
-            waiting[int(b[node])].append(node)
-        alone, taken = [], set()
-        for node in rest[0].tolist():
-            same = waiting.get(int(a[node]))
-            if same:
-                pairs.append((node, same.pop()))
-                taken.add(pairs[-1][1])
-            else:
-                alone.append(node)
-        rest = [np.array(alone, np.int64), np.array([n for n in rest[1].tolist() if n not in taken], np.int64)]
-    return sorted(pairs)
+        keys = _occurrences(a[rest[0]], b[rest[1]])
+        _, mine, its = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+        pairs.append((rest[0][mine], rest[1][its]))
+        rest = [np.delete(rest[0], mine), np.delete(rest[1], its)]
+    first, second = (np.concatenate([pair[side] for pair in pairs]) for side in (0, 1))
+    order = np.argsort(first)
+    return first[order], second[order]
 
 
-def _changes(before: Columns, after: Columns, first: npt.NDArray[np.int64],
-             second: npt.NDArray[np.int64]) -> list[Changed]:
-    parts: dict[int, dict[str, tuple[float, float]]] = defaultdict(dict)
-    for word, name in FIELDS:
-        old, new = getattr(before, name)[first], getattr(after, name)[second]
-        for place in np.flatnonzero(old != new).tolist():
-            parts[place][word] = (_number(old[place]), _number(new[place]))
-    for word, ptr in (("data_deps", "data_ptr"), ("ctrl_deps", "ctrl_ptr")):
-        old, new = np.diff(getattr(before, ptr))[first], np.diff(getattr(after, ptr))[second]
-        for place in np.flatnonzero(old != new).tolist():
-            parts[place][word] = (int(old[place]), int(new[place]))
-    return [Changed(int(before.node_id[first[place]]), int(after.node_id[second[place]]),
-                    before.name(int(first[place])), fields) for place, fields in sorted(parts.items())]
+def _occurrences(a: U64, b: U64) -> tuple[I64, I64]:
+    """For each entry of both a number that tells its value and how many equal ones are before it on its side."""
+    values, which = np.unique(np.concatenate((a, b)), return_inverse=True)
+    count = max(a.size, b.size, 1)
+    found = []
+    for side in (which[:a.size], which[a.size:]):
+        order = np.argsort(side, kind="stable")
+        ranked = side[order]
+        turn = np.empty(side.size, np.int64)
+        turn[order] = np.arange(side.size) - np.searchsorted(ranked, np.arange(values.size))[ranked]
+        found.append(side.astype(np.int64) * count + turn)
+    return found[0], found[1]
+
+
+def _changes(before: Columns, after: Columns, first: I64, second: I64) -> Sequence[Changed]:
+    """Pairs with a field that differs."""
+    rows = [(word, getattr(before, name), getattr(after, name)) for word, name in FIELDS]
+    rows += [(word, np.diff(getattr(before, ptr)), np.diff(getattr(after, ptr)))
+             for word, ptr in (("data_deps", "data_ptr"), ("ctrl_deps", "ctrl_ptr"))]
+    differs = np.zeros(first.size, np.bool_)
+    for _, old, new in rows:
+        differs |= old[first] != new[second]
+
+    def made(place: int) -> Changed:
+        a, b = int(first[place]), int(second[place])
+        fields = {word: (_number(old[a]), _number(new[b])) for word, old, new in rows if old[a] != new[b]}
+        return Changed(int(before.node_id[a]), int(after.node_id[b]), before.name(a), fields)
+
+    return Listed(np.flatnonzero(differs), made)
 
 
 def _number(value: Any) -> float:

@@ -12,7 +12,9 @@ import numpy as np
 
 from astrarium.errors import InputError, TraceError
 from astrarium.trace import _native
+from astrarium.trace._wire import VARINT, Cursor
 from astrarium.trace.columns import Columns, Traces
+from astrarium.trace.node import decode_metadata
 
 __all__ = ["find_traces", "only_trace", "read_traces", "refuse_leftovers", "refuse_more", "traces_of_bytes"]
 
@@ -186,6 +188,7 @@ def _place(core: _native.Backend, data: bytes, strings: _native.Strings, classes
     """Parses a file in full; adds it to an older class of the same hash, or as a new class. Returns its number."""
     try:
         fresh = core.TraceClass(data, strings)
+        _check_metadata(fresh)
     except ValueError as error:
         offset, what = error.args
         raise TraceError(where[0], f"not a Chakra execution trace: byte {offset}: {what}", rank=where[1]) from None
@@ -196,6 +199,18 @@ def _place(core: _native.Backend, data: bytes, strings: _native.Strings, classes
     same.append(len(classes))
     classes.append(fresh)
     return len(classes) - 1
+
+
+def _check_metadata(fresh: _native.TraceClass) -> None:
+    """ValueError(offset, what) where the first message is no GlobalMetadata: a node there would be lost."""
+    start, _ = Cursor(fresh.data, 0, len(fresh.data)).delimited()
+    if fresh.metadata.startswith(bytes((1 << 3 | VARINT,))):
+        raise ValueError(start, "a node where the metadata should be")
+    try:
+        decode_metadata(fresh.metadata)
+    except ValueError as error:
+        offset, what = error.args
+        raise ValueError(start + offset, f"in the metadata, which every trace begins with: {what}") from None
 
 
 def _columns(found: _native.TraceClass) -> Columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
@@ -17,12 +17,31 @@ from astrarium.trace.read import traces_of_bytes
 from astrarium.trace.transform.patch import Change, patch
 from astrarium.trace.transform.splice import Splice, spliced
 
-__all__ = ["Changes", "Edit", "Files", "Job", "rebuilt"]
+__all__ = ["Changes", "Edit", "Every", "Files", "Job", "rebuilt"]
 
 I64 = npt.NDArray[np.int64]
 PIECE = 1 << 20     # bytes
+AT_ONCE = 1 << 16   # nodes
 Changes = Mapping[int, Change | None]
 """Node index -> what changes; None: the node goes."""
+
+
+class Every(Mapping[int, Change]):
+    """Changes of `nodes`, each made when it is asked for: a large trace has millions."""
+
+    def __init__(self, nodes: Collection[int], make: Callable[[int], Change]) -> None:
+        self._nodes, self._make = nodes, make
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._nodes)
+
+    def __getitem__(self, node: int) -> Change:
+        if node not in self._nodes:
+            raise KeyError(node)
+        return self._make(node)
 
 
 def _nothing(rank: int) -> Changes:
@@ -142,10 +161,13 @@ def _edited(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> b
 def _changed(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> Iterator[tuple[int, bytes | None]]:
     """(index, new message or None) of nodes that change, ascending."""
     def by_change() -> Iterator[tuple[int, bytes | None]]:
-        for node in sorted({*edit.common, *own}):
-            change = own[node] if node in own else edit.common[node]
-            message = file[int(bounds[0][node]):int(bounds[1][node])]
-            yield node, None if change is None else patch(message, change)
+        common, mine = (np.fromiter(each, np.int64, len(each)) for each in (edit.common, own))
+        nodes = np.union1d(common, mine)
+        for first in range(0, nodes.size, AT_ONCE):
+            for node in nodes[first:first + AT_ONCE].tolist():
+                change = own[node] if node in own else edit.common[node]
+                message = file[int(bounds[0][node]):int(bounds[1][node])]
+                yield node, None if change is None else patch(message, change)
 
     if edit.splice is None:
         return by_change()

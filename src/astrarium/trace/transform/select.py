@@ -51,11 +51,5 @@ def _kind(columns: Columns, kind: str) -> Bool:
 def named(columns: Columns, pattern: str, among: Bool) -> Bool:
     """[nodes] whether the name matches; every distinct name is looked at once."""
     match = re.compile(fnmatch.translate(pattern)).match
-    known: dict[str, bool] = {}
-    out = np.zeros(columns.nodes, np.bool_)
-    for node in np.flatnonzero(among).tolist():
-        name = columns.name(node)
-        if name not in known:
-            known[name] = match(name) is not None
-        out[node] = known[name]
-    return out
+    names, place = columns.distinct_names()
+    return among & np.array([match(name) is not None for name in names], np.bool_)[place]
