@@ -83,7 +83,7 @@ def test_kernels_twice_as_fast(resnet: tuple[Path, Linked]) -> None:
     fast, slow = replayed_us(folder, kernels_by(0.5)), replayed_us(folder, kernels_by(8.0))
     gaps = np.array([name == GAP_NAME for name in columns.names()])
     busy = float(columns.duration[(columns.is_cpu_op != 0) & ~gaps].sum())
-    assert 1000 < float(columns.duration[gaps].sum()) < 2000       # 1,014 kernels a microsecond after the one before
+    assert 6000 < float(columns.duration[gaps].sum()) < 9000       # 2,700 launches onto an idle stream, 2.2 us each
     assert busy <= fast + 1 <= replayed_us(folder) + 1
     assert fast > 0.95 * busy
     on_gpu = columns.has(Attr.STREAM) & (columns.is_cpu_op == 0)
@@ -95,7 +95,8 @@ def test_kernels_twice_as_fast(resnet: tuple[Path, Linked]) -> None:
 def test_host_time_is_what_passed_on_each_thread(resnet: tuple[Path, Linked]) -> None:
     """Sums per thread: the main thread's own time and autograd's fill the wall, less what each waited."""
     columns = columns_of(resnet[0])
-    host = int(columns.duration[columns.is_cpu_op != 0].sum())
+    gaps = np.array([name == GAP_NAME for name in columns.names()])
+    host = int(columns.duration[(columns.is_cpu_op != 0) & ~gaps].sum())
     assert host == pytest.approx(MEASURED_US, rel=0.005)
     assert int(columns.duration[columns.is_cpu_op == 0].sum()) == pytest.approx(165_185.838, rel=0.001)
 

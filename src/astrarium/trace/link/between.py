@@ -52,7 +52,8 @@ def host_nodes(trace: DeviceTrace, calls: Calls, threads: list[Thread], draft: D
     if not threads:
         return found
     main = max(threads, key=lambda thread: _rank(trace, thread))
-    bursts = [burst for thread in threads if thread is not main for burst in _bursts(thread, calls, draft, found)]
+    bursts = [burst for thread in threads if thread is not main
+              for burst in _bursts(thread, trace, calls, draft, found)]
     bursts.sort(key=lambda burst: (burst.start, burst.end, burst.first))
     _main(main, bursts, _Chain(main.number, trace, calls, draft, found))
     return found
@@ -85,7 +86,7 @@ def _note(found: HostNodes, part: int, of: int, node: int) -> None:
         found.launch.setdefault(of - found.operators, node)
 
 
-def _bursts(thread: Thread, calls: Calls, draft: Draft, found: HostNodes) -> list[_Burst]:
+def _bursts(thread: Thread, trace: DeviceTrace, calls: Calls, draft: Draft, found: HostNodes) -> list[_Burst]:
     s, out, last = thread.stretches, list[_Burst](), -1
     begun = True
     for place in range(len(s)):
@@ -98,8 +99,9 @@ def _bursts(thread: Thread, calls: Calls, draft: Draft, found: HostNodes) -> lis
             _wait(draft, calls, s.wait[place], node)
         if last >= 0:
             draft.edge(last, node)
-        if begun:
-            out.append(_Burst(node, node, s.start[place], s.end[place]))
+        if begun:       # one that begins by waiting for the GPU was awake before that
+            awake = s.start[place] if s.wait[place] < 0 else min(trace.calls.start[s.wait[place]], s.start[place])
+            out.append(_Burst(node, node, awake, s.end[place]))
         out[-1].last, out[-1].end = node, s.end[place]
         last, begun = node, False
     return out

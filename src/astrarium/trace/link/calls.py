@@ -39,6 +39,7 @@ class Calls:
     stream_waits: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     queues: Queues | None = None
+    setup: int = COPY_SETUP            # ns of host time of a blocking copy before it waits
     gpu_end: Sequence[int] = ()         # ns, of every GPU operation as it was measured
     skew: int = 0                      # ns that GPU times were moved
     orphans: int = 0                   # GPU operations without a launching call
@@ -64,6 +65,7 @@ def classified(trace: DeviceTrace) -> Calls:
     calls.gpu_end = list(trace.gpu.end)
     order = _Waits(trace, calls)
     calls.queues = order.queues
+    calls.setup = _setup(trace, calls)
     by_correlation = {sync.correlation: sync for sync in trace.syncs if sync.correlation >= 0}
     record_start = dict(zip(trace.calls.key, trace.calls.start, strict=True))
     for call, name in enumerate(trace.calls.name):
@@ -124,6 +126,14 @@ def _late(trace: DeviceTrace, calls: Calls) -> int:
     return most
 
 
+def _setup(trace: DeviceTrace, calls: Calls) -> int:
+    """ns from the begin of a blocking copy's call to that of the copy where nothing is queued before it."""
+    gpu = trace.gpu
+    return min((gpu.start[g] - trace.calls.start[call] for g, call in calls.launcher.items()
+                if gpu.kind[g] == MEMCPY and gpu.end[g] <= trace.calls.end[call]
+                and gpu.start[g] - trace.calls.start[call] < COPY_SETUP), default=COPY_SETUP)
+
+
 def _launch(trace: DeviceTrace, calls: Calls, order: _Waits, call: int) -> None:
     """Where a launching call is cut, and what its rest waits for."""
     start, end = trace.calls.start[call], trace.calls.end[call]
@@ -133,7 +143,7 @@ def _launch(trace: DeviceTrace, calls: Calls, order: _Waits, call: int) -> None:
     last = operations[-1]
     if trace.gpu.kind[last] == MEMCPY and trace.gpu.end[last] <= end:
         calls.waits[call] = [last]
-        cut = min(cut, start + COPY_SETUP)
+        cut = min(cut, start + calls.setup)
         calls.blocked += 1
     elif end - start > SLOW_LAUNCH:
         waited = order.full_queue(call, trace.gpu.stream[operations[0]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from astrarium.trace.link.calls import Calls
 from astrarium.trace.link.nodes import GAP, Draft
 from astrarium.trace.link.records import DeviceTrace
 
@@ -12,7 +13,6 @@ __all__ = ["Gaps", "fill_gaps"]
 
 QUEUED = 500         # ns: shorter gaps between operations of a stream vanish in Chakra's whole microseconds
 LATE = 20_000        # ns: an operation that begins later than this after its launch waited for something
-OF_SPAN = 200        # in short traces: that part of the whole span
 NEAR = 20_000        # ns: begin of a late operation after the end of one of another stream that explains it
 LOOK_BACK = 16       # operations that are looked through for one of another stream
 
@@ -26,22 +26,24 @@ class Gaps:
     waits: int = 0
 
 
-def fill_gaps(trace: DeviceTrace, draft: Draft) -> Gaps:
+def fill_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> Gaps:
     """Nodes before GPU operations (the first nodes of `draft`) that begin later than their dependencies explain.
 
     Such a node waits for the last of what the operation waits for and lasts until the operation begins: the gap between
-    two kernels, a launch that loads code, what the GPU had to do before the trace began. Faster kernels do not shorten
+    two kernels, the latency of a launch, what the GPU had to do before the trace began. Faster kernels do not shorten
     it. An operation that is late by `LATE` and begins within `NEAR` of the end of one on another stream waits for that.
+    One that queued behind others gets the latency that launches have when nothing is queued: it does not count unless
+    the others become faster.
     """
     found, gpu = Gaps(), trace.gpu
     count = len(gpu.name)
     if not count:
         return found
     origin = min(draft.start)
-    late = min(LATE, (max(draft.end) - origin) // OF_SPAN)
-    last = _last_parents(draft, count)
+    last, launch = _last_parents(draft, count)
     by_end = sorted(range(count), key=lambda g: (gpu.end[g], g))
     ends = [gpu.end[g] for g in by_end]
+    latencies, queued = list[int](), list[int]()
     for g in range(count):
         parent, start = last[g], gpu.start[g]
         ready = draft.end[parent] if parent >= 0 else origin
@@ -50,24 +52,49 @@ def fill_gaps(trace: DeviceTrace, draft: Draft) -> Gaps:
             if other >= 0 and max(ready, start - NEAR) < gpu.end[other]:
                 draft.edge(other, g)
                 parent, ready, found.waits = other, gpu.end[other], found.waits + 1
-        if start - ready < QUEUED or (not 0 <= parent < count and start - ready <= late):
-            continue
-        node = draft.node(ready, start, GAP, g, -2 - gpu.stream[g])
-        if parent >= 0:
-            draft.edge(parent, node)
-        draft.edge(node, g)
-        found.nodes += 1
-        found.time += start - ready
+        if parent < count:
+            queued.append(g)
+        elif start - ready <= LATE:
+            latencies.append(start - ready)
+        if start - ready >= QUEUED:
+            _gap(draft, g, gpu.stream[g], parent, ready, start)
+            found.nodes += 1
+            found.time += start - ready
+    _latencies(trace, calls, draft, [(g, launch[g]) for g in queued if launch[g] >= 0], latencies)
     return found
 
 
-def _last_parents(draft: Draft, count: int) -> list[int]:
-    """Per GPU operation the dependency that ends last, -1 where it has none."""
-    last, end = [-1] * count, draft.end
+def _gap(draft: Draft, g: int, stream: int, before: int, start: int, end: int) -> None:
+    node = draft.node(start, end, GAP, g, -2 - stream)
+    if before >= 0:
+        draft.edge(before, node)
+    draft.edge(node, g)
+
+
+def _latencies(trace: DeviceTrace, calls: Calls, draft: Draft, queued: list[tuple[int, int]],
+               latencies: list[int]) -> None:
+    """The usual latency after the launch of operations that queued: (operation, its launch). A copy that its call waits
+    for has it in the call."""
+    usual = sorted(latencies)[len(latencies) // 2] if latencies else 0
+    if usual < QUEUED:
+        return
+    for g, before in queued:
+        call = calls.launcher.get(g, -1)
+        if call not in calls.waits and draft.end[before] + usual <= trace.gpu.start[g]:
+            _gap(draft, g, trace.gpu.stream[g], before, draft.end[before], draft.end[before] + usual)
+
+
+def _last_parents(draft: Draft, count: int) -> tuple[list[int], list[int]]:
+    """Per GPU operation the dependency that ends last, and of those on the host the one that does; -1 where it has
+    none."""
+    last, launch, end = [-1] * count, [-1] * count, draft.end
     for before, after in zip(draft.before, draft.after, strict=True):
-        if after < count and (last[after] < 0 or end[before] > end[last[after]]):
-            last[after] = before
-    return last
+        if after < count:
+            if last[after] < 0 or end[before] > end[last[after]]:
+                last[after] = before
+            if before >= count and (launch[after] < 0 or end[before] > end[launch[after]]):
+                launch[after] = before
+    return last, launch
 
 
 def _other(trace: DeviceTrace, by_end: list[int], place: int, g: int) -> int:

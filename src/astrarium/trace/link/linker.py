@@ -96,7 +96,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     found = host_nodes(trace, calls, threads, draft)
     issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
-    gaps = fill_gaps(trace, draft)
+    gaps = fill_gaps(trace, calls, draft)
     comms = communications(trace, host, join, calls, parent, groups)
     if host is not None and not trace.operators.name:
         comms = _with(comms, host_only(host, groups))

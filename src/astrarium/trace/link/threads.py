@@ -11,6 +11,7 @@ from astrarium.trace.link.records import DeviceTrace
 __all__ = ["CALL", "FOLD", "IDLE", "OPERATOR", "REST", "Stretches", "Thread", "host_threads"]
 
 OPERATOR, REST, CALL, IDLE = range(4)
+ROUNDING = 1000  # ns by which times that were rounded to microseconds may overlap
 FOLD = 1000      # ns: a shorter rest of an operator joins the stretch before it
 
 
@@ -78,7 +79,7 @@ def _adopt(trace: DeviceTrace, calls: Calls, members: list[list[int]]) -> None:
 
 def _sweep(trace: DeviceTrace, calls: Calls, inside: list[int], parent: array[int]) -> Stretches:
     """Stretches of one thread. An event that outlives the one around it ends with that one, a call also where another
-    event begins in it."""
+    event begins in it. Events that overlap by no more than rounding follow each other."""
     operators, runtime, base = trace.operators, trace.calls, len(trace.operators.name)
     starts, ends = operators.start, operators.end
     span = {number: ((starts[number], ends[number]) if number < base else
@@ -91,8 +92,8 @@ def _sweep(trace: DeviceTrace, calls: Calls, inside: list[int], parent: array[in
         if number >= base and place < len(inside) and span[inside[place]][0] < end:
             end = span[inside[place]][0]
             calls.return_by(number - base, end)
-        while stack and stack[-1][0] <= start:
-            cutter.until(stack[-1][0], stack[-1][1])
+        while stack and _ended(stack[-1][0], start, end):
+            cutter.until(min(stack[-1][0], start), stack[-1][1])
             stack.pop()
         cutter.until(start, stack[-1][1] if stack else -1)
         if stack:
@@ -105,6 +106,11 @@ def _sweep(trace: DeviceTrace, calls: Calls, inside: list[int], parent: array[in
         stack.pop()
     cutter.flush()
     return cutter.out
+
+
+def _ended(last: int, start: int, end: int) -> bool:
+    """Whether what ends at `last` has ended for an event from `start` to `end`: before it, or that close."""
+    return last <= start or (last - start <= ROUNDING and last - start < end - last)
 
 
 class _Cutter:
