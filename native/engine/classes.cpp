@@ -19,10 +19,18 @@ inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
 
 }  // namespace
 
-RankClasses::RankClasses(const Plan& plan, const std::set<Places>& split) : plan_(plan), geometry_(plan.network) {
+Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::pair<int, int>>& steps) {
+    Labels out{shape, std::vector<std::uint32_t>(positions, 0)};
+    for (std::size_t p = 0; p < positions; ++p)
+        for (const auto& [stride, n] : steps)
+            out.of[p] = out.of[p] * static_cast<std::uint32_t>(n) + static_cast<std::uint32_t>(p / static_cast<std::size_t>(stride) % static_cast<std::size_t>(n));
+    return out;
+}
+
+RankClasses::RankClasses(const Plan& plan, const std::set<Labels>& split) : plan_(plan), geometry_(plan.network) {
     match_messages();
     start();
-    for (const Places& places : split) tell_apart(places);
+    for (const Labels& labels : split) tell_apart(labels);
     while (refine()) {
     }
     number();
@@ -140,14 +148,11 @@ void RankClasses::start() {
     }
 }
 
-void RankClasses::tell_apart(const Places& places) {
-    const auto mark = [&](std::size_t rank, std::size_t place) {
-        const std::size_t index = place / static_cast<std::size_t>(places.stride) % static_cast<std::size_t>(places.n);
-        colour_[rank] = mix(colour_[rank], mix(mix(3, places.shape), index));
-    };
-    for (std::size_t r = 0; r < plan_.ranks() && places.shape == 0; ++r) mark(r, r);
+void RankClasses::tell_apart(const Labels& labels) {
+    const auto mark = [&](std::size_t rank, std::size_t place) { colour_[rank] = mix(colour_[rank], mix(mix(3, labels.shape), labels.of[place])); };
+    for (std::size_t r = 0; r < plan_.ranks() && labels.shape == 0; ++r) mark(r, r);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g)
-        for (std::size_t p = 0; p < plan_.groups[g].size && group_shape_[g] == places.shape; ++p)
+        for (std::size_t p = 0; p < plan_.groups[g].size && group_shape_[g] == labels.shape; ++p)
             mark(static_cast<std::size_t>(plan_.groups[g][p]), p);
 }
 

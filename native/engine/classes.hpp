@@ -1,9 +1,11 @@
 // Classes of ranks that provably do the same at the same time, by colour refinement.
 #pragma once
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "distance.hpp"
@@ -18,16 +20,28 @@ struct Unfoldable {
 inline constexpr const char* overlapping = "overlapping communication of one NPU";
 inline constexpr const char* passing = "messages that pass other NPUs of a mesh";
 
-// A step of the collectives of groups of a shape (0: all ranks), by which members can be told apart: their place / stride % n.
-struct Places {
+// Positions in the groups of a shape (0: all ranks), by a label that tells some of them apart.
+struct Labels {
     std::uint64_t shape;
-    int stride, n;
-    auto operator<=>(const Places&) const = default;
+    std::vector<std::uint32_t> of;  // [positions]
+    auto operator<=>(const Labels&) const = default;
 };
+// The label of a position is position / stride % n, over all of these steps.
+Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::pair<int, int>>& steps);
+// Positions of one value share a label.
+template <class Value>
+Labels by_value(std::uint64_t shape, const std::vector<Value>& values) {
+    std::vector<Value> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    Labels out{shape, {}};
+    for (const Value& v : values) out.of.push_back(static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), v) - sorted.begin()));
+    return out;
+}
 
-// Members of a class turned out not to be equal; classes that tell these places apart may be.
+// Members of a class turned out not to be equal; classes that tell these positions apart may be.
 struct Asymmetric : Unfoldable {
-    std::vector<Places> places;
+    Labels apart;
 };
 
 // Two ranks share a class when they run the same program, take part in the same kind of groups (classes by position,
@@ -35,7 +49,7 @@ struct Asymmetric : Unfoldable {
 // the same way. `kind` numbers groups likewise; kind 0 is all ranks.
 class RankClasses {
 public:
-    explicit RankClasses(const Plan& plan, const std::set<Places>& split = {});
+    explicit RankClasses(const Plan& plan, const std::set<Labels>& split = {});
 
     std::vector<std::int32_t> of;            // [ranks]
     std::vector<std::int32_t> first;         // [classes] lowest rank
@@ -43,14 +57,14 @@ public:
     std::vector<std::int32_t> first_group;   // [kinds] a group of the kind; -1 all ranks
     std::vector<std::int32_t> partner_slot;  // [slots of representatives only are read] slot at the peer, -1 elsewhere
 
-    // The shape of a kind of group, for `Places`.
+    // The shape of a kind of group, for `Labels`.
     std::uint64_t shape(std::size_t kind) const { return kind == 0 ? 0 : group_shape_[static_cast<std::size_t>(first_group[kind])]; }
 
 private:
     using Hash = std::uint64_t;
     void match_messages();
     void start();
-    void tell_apart(const Places& places);
+    void tell_apart(const Labels& labels);
     bool refine();
     void number();
     std::vector<Hash> group_roles() const;

@@ -7,7 +7,7 @@
 
 namespace astrarium {
 
-Fold::Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Places>& split)
+Fold::Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Labels>& split)
     : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), store_(std::move(store)), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()) {
     check_supported();
     for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
@@ -411,26 +411,28 @@ std::uint64_t Fold::measured_events() const {
 }
 
 // First with every collective as a delay; where communication of an NPU overlaps, with those that may as messages.
-static Outcome try_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store, const std::set<Places>& split) {
+static Outcome try_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store, const std::set<Labels>& split) {
     Fold fold(plan, record, store, split);
-    if (!split.empty() && fold.classes().first.size() * 2 > plan.ranks()) throw Unfoldable{"too few equal ranks"};
+    const bool few = !split.empty() && fold.classes().first.size() * 2 > plan.ranks();
+    if (few && !fold.finds_lines()) throw Unfoldable{"too few equal ranks"};
     try {
         return fold.run();
     } catch (const Unfoldable& reason) {
         if (reason.why != overlapping || plan.policy.order == Order::astra_sim) throw;
     }
+    if (few) throw Unfoldable{"too few equal ranks"};
     return run_image(plan, fold, record);
 }
 
 // Where members of a class turn out to differ, their places are told apart, and it starts again.
 static Outcome refine_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store) {
-    std::set<Places> split;
+    std::set<Labels> split;
     for (;;) {
         try {
             return try_folded(plan, record, store, split);
         } catch (const Asymmetric& reason) {
             const std::size_t before = split.size();
-            split.insert(reason.places.begin(), reason.places.end());
+            if (!reason.apart.of.empty()) split.insert(reason.apart);
             if (split.size() == before) throw;
         }
     }

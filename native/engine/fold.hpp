@@ -28,7 +28,7 @@ public:
         std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
     };
 
-    Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Places>& split = {});
+    Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Labels>& split = {});
     Outcome run();
 
     // For runs in which some collectives are delays that are measured once (Image).
@@ -38,6 +38,8 @@ public:
     bool passes_others(std::size_t kind, const std::vector<std::size_t>& dims) const;
     std::int64_t groups_like(std::size_t kind) const;
     std::uint64_t measured_events() const;
+    // Whether collectives may be found line by line: cheap however many classes there are.
+    bool finds_lines() const { return !astra_ && !record_ && plan_.network.backend == Backend::ports && plan_.reduce_bandwidth.size == 0; }
 
     // When a participant's ports in a dim carry a measured collective that begins at `begin`, where it comes at `at`.
     PortUse use(const Measured& measured, std::size_t participant, std::size_t dim, Tick begin, Tick at) const;
@@ -104,7 +106,7 @@ private:
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
-    std::vector<Places> places(const Collective& c, std::int32_t kind) const;
+    Labels roles(const Collective& c, std::int32_t kind) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);

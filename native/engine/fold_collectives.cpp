@@ -135,15 +135,15 @@ bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     return stand_alike(plan_, c, {}, whole);
 }
 
-// The steps of a collective by which members may differ: those whose programs are by role, if there are any.
-std::vector<Places> Fold::places(const Collective& c, std::int32_t kind) const {
-    std::vector<Places> roles, all;
+// Members by the steps of a collective in which they may differ: those whose programs are by role, if there are any.
+Labels Fold::roles(const Collective& c, std::int32_t kind) const {
+    std::set<std::pair<int, int>> roles, all;
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
-            all.push_back({classes_.shape(static_cast<std::size_t>(kind)), phase.stride, phase.n});
-            if (phase.schedule && phase.schedule->mode == PeerMode::absolute) roles.push_back(all.back());
+            all.emplace(phase.stride, phase.n);
+            if (phase.schedule && phase.schedule->mode == PeerMode::absolute) roles.emplace(phase.stride, phase.n);
         }
-    return roles.empty() ? all : roles;
+    return by_steps(classes_.shape(static_cast<std::size_t>(kind)), kind_size_[static_cast<std::size_t>(kind)], roles.empty() ? all : roles);
 }
 
 bool Fold::reduce_alike(const std::vector<std::uint32_t>& members) const {
@@ -286,7 +286,7 @@ Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std:
         for (std::size_t d = 0; !out.uses.empty() && d < plan_.network.dims.size(); ++d) join(out.uses[at][d], alone.uses[p][d], 0);
         Tick& done = out.done[at];
         std::uint8_t& late = out.late[at];
-        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Asymmetric{{"members of one class end a collective at different times"}, places(base.collectives[0], kind)};
+        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Asymmetric{{"members of one class end a collective at different times"}, roles(base.collectives[0], kind)};
         late = alone.late[p];
         if (record_) {
             const auto same = [](const std::vector<Load>& x, const std::vector<Load>& y) {
@@ -297,7 +297,7 @@ Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std:
             if (done < 0)
                 out.loads[at] = alone.loads[p];
             else if (!same(out.loads[at], alone.loads[p]))
-                throw Asymmetric{{"members of one class load their links differently"}, places(base.collectives[0], kind)};
+                throw Asymmetric{{"members of one class load their links differently"}, roles(base.collectives[0], kind)};
         }
         done = alone.each[p];
     }

@@ -117,7 +117,7 @@ std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector
 
 // All members, line by line. `found` is by participant, as everywhere.
 bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found) {
-    if (astra_ || record_ || plan_.network.backend != Backend::ports || plan_.reduce_bandwidth.size) return false;
+    if (!finds_lines()) return false;
     const auto [laid, fresh] = lines_.try_emplace({id, kind});
     const Collective& c = plan_.collectives[id];
     if (fresh && !lay_lines(c, members, laid->second)) laid->second.stages.clear();
@@ -148,11 +148,13 @@ bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::
                 join(found.uses[index(members[q])][stage.dim], run.uses[i], base);
             }
         }
+    std::vector<Tick> ends;
+    for (const Pattern& pattern : now) ends.push_back(store_->last(pattern));
     for (std::size_t p = 0; p < members.size(); ++p) {
         Tick& done = found.done[index(members[p])];
-        const Tick mine = store_->last(now[p]);
-        if (done >= 0 && done != mine) throw Asymmetric{{"members of one class end a collective at different times"}, places(c, kind)};
-        done = mine, found.quiet = std::max(found.quiet, mine);
+        if (done >= 0 && done != ends[p])
+            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), ends)};
+        done = ends[p], found.quiet = std::max(found.quiet, ends[p]);
     }
     return true;
 }

@@ -1,7 +1,6 @@
 #include "image.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "slots.hpp"
 
@@ -197,27 +196,30 @@ void Image::check(const Phase& phase, std::uint32_t kind) {
     const Geometry geometry(whole_.network);
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(s.send_peer.size) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
         throw Unfoldable{"a large collective that meets messages"};
-    const auto fail = [&] { throw Asymmetric{{"members of one class take different steps in a collective"}, {{classes_.shape(kind), phase.stride, phase.n}}}; };
-    std::vector<std::uint64_t> known(classes_.first.size(), 0);  // per class: program and sends
-    const std::size_t receives = s.recv_peer.size + 1;
-    std::unordered_map<std::uint64_t, std::uint64_t> sources;  // (class, receive) -> sender's class, its send
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> steps(size(kind));  // per member: program and sends; a sum over receives
     for (std::uint32_t p = 0; p < size(kind); ++p) {
         const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
         const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
         const std::uint32_t rank = rank_at(seat, p);
-        const auto cls = static_cast<std::size_t>(classes_.of[rank]);
+        const auto cls = static_cast<std::uint64_t>(classes_.of[rank]);
         std::uint64_t h = mix(1, program), last_way = 0;
-        std::uint32_t last = rank;
+        std::uint32_t last = p;
         for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
-            const std::uint32_t to = rank_at(seat, static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride));
-            if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[to]);
-            const auto other = static_cast<std::uint64_t>(classes_.of[to]), match = static_cast<std::uint64_t>(s.send_match[k]);
-            h = mix(mix(mix(h, other), match), last_way);
-            const auto [it, fresh] = sources.try_emplace(other * receives + match, cls << 32 | k);
-            if (!fresh && it->second != (cls << 32 | k)) fail();
+            const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride);
+            const std::uint32_t other = rank_at(seat, to);
+            if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[other]);
+            const auto match = static_cast<std::uint64_t>(s.send_match[k]);
+            h = mix(mix(mix(h, static_cast<std::uint64_t>(classes_.of[other])), match), last_way);
+            steps[to].second += mix(mix(match, cls), k);
         }
-        if (known[cls] == 0) known[cls] = h | 1;
-        if (known[cls] != (h | 1)) fail();
+        steps[p].first = h;
+    }
+    std::vector<std::uint32_t> known(classes_.first.size(), Membership::none);  // per class: one member
+    for (std::uint32_t p = 0; p < size(kind); ++p) {
+        std::uint32_t& one = known[static_cast<std::size_t>(classes_.of[rank_at(seat, p)])];
+        if (one == Membership::none) one = p;
+        if (steps[one] != steps[p])
+            throw Asymmetric{{"members of one class take different steps in a collective"}, by_value(classes_.shape(kind), steps)};
     }
 }
 

@@ -43,14 +43,14 @@ void Native::land(std::uint32_t id) {
 
 // Messages of several ranks come to one port at one instant: in the order of their ranks, which equals must share.
 void Native::refuse_tie(const Message& m) const {
-    std::vector<Places> places;
+    Labels apart{0, {}};
     if (m.purpose == Message::chunk) {
         const Instance& i = instances_[m.instance];
         const Phase& phase = phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase];
         if (wires_.met() == Wires::Met::family && image_->ordered(kind_of(i.group), phase)) return;
-        places.push_back({image_->classes().shape(kind_of(i.group)), phase.stride, phase.n});
+        apart = by_steps(image_->classes().shape(kind_of(i.group)), image_->size(kind_of(i.group)), {{phase.stride, phase.n}});
     }
-    throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(places)};
+    throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(apart)};
 }
 
 // A collective whose dims no message crosses: measured once for each pattern of arrivals.
