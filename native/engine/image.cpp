@@ -34,7 +34,7 @@ std::uint64_t way(const Network& network, const Geometry& geometry, int from, in
 
 }  // namespace
 
-Image::Image(const Plan& whole, const RankClasses& classes, bool messages) : whole_(whole), classes_(classes) {
+Image::Image(const Plan& whole, const RankClasses& classes) : whole_(whole), classes_(classes) {
     for (const Dim& dim : whole.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
     if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
@@ -43,7 +43,6 @@ Image::Image(const Plan& whole, const RankClasses& classes, bool messages) : who
     for (const std::int32_t c : classes.of) ++members_[static_cast<std::size_t>(c)];
     find_seats();
     make_plan();
-    find_dims(messages);
 }
 
 void Image::find_seats() {
@@ -106,32 +105,6 @@ void Image::make_plan() {
     small_.network = whole_.network, small_.policy = whole_.policy, small_.remote = whole_.remote;
     std::copy(std::begin(whole_.lanes), std::end(whole_.lanes), std::begin(small_.lanes));
     small_.reduce_bandwidth = whole_.reduce_bandwidth;
-}
-
-// Kinds whose members differ in a dim that messages between ranks cross, or all where collectives of a rank may overlap.
-void Image::find_dims(bool messages) {
-    const Geometry geometry(whole_.network);
-    std::vector<bool> crossed(whole_.network.dims.size(), messages || whole_.lanes[lane_comm] > 1);
-    for (std::size_t c = 0; c < classes_.first.size(); ++c) {
-        const auto rank = static_cast<std::size_t>(classes_.first[c]);
-        const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
-        for (std::size_t s = 0; s < uses.size(); ++s) {
-            if (uses[s].kind != Kind::send) continue;
-            const auto peer = static_cast<std::size_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + s]);
-            for (std::size_t d = 0; d < crossed.size(); ++d)
-                if (geometry.coordinate(whole_.npu_of[rank], d) != geometry.coordinate(whole_.npu_of[peer], d)) crossed[d] = true;
-        }
-    }
-    for (const std::int32_t group : classes_.first_group) {
-        bool met = false;
-        const std::size_t members = group < 0 ? whole_.ranks() : whole_.groups[static_cast<std::size_t>(group)].size;
-        const auto npu = [&](std::size_t p) {
-            return whole_.npu_of[group < 0 ? p : static_cast<std::size_t>(whole_.groups[static_cast<std::size_t>(group)][p])];
-        };
-        for (std::size_t d = 0; d < crossed.size() && !met; ++d)
-            for (std::size_t p = 1; crossed[d] && p < members && !met; ++p) met = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
-        met_.push_back(met);
-    }
 }
 
 Flight Image::flight(std::uint32_t from, std::uint32_t to) const {

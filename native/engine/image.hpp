@@ -2,6 +2,7 @@
 // representative of its receiver's class, as the message that that one receives from an equal of the sender.
 #pragma once
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,8 +17,8 @@ class Image {
 public:
     static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
 
-    // Throws Unfoldable for what it cannot stand for. `messages`: all collectives run as messages, none is measured.
-    Image(const Plan& whole, const RankClasses& classes, bool messages = false);
+    // Throws Unfoldable for what it cannot stand for.
+    Image(const Plan& whole, const RankClasses& classes);
     Image(const Image&) = delete;
     Image& operator=(const Image&) = delete;
 
@@ -54,8 +55,12 @@ public:
     // members of its class: then ties between them go alike.
     std::uint64_t family(std::uint32_t kind, const Phase& phase) const;
     bool ordered(std::uint32_t kind, const Phase& phase);
-    // Whether messages between ranks use a dim in which a kind's members differ: its collectives then run as messages.
-    bool meets_messages(std::uint32_t kind) const { return met_[kind]; }
+    // Which collectives run as messages, by kind and how many of the kind their members were in before; the rest are measured.
+    bool as_messages(std::uint32_t kind, std::uint32_t serial) const { return all_met_ || met_.contains({kind, serial}); }
+    void meet(std::uint32_t kind, std::uint32_t serial) { met_.emplace(kind, serial); }
+    void meet_all() { all_met_ = true; }
+    bool all_met() const { return all_met_; }
+    std::size_t met() const { return met_.size(); }
 
 private:
     using Steps = std::tuple<std::uint32_t, const Schedule*, int, int>;  // kind, schedule, stride, n: phases that take the same steps
@@ -69,7 +74,6 @@ private:
     };
     void find_seats();
     void make_plan();
-    void find_dims(bool messages);
     void check(const Phase& phase, std::uint32_t kind);
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
@@ -83,7 +87,8 @@ private:
     std::vector<std::int64_t> slot_ptr_, members_;
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
-    std::vector<bool> met_;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> met_;
+    bool all_met_ = false;
     std::map<Steps, Checked> checked_;
 };
 

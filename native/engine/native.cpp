@@ -124,7 +124,7 @@ void Native::post(std::uint32_t id) {
 void Native::depart(std::uint32_t id) {
     if (plugins_.network) return hand_over(id);
     if (flows_) return begin_flow(id);
-    if (image_) keep_apart(messages_[id].flight.source, messages_[id].flight, out_until_);
+    if (image_) keep_apart(messages_[id].flight.source, messages_[id].flight, out_held_);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
     const Message& m = messages_[id];
     const std::uint64_t high = image_ ? static_cast<std::uint64_t>(landings_[id].source) << 32 | (m.high & 0xffffffffu) : m.high;

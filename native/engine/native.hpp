@@ -138,11 +138,16 @@ private:
         return image_ ? image_->place(kind_of(group), membership_.rank(group, position)) : position;
     }
     void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message);
-    void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective);
+    void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     void land(std::uint32_t message);
     void refuse_tie(const Message& m) const;
-    void begin_measured(std::uint32_t group, const Gathering& all);
-    void keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Tick>>& until) const;
+    void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
+    struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
+        Tick until = 0;
+        std::uint32_t kind = 0, serial = 0;
+    };
+    void hold(Held& held, const Spans& spans, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
+    void keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Held>>& held);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);
@@ -238,8 +243,7 @@ private:
     };
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
-    std::vector<std::vector<std::uint32_t>> gathered_;   // per group, class
-    std::vector<std::vector<Tick>> out_until_, in_until_;  // per class, dim: measured collectives use the ports until then
+    std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
 };

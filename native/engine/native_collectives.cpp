@@ -81,10 +81,10 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     if (position == none)
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": the rank is not a member of the collective's group");
-    if (fold_ && !image_->meets_messages(kind_of(group)) && image_->size(kind_of(group)) > 1) return gather(rank, node, group, id);
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
+    if (fold_ && image_->size(kind_of(group)) > 1 && !image_->as_messages(kind_of(group), serial)) return gather(rank, node, group, id, serial);
     std::uint32_t instance = none;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;

@@ -8,9 +8,7 @@ namespace astrarium {
 Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
     : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_) {
     prepare();
-    const std::vector<Tick> free(plan_.network.dims.size(), 0);
-    out_until_.assign(ranks_.size(), free), in_until_ = out_until_;
-    gathered_.assign(plan_.groups.size() + 1, std::vector<std::uint32_t>(ranks_.size(), 0));
+    out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
 // Where a send of a collective goes: the class that stands at place `to`, and its flights.
@@ -34,7 +32,7 @@ void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std
 
 void Native::land(std::uint32_t id) {
     const Landing& landing = landings_[id];
-    keep_apart(landing.flight.destination, landing.flight, in_until_);
+    keep_apart(landing.flight.destination, landing.flight, in_held_);
     const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
     const Message& m = messages_[id];
     if (wires_.met() != Wires::Met::nobody) refuse_tie(m);
@@ -53,10 +51,9 @@ void Native::refuse_tie(const Message& m) const {
     throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(apart)};
 }
 
-// A collective whose dims no message crosses: measured once for each pattern of arrivals.
-void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective) {
+// A collective whose messages meet no others: measured once for each pattern of arrivals.
+void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     const std::uint32_t position = membership_.position(group, rank), size = membership_.size(group);
-    const std::uint32_t serial = gathered_[group][position]++;
     Gathering& g = gatherings_[{group, serial}];
     if (g.collective == none)
         g.collective = collective, g.at.assign(size, 0), g.node.assign(size, none);
@@ -66,10 +63,10 @@ void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group,
     if (++g.arrived < size) return;
     const Gathering all = std::move(g);
     gatherings_.erase({group, serial});
-    begin_measured(group, all);
+    begin_measured(group, serial, all);
 }
 
-void Native::begin_measured(std::uint32_t group, const Gathering& all) {
+void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all) {
     const auto kind = static_cast<std::size_t>(kind_of(group));
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
     const Fold::Measured& measured = fold_->measure(all.collective, static_cast<std::int32_t>(kind), all.at, begin);
@@ -80,14 +77,8 @@ void Native::begin_measured(std::uint32_t group, const Gathering& all) {
         if (done <= clock_.now) throw Unfoldable{"a member of a collective ends before another begins"};
         for (const std::size_t dim : fold_->dims_of(kind)) {
             const PortUse mine = fold_->use(measured, p, dim, begin, all.at[p]);
-            for (const Span& span : mine.out) {
-                if (std::max(out_until_[rank][dim], wires_.out_until(rank, dim)) > span.from) throw Unfoldable{overlapping};
-                out_until_[rank][dim] = span.until;
-            }
-            for (const Span& span : mine.in) {
-                if (std::max(in_until_[rank][dim], wires_.in_until(rank, dim)) > span.from) throw Unfoldable{overlapping};
-                in_until_[rank][dim] = span.until;
-            }
+            hold(out_held_[rank][dim], mine.out, wires_.out_until(rank, dim), kind_of(group), serial);
+            hold(in_held_[rank][dim], mine.in, wires_.in_until(rank, dim), kind_of(group), serial);
         }
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
@@ -97,13 +88,22 @@ void Native::begin_measured(std::uint32_t group, const Gathering& all) {
     }
 }
 
-// Messages and measured collectives must not be on one NPU's ports at once.
-void Native::keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Tick>>& until) const {
-    const auto& mine = until[static_cast<std::size_t>(image_->slot_of(npu))];
+// What is measured must have the ports for itself; where it meets others, those that were measured run as messages, another time.
+void Native::hold(Held& held, const Spans& spans, Tick messages_until, std::uint32_t kind, std::uint32_t serial) {
+    for (const Span& span : spans) {
+        const bool meets = held.until > span.from && (held.kind != kind || held.serial != serial);
+        if (meets) image_->meet(held.kind, held.serial);
+        if (meets || messages_until > span.from) image_->meet(kind, serial);
+        held = {std::max(held.until, span.until), kind, serial};
+    }
+}
+
+void Native::keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Held>>& held) {
+    const auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
     int from = flight.source, to = flight.destination;
     for (std::size_t d = 0; d < mine.size(); ++d) {
         const int n = plan_.network.dims[d].npus;
-        if (from % n != to % n && mine[d] > clock_.now) throw Unfoldable{overlapping};
+        if (from % n != to % n && mine[d].until > clock_.now) image_->meet(mine[d].kind, mine[d].serial);
         from /= n, to /= n;
     }
 }
@@ -124,20 +124,26 @@ auto or_unfoldable(Run&& run) {
     }
 }
 
-Outcome run_image(const Plan& plan, Fold& fold, bool record, bool messages) {
-    Image image(plan, fold.classes(), messages);
-    return or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
-}
+constexpr int most_rounds = 16;
 
 }  // namespace
 
+// With every collective measured, then with those as messages that met others at a port, until no more do.
 Outcome run_image(const Plan& plan, Fold& fold, bool record) {
-    try {
-        return run_image(plan, fold, record, false);
-    } catch (const Asymmetric&) {
-        throw;
-    } catch (const Unfoldable& e) {
-        return run_image(plan, fold, record, true);
+    Image image(plan, fold.classes());
+    for (int round = 0;; ++round) {
+        if (round == most_rounds) image.meet_all();
+        const std::size_t before = image.met();
+        try {
+            Outcome out = or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
+            if (image.met() == before) return out;
+        } catch (const Asymmetric&) {
+            if (image.met() == before) throw;
+        } catch (const Unfoldable& reason) {
+            if (image.met() != before) continue;
+            if (image.all_met()) throw;
+            image.meet_all();
+        }
     }
 }
 
