@@ -10,8 +10,11 @@ usage: check_optimum.py FILE [--simulate N]        (default 100 of the designs i
 3. The least floor among designs that are not in the certificate bounds the optimum from below.
 4. The best design and some others are simulated again: the values have to be those of the certificate.
 
-Only the simulator is trusted, and this file. It knows all_reduce, reduce_scatter and all_gather on rings (both ways),
-switches and fully connected dims, and objectives over makespan, network_cost, network_bandwidth and knobs.
+For generated workloads the floor of the makespan is that of optimum_work.py, workload by workload (optimum_runs.py);
+designs whose floor is too high without collectives are left out by the million.
+
+Only the simulator is trusted, and these files. They know all_reduce, reduce_scatter and all_gather on rings (both
+ways), switches and fully connected dims, and objectives over makespan, network_cost, network_bandwidth and knobs.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from optimum_runs import Runs, floor_of, least_open_run
 
 import astrarium as ar
 from astrarium.config import decode
@@ -37,12 +41,14 @@ TIERS = {1: "B", 2: "BD", 3: "BCD", 4: "ABCD"}
 LINK = {"A": 2.0, "B": 4.0, "C": 4.0, "D": 7.8}
 SWITCH = {"B": 13.0, "C": 13.0, "D": 18.0 + 31.6}      # the outermost tier has NICs
 BLOCK = 200_000
+SAFE = 1 - 1e-9      # floors are floats, makespans are whole picoseconds
 OPERATORS: dict[type, Any] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.true_divide,
     ast.FloorDiv: np.floor_divide, ast.Mod: np.mod, ast.LtE: np.less_equal, ast.Lt: np.less,
     ast.GtE: np.greater_equal, ast.Gt: np.greater,
     ast.Eq: lambda a, b: a == b, ast.NotEq: lambda a, b: a != b, ast.And: np.logical_and, ast.Or: np.logical_or}
-CALLS = {"product": math.prod, "sum": sum, "max": lambda values: np.maximum.reduce(np.broadcast_arrays(*values)),
+CALLS = {"choose": lambda values: np.where(*values), "product": math.prod, "sum": sum,
+         "max": lambda values: np.maximum.reduce(np.broadcast_arrays(*values)),
          "min": lambda values: np.minimum.reduce(np.broadcast_arrays(*values))}
 
 
@@ -67,7 +73,8 @@ class Design:
         """An expression on columns; [*] is written out."""
         text = re.sub(r"([\w.]+)\[\*\]([\w.]*)", lambda match: ", ".join(
             f"{match[1]}[{d}]{match[2]}" for d in range(self.dims)), text)
-        return self._walk(ast.parse(text.strip(), mode="eval").body, columns, figures)
+        text = re.sub(r"\bif\(", "choose(", text.strip())
+        return self._walk(ast.parse(text, mode="eval").body, columns, figures)
 
     def _walk(self, node: ast.AST, columns: list[Any], figures: dict[str, Any]) -> Any:
         def inner(part: ast.AST) -> Any:
@@ -103,20 +110,27 @@ class Design:
         return total, total / links
 
     def floors(self, columns: list[Any]) -> dict[str, Any]:
-        """Floors of the figures, as columns."""
-        work = self.base.workload
-        if not isinstance(work, ar.SingleCollective) or work.op not in SENT or self.base.compat != "none":
-            raise SystemExit("this checker knows all_reduce, reduce_scatter and all_gather of all NPUs, native rules")
+        """Floors of the figures, as columns; of one collective the makespan's too."""
         npus = self.value("network.npus", columns)
         rates = [self.per_npu(d, columns) for d in range(self.dims)]
+        cost = sum(self.price(d, columns) * link * npus for d, (_, link) in enumerate(rates))
+        found = {"network_cost": cost, "network_bandwidth": sum(total for total, _ in rates)}
+        if isinstance(self.base.workload, ar.SingleCollective):
+            found["makespan"] = self.collective(columns, npus, rates)
+        return found
+
+    def collective(self, columns: list[Any], npus: Any, rates: list[Any]) -> Any:
+        """The floor of the makespan of one collective, ns."""
+        work = self.base.workload
+        if work.op not in SENT or self.base.compat != "none":
+            raise SystemExit("this checker knows all_reduce, reduce_scatter and all_gather of all NPUs, native rules")
         time, inside = np.zeros(1), np.ones(1)
         for d in range(self.dims):
             blocks = npus / inside
             sent = SENT[work.op] * (blocks - 1) / blocks * float(work.payload) / inside
             time = np.maximum(time, sent / sum(total for total, _ in rates[d:]))
             inside = inside * self.value(f"network.dims[{d}].npus", columns)
-        cost = sum(self.price(d, columns) * link * npus for d, (_, link) in enumerate(rates))
-        return {"makespan": time, "network_cost": cost, "network_bandwidth": sum(total for total, _ in rates)}
+        return time
 
     def price(self, d: int, columns: list[Any]) -> Any:
         """Dollars per NPU and GB/s of one link."""
@@ -146,8 +160,6 @@ def least_open_floor(certificate: dict[str, Any], design: Design, best: float) -
     for row in certificate["evaluated"]:
         key = tuple(row[index] for index in matters)
         done[key] = done.get(key, 0) + 1
-    if len({tuple(row[:-1]) for row in certificate["evaluated"]}) != len(certificate["evaluated"]):
-        raise SystemExit("a design is there twice")
     each = math.prod(len(knobs[index]["values"]) for index in rest)
     split = len(matters)
     while split and math.prod(len(knobs[index]["values"]) for index in matters[split - 1:]) <= BLOCK:
@@ -165,7 +177,7 @@ def least_open_floor(certificate: dict[str, Any], design: Design, best: float) -
             good = good & design.evaluated(text, columns, {})
         if not good.any():
             continue
-        floor = np.broadcast_to(design.evaluated(objective, columns, design.floors(columns)), good.shape) * (1 - 1e-9)
+        floor = np.broadcast_to(design.evaluated(objective, columns, design.floors(columns)), good.shape) * SAFE
         looked += int(good.sum()) * each
         for at in np.nonzero(good & ~(floor >= best))[0]:
             below += each
@@ -174,13 +186,21 @@ def least_open_floor(certificate: dict[str, Any], design: Design, best: float) -
     return least, looked, below
 
 
+def floor_here(certificate: dict[str, Any], design: Design, runs: Runs | None, row: list[Any]) -> float:
+    """The floor of one design."""
+    columns: list[Any] = [np.array([knob["numbers"][index]]) for knob, index in zip(certificate["knobs"], row)]
+    if runs is not None:
+        return floor_of(runs, columns)
+    return float(np.ravel(design.evaluated(certificate["objective"], columns, design.floors(columns)))[0]) * SAFE
+
+
 def simulated(certificate: dict[str, Any], design: Design, row: list[Any]) -> float | None:
     """The objective of one design by simulation; None where it is refused."""
     knobs = certificate["knobs"]
     changes = {path: knob["values"][index] for knob, index in zip(knobs, row) for path in knob["paths"]}
     columns: list[Any] = [np.array([knob["numbers"][index]]) for knob, index in zip(knobs, row)]
     for pattern, text in certificate["space"].get("derived", {}).items():
-        changes |= derived(pattern, text, design, columns)
+        changes |= {path: plain(value) for path, value in derived(pattern, text, design, columns).items()}
     try:
         made = ar.replace_all(design.base, changes)
         figures = design.floors(columns)
@@ -192,15 +212,17 @@ def simulated(certificate: dict[str, Any], design: Design, row: list[Any]) -> fl
 
 
 def derived(pattern: str, text: str, design: Design, columns: list[Any]) -> dict[str, Any]:
-    """Derived paths of the one form that examples use: an `if` on each dim's shape."""
-    match = re.fullmatch(r"if\((network\.dims\[\*\]\.shape) == '(\w+)', '(\w+)', '(\w+)'\)", text)
-    if match is None:
-        raise SystemExit(f"derived {pattern}: this checker knows if(network.dims[*].shape == 'a', 'b', 'c')")
-    found = {}
-    for d in range(design.dims):
-        shape = design.value(match[1].replace("*", str(d)), columns)
-        found[pattern.replace("*", str(d))] = match[3] if np.all(shape == match[2]) else match[4]
-    return found
+    """Columns of the derived paths; [*] is one dim after the other."""
+    if "[*]" not in pattern:
+        return {pattern: design.evaluated(text, columns, {})}
+    return {pattern.replace("[*]", f"[{d}]"): design.evaluated(text.replace("[*]", f"[{d}]"), columns, {})
+            for d in range(design.dims)}
+
+
+def plain(column: Any) -> Any:
+    """The value of a column of one row, as designs take it."""
+    value = np.ravel(column)[0].item() if isinstance(column, (np.ndarray, np.generic)) else column
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def main() -> int:
@@ -218,7 +240,10 @@ def main() -> int:
     if certificate["space"].get("variables"):
         raise SystemExit("this checker knows no variables")
     design, rows = Design(certificate), certificate["evaluated"]
+    runs = None if isinstance(design.base.workload, ar.SingleCollective) else Runs(certificate, design, derived)
     best = certificate["best"][-1]
+    if len({tuple(row[:-1]) for row in rows}) != len(rows):
+        raise SystemExit("a design is there twice")
     if min(row[-1] for row in rows if row[-1] is not None) != best or certificate["best"] not in rows:
         raise SystemExit("the best design is not the best of those simulated")
     picked = rows if options.simulate < 0 else random.Random(0).sample(rows, min(len(rows), options.simulate))
@@ -227,7 +252,9 @@ def main() -> int:
         same = again == row[-1] or (None not in (again, row[-1]) and math.isclose(again, row[-1], rel_tol=1e-12))
         if not same:
             raise SystemExit(f"design {row[:-1]} is worth {again}, not {row[-1]}")
-    bound, looked, below = least_open_floor(certificate, design, best)
+        if row[-1] is not None and (floor := floor_here(certificate, design, runs, row)) > row[-1]:
+            raise SystemExit(f"design {row[:-1]} is worth {row[-1]}, below its floor of {floor}")
+    bound, looked, below = least_open_floor(certificate, design, best) if runs is None else least_open_run(runs, best)
     print(f"{looked:,} feasible designs, {below:,} with a floor below {best!r}, {len(rows):,} simulated, "
           f"{len(picked) + 1:,} of them again")
     print("optimal: no design of the space is better" if bound >= best else

@@ -8,14 +8,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from tests.search.designs import tiny_space
+from tests.search.designs import few_trainings, tiny_space
 
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.search import search
 from astrarium.search.certificate import write_certificate
+from astrarium.search.evaluate import Evaluator
+from astrarium.search.goal import goal_of
+from astrarium.search.spacefile import load_space, space_plain
 from astrarium.search.stored import load_study
+from astrarium.search.study import jsonable
 
 
 def check(root: Path, path: Path, *more: str) -> tuple[int, str]:
@@ -59,6 +64,24 @@ def test_the_bound_of_a_stopped_search_is_the_checkers(root: Path, tmp_path: Pat
     assert bound < study.objectives()["runtime_x_bandwidth"]
 
 
+def test_the_optimum_of_trainings_is_confirmed(root: Path, tmp_path: Path) -> None:
+    study = search(few_trainings(), "runtime_x_bandwidth", agent="exact", trials=10**6, study=tmp_path / "s")
+    assert study.proof is not None
+    assert study.proof.complete
+    write_certificate(load_study(tmp_path / "s"), str(tmp_path / "c.json"))
+    code, said = check(root, tmp_path / "c.json", "--simulate", "-1")      # none is below its floor
+    assert code == 0, said
+    assert f"{few_trainings().count:,} feasible designs" in said
+    assert "optimal: no design of the space is better" in said
+    found = json.loads((tmp_path / "c.json").read_text())
+    rows = [row for row in found["evaluated"] if row != found["best"]]
+    second = min((row for row in rows if row[-1] is not None), key=lambda row: row[-1])
+    (tmp_path / "hidden").write_text(json.dumps({**found, "evaluated": rows, "best": second}))
+    code, said = check(root, tmp_path / "hidden", "--simulate", "0")
+    assert code == 0, said
+    assert "optimal" not in said
+
+
 def test_what_is_wrong_is_found(root: Path, certificate: Path, tmp_path: Path) -> None:
     found: dict[str, Any] = json.loads(certificate.read_text())
     lied = {**found, "evaluated": [[*row[:-1], row[-1] * (1.01 if place == 5 else 1)]
@@ -84,3 +107,18 @@ def test_what_has_no_certificate_is_refused(tmp_path: Path) -> None:
     for name, says in [("two", "no certificate"), ("none", "no feasible design")]:
         with pytest.raises(InputError, match=says):
             write_certificate(load_study(tmp_path / name), str(tmp_path / "c"))
+
+
+def test_the_optimum_of_the_full_stack_is_what_its_file_says(root: Path) -> None:
+    found: dict[str, Any] = json.loads((root / "examples/cosmic/full.optimum.json").read_text())
+    space = load_space(root / "examples/cosmic/spaces/full.yaml")
+    assert json.loads(msgspec.json.encode(jsonable(space_plain(space)))) == found["space"]
+    verdict = Evaluator(space, goal_of("runtime_x_bandwidth"))(tuple(found["best"][:-1]))
+    assert verdict.values == (found["best"][-1],)
+
+
+@pytest.mark.exam
+def test_the_optimum_of_the_full_stack_is_confirmed(root: Path) -> None:
+    code, said = check(root, root / "examples/cosmic/full.optimum.json", "--simulate", "-1")
+    assert code == 0, said
+    assert "optimal: no design of the space is better" in said

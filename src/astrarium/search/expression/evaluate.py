@@ -11,7 +11,7 @@ from astrarium.search.expression.nodes import FALSE, TRUE, Const, Node, Op, Ref,
 from astrarium.search.expression.nodes import truth as _truth
 from astrarium.search.expression.parse import AGGREGATES
 
-__all__ = ["Interval", "bounds", "compiled", "put", "resolve"]
+__all__ = ["Interval", "bounds", "compiled", "put", "put_all", "resolve"]
 
 Interval = tuple[float, float]
 _ANY: Interval = (-math.inf, math.inf)
@@ -57,17 +57,32 @@ def _indexed(node: Node, scope: Callable[[str], Sequence[Node]], lists: Mapping[
 
 
 def put(node: Node, name: str, value: Const) -> Node:
-    """The tree with `value` in the place of one name, folded."""
+    """The tree with `value` in the place of one name, folded. Parts that the tree shares stay shared."""
+    return put_all(node, {name: value})
+
+
+def put_all(node: Node, values: Mapping[str, Const]) -> Node:
+    """The tree with values in the place of several names, folded. Parts that the tree shares stay shared."""
+    return _put(node, values, {})
+
+
+def _put(node: Node, values: Mapping[str, Const], done: dict[int, Node]) -> Node:
     if isinstance(node, Ref):
-        return value if node.name == name else node
+        return values.get(node.name, node)
     if isinstance(node, Const):
         return node
+    if id(node) not in done:
+        done[id(node)] = _put_op(node, values, done)
+    return done[id(node)]
+
+
+def _put_op(node: Op, values: Mapping[str, Const], done: dict[int, Node]) -> Node:
     args: list[Node] = []
     for arg in node.args:
-        args.append(put(arg, name, value))
+        args.append(_put(arg, values, done))
         if node.name in _LAZY and _decided(node.name, args):
-            return make(node.name, args) if node.name != "if" else put(node.args[1 if args[0] == TRUE else 2], name,
-                                                                       value)
+            return make(node.name, args) if node.name != "if" else _put(node.args[1 if args[0] == TRUE else 2], values,
+                                                                        done)
     if all(new is old for new, old in zip(args, node.args)):
         return node
     return make(node.name, args)
@@ -127,14 +142,19 @@ def bounds(node: Node, ranges: Mapping[str, Interval]) -> Interval:
 
     Text and unknown names are unbounded. Sound, not tight: a name that stands twice is taken as two.
     """
+    return _bounds(node, ranges, {})
+
+
+def _bounds(node: Node, ranges: Mapping[str, Interval], done: dict[int, Interval]) -> Interval:
     if isinstance(node, Const):
         value = node.value
         return (value, value) if isinstance(value, (int, float)) else _ANY
     if isinstance(node, Ref):
         return ranges.get(node.name, _ANY)
-    inner = [bounds(arg, ranges) for arg in node.args]
-    rule = _BOUNDS.get(node.name)
-    return rule(inner) if rule else _ANY
+    if id(node) not in done:
+        rule = _BOUNDS.get(node.name)
+        done[id(node)] = rule([_bounds(arg, ranges, done) for arg in node.args]) if rule else _ANY
+    return done[id(node)]
 
 
 def _product(a: Interval, b: Interval) -> Interval:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from astrarium.search.expression.nodes import Const, Node, Ref
+from astrarium.search.expression.nodes import Const, Node, Op, Ref
 
 __all__ = ["vector"]
 
@@ -18,20 +18,38 @@ def vector(node: Node, columns: Mapping[str, Any]) -> Any:
     """The value of a tree for every row of `columns` (name -> array); arrays broadcast. Both sides of an `if` are
     computed, and divisions by zero give infinity."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _value(node, columns)
+        return _value(node, columns, dict.fromkeys(_shared(node)))
 
 
-def _value(node: Node, columns: Mapping[str, Any]) -> Any:
+def _shared(node: Node) -> set[int]:
+    """Parts that stand in a tree more than once."""
+    seen, found, stack = set[int](), set[int](), [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Op):
+            (found if id(top) in seen else seen).add(id(top))
+            stack.extend(arg for arg in top.args if id(arg) not in found)
+    return found
+
+
+def _value(node: Node, columns: Mapping[str, Any], done: dict[int, Any]) -> Any:
     if isinstance(node, Const):
         return node.value
     if isinstance(node, Ref):
         return columns[node.name]
+    if id(node) not in done:
+        return _op(node, columns, done)
+    if done[id(node)] is None:
+        done[id(node)] = _op(node, columns, done)
+    return done[id(node)]
+
+
+def _op(node: Op, columns: Mapping[str, Any], done: dict[int, Any]) -> Any:
     if node.name == "in":
-        member = _value(node.args[0], columns)
+        member = _value(node.args[0], columns, done)
         values = node.args[1].value if isinstance(node.args[1], Const) else ()
         return functools.reduce(np.logical_or, [member == value for value in values], np.False_)
-    parts = [_value(arg, columns) for arg in node.args]
-    return _FUNCTIONS[node.name](*parts)
+    return _FUNCTIONS[node.name](*[_value(arg, columns, done) for arg in node.args])
 
 
 def _folded(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:

@@ -16,21 +16,23 @@ reductions, chunks and algorithms only add to it. `network_cost` and `network_ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from astrarium.design import Design
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import Ring
 from astrarium.network.cost import LIBRA, tiers_of
-from astrarium.search.expression import Node, Op, Ref, bounds, names_in
+from astrarium.search.expression import Node, Op, Ref, bounds, make, names_in
 from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Judge
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["SAFE", "objective_floor"]
+__all__ = ["NATIVE", "SAFE", "collective_makespan", "floor_dims", "npu_bandwidth", "objective_floor"]
 
 SAFE = 1 - 1e-9      # floors are floats, makespans are whole picoseconds
 NEVER = 1e300
+NATIVE: Mapping[str, bool] = {"none": True, "astra_sim": False}
+"""Rule books in which every byte occupies ports."""
 
 _LINKS = "if({d}.shape == 'ring', 2, if({d}.shape == 'fully_connected', max(1, {d}.npus - 1), " \
          "if({d}.shape == 'mesh', 2, if({d}.shape == 'hypercube', ceil(log2(max(2, {d}.npus))), 1))))"
@@ -44,7 +46,8 @@ _SENT: Mapping[str, str] = {
 """Bytes that an NPU sends on average over the dims outside its block of {m} NPUs, {b} blocks, {n} NPUs, payload {s}."""
 
 
-def _dims(design: Design, judge: Judge) -> list[str]:
+def floor_dims(design: Design, judge: Judge) -> list[str]:
+    """Paths of the dims. Raises UnsupportedError where they are such that no floor is known."""
     one_way = any(isinstance(dim, Ring) and dim.one_way for dim in design.network.dims)
     if one_way or any(path.endswith((".one_way", "network.dims", "]")) and path.startswith("network")
                       for path in judge.space.paths):
@@ -55,7 +58,7 @@ def _dims(design: Design, judge: Judge) -> list[str]:
     return [f"network.dims[{index}]" for index in range(len(design.network.dims))]
 
 
-def _per_npu(design: Design, judge: Judge, dim: str) -> str:
+def npu_bandwidth(design: Design, judge: Judge, dim: str) -> str:
     """Byte/ns of all of an NPU's links in a dim: as the base or the space gives it."""
     index = int(dim[dim.index("[") + 1:-1])
     base = design.network.flat[index]
@@ -65,15 +68,16 @@ def _per_npu(design: Design, judge: Judge, dim: str) -> str:
     return f"{dim}.bandwidth * {_LINKS.format(d=dim)}"
 
 
-def _makespan(design: Design, judge: Judge) -> str:
+def collective_makespan(design: Design, judge: Judge) -> str:
+    """The floor of the makespan (ns) of one collective of all ranks, as text."""
     if not isinstance(design.workload, SingleCollective):
         raise UnsupportedError("workload", "there is no floor of the makespan for this kind of workload",
                                expected="source: collective, or the option floor of the agent exact")
-    native = _NATIVE[design.compat]
+    native = NATIVE[design.compat]
     if "workload.op" in judge.space.paths or not native:
         raise UnsupportedError("workload.op", "the floor is of one operation in the native rule book")
-    dims = _dims(design, judge)
-    rates = [f"({_per_npu(design, judge, dim)})" for dim in dims]
+    dims = floor_dims(design, judge)
+    rates = [f"({npu_bandwidth(design, judge, dim)})" for dim in dims]
     times = []
     for first in range(len(dims)):
         inside = "product(" + ", ".join(["1", *(f"{dim}.npus" for dim in dims[:first])]) + ")"
@@ -82,15 +86,14 @@ def _makespan(design: Design, judge: Judge) -> str:
     return f"max({', '.join(times)})"
 
 
-_NATIVE = {"none": True, "astra_sim": False}
 
 
 def _cost(design: Design, judge: Judge) -> str:
-    dims, terms = _dims(design, judge), []
+    dims, terms = floor_dims(design, judge), []
     for dim, tier in zip(dims, tiers_of(len(dims))):
         link = LIBRA.link[tier]
         switch = 2 * link + LIBRA.switch[tier] + LIBRA.nic.get(tier, 0.0) if tier in LIBRA.switch else NEVER
-        rate = f"({_per_npu(design, judge, dim)}) / {_LINKS.format(d=dim)}"
+        rate = f"({npu_bandwidth(design, judge, dim)}) / {_LINKS.format(d=dim)}"
         factor = f"if({dim}.shape == 'ring', {2 * link!r}, if({dim}.shape == 'fully_connected', " \
                  f"{link!r} * ({dim}.npus - 1), if({dim}.shape == 'switch', {switch!r}, {NEVER!r})))"
         terms.append(f"{factor} * {rate} * network.npus")      # N / n blocks of n NPUs
@@ -98,16 +101,16 @@ def _cost(design: Design, judge: Judge) -> str:
 
 
 def _bandwidth(design: Design, judge: Judge) -> str:
-    return " + ".join(_per_npu(design, judge, dim) for dim in _dims(design, judge))
+    return " + ".join(npu_bandwidth(design, judge, dim) for dim in floor_dims(design, judge))
 
 
-_FIGURES = {"makespan": _makespan, "network_cost": _cost, "network_bandwidth": _bandwidth}
+_FIGURES = {"network_cost": _cost, "network_bandwidth": _bandwidth}
 
 
-def objective_floor(judge: Judge, floor: str | None = None) -> Node:
-    """The first objective with every figure replaced by its floor: a tree over the axes alone. `floor`: an expression
-    that the caller vouches for, in the place of the makespan's. Raises InputError where the objective could fall
-    although a figure rises, or a figure has no floor."""
+def objective_floor(judge: Judge, makespan: Callable[[Design, Judge], Node]) -> Node:
+    """The first objective with every figure replaced by its floor (the makespan's by what `makespan` gives, in ns): a
+    tree over the axes alone. Raises InputError where the objective could fall although a figure rises, or a figure has
+    no floor."""
     tree = judge.objectives[0]
     design = judge.space.base
     if callable(tree) or design is None:
@@ -118,17 +121,19 @@ def objective_floor(judge: Judge, floor: str | None = None) -> Node:
     if judge.goal.cases:
         raise UnsupportedError("cases", "the exact agent takes one workload")
     for name in (name for name in names_in(tree) if name in FIGURES):
-        if name not in _FIGURES:
-            raise UnsupportedError("minimize", f"there is no floor of {name}", expected="one of " + ", ".join(_FIGURES))
-        text = floor if name == "makespan" and floor is not None else _FIGURES[name](design, judge)
-        tree = _swapped(tree, name, judge.scope.node(text, f"floor of {name}"))
+        if name != "makespan" and name not in _FIGURES:
+            raise UnsupportedError("minimize", f"there is no floor of {name}",
+                                   expected="one of " + ", ".join(("makespan", *_FIGURES)))
+        found = makespan(design, judge) if name == "makespan" else judge.scope.node(
+            _FIGURES[name](design, judge), f"floor of {name}")
+        tree = _swapped(tree, name, found)
     return tree
 
 
 def _swapped(node: Node, name: str, new: Node) -> Node:
     if isinstance(node, Ref):
         return new if node.name == name else node
-    return Op(node.name, tuple(_swapped(arg, name, new) for arg in node.args)) if isinstance(node, Op) else node
+    return make(node.name, [_swapped(arg, name, new) for arg in node.args]) if isinstance(node, Op) else node
 
 
 def _rises(node: Node, ranges: Mapping[str, tuple[float, float]]) -> bool:

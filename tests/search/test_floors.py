@@ -1,0 +1,87 @@
+"""Floors of workloads: below every simulation, close to some; the optimum they prove is that of exhaustive search."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from tests.search.designs import few_trainings, trainings
+
+import astrarium as ar
+from astrarium.errors import InputError
+from astrarium.search import Space, search
+from astrarium.search.evaluate import Evaluator
+from astrarium.search.expression.vector import vector
+from astrarium.search.floors import SAFE, heads_of
+from astrarium.search.floors.phases import phase_floor
+from astrarium.search.goal import Judge, goal_of
+from astrarium.vocab import CommOp
+
+SHAPES = {"ring": ar.Ring, "switch": ar.Switch, "fully_connected": ar.FullyConnected}
+
+
+@pytest.mark.parametrize("backend", ["closed_form", "contention"])
+def test_no_run_falls_below_its_floor(backend: str) -> None:
+    space, rng, close = trainings(**{"network.backend": [backend]}), random.Random(7), 0
+    goal = goal_of("makespan * network_bandwidth")
+    heads, evaluator = heads_of(Judge(space, goal), None), Evaluator(space, goal)
+    trees = {tuple(sorted(head.choice.items())): head for head in heads.open(math.inf)}
+    seen = 0
+    while seen < 80:
+        point = space.sample(rng)
+        verdict = evaluator(point)
+        if verdict.values is None:
+            continue
+        seen += 1
+        head = trees[tuple(sorted((place, point[place]) for part in heads.parts for place in part.places))]
+        row = {axis.name: np.array([value]) for axis, value in zip(space.axes, space.numbers(point))}
+        floor, quick = (float(np.ravel(vector(each, row))[0]) for each in (head.tree, head.quick))
+        assert quick * SAFE <= verdict.values[0], space.values(point)
+        assert floor * SAFE <= verdict.values[0], space.values(point)
+        close += floor > 0.99 * verdict.values[0]
+    assert close > 5 or backend == "contention"
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "reduce_scatter", "all_gather"])
+def test_a_phase_alone_takes_its_floor(op: str) -> None:
+    for shape, kind in SHAPES.items():
+        for algorithm in ("ring", "direct", "halving_doubling"):
+            for n in (2, 4, 8, 16):
+                design = ar.Design(
+                    workload=ar.SingleCollective(op, "64 MB"), memory=ar.Memory(bandwidth="50 GB/s"),
+                    network=ar.Network([kind(n, bandwidth_per_npu="40 GB/s", latency="700 ns")]),
+                    collective=ar.Collective(**{op: [algorithm]}, endpoint_delay="10 ns"))
+                floor = phase_floor(shape, algorithm, CommOp[op.upper()], n, n, True)
+                assert floor is not None
+                block = 64e6 / floor.count
+                expected = 10 * floor.delays + 700 * floor.hops + block * (floor.blocks / 40 + 3 * floor.reduced / 50)
+                makespan = ar.simulate(design).makespan_ps / 1000
+                assert makespan == pytest.approx(expected, rel=1e-8), (shape, algorithm, n)
+
+
+def test_the_optimum_is_that_of_exhaustive_search() -> None:
+    space = few_trainings()
+    every = search(space, "runtime_x_bandwidth", agent="grid", trials=10**6)
+    found = search(space, "runtime_x_bandwidth", agent="exact", trials=10**6)
+    assert found.proof is not None
+    assert found.proof.complete
+    assert found.objectives() == every.objectives()
+    assert found.distinct < every.distinct / 2
+
+
+def test_what_has_no_floor_is_refused() -> None:
+    space = trainings()
+    for goal in ("peak_memory", "makespan - network_cost"):
+        with pytest.raises(InputError):
+            search(space, goal, agent="exact", trials=4)
+
+
+def test_other_rule_books_and_networks_are_refused() -> None:
+    base = trainings().base
+    for change, says in (({"network.backend": "fluid"}, "closed_form"), ({"compat": "astra_sim"}, "rule book"),
+                         ({"network.dims[0].one_way": True}, "one-way")):
+        with pytest.raises(InputError, match=says):
+            search(Space(ar.replace_all(base, change), {"network.dims[1].latency": ["1 us", "2 us"]}), "makespan",
+                   agent="exact", trials=4)
