@@ -113,18 +113,24 @@ class CollectiveFloors:
         return make("/", (Const(blocks * _block(step, floor)), _times(rate, chunks)))
 
     def _choice(self, step: Step, op: CommOp, time: Time) -> Node:
-        """`time` for each shape and algorithm, as a chain of ifs; more than any time for an algorithm that does not know
-        the operation: a design with it is refused."""
-        dim = step.part.dim
-        npus, alone = self.design.network.flat[dim].npus, self.design.network.backend == "closed_form"
-        shape, found = self._meaning(f"network.dims[{dim}].shape"), ZERO
+        """`time` for each shape and algorithm, as a chain of ifs."""
+        shape, found = self._meaning(f"network.dims[{step.part.dim}].shape"), ZERO
         for name in self._texts(shape):
-            algorithm, inner = self._algorithm(op, dim, name), ZERO
-            for entry in self._texts(algorithm):
-                chain = alone and (name != "ring" or self.ascending)
-                floor = phase_floor(name, entry, step.op, step.part.n, npus, chain)
-                inner = _if(algorithm, entry, NEVER if floor is None else time(floor, step), inner)
-            found = _if(shape, name, inner, found)
+            found = _if(shape, name, self._by_algorithm(step, op, name, time), found)
+        return found
+
+    def _by_algorithm(self, step: Step, op: CommOp, shape: str, time: Time) -> Node:
+        """The same in a dim of one shape, by the design's algorithm for `op`; where that does not have a step's
+        operation, by the one for the operation; more than any time where there is none: the design is refused."""
+        npus, alone = self.design.network.flat[step.part.dim].npus, self.design.network.backend == "closed_form"
+        algorithm, found = self._algorithm(op, step.part.dim, shape), ZERO
+        for entry in self._texts(algorithm):
+            floor = phase_floor(shape, entry, step.op, step.part.n, npus, alone and (shape != "ring" or self.ascending))
+            if floor is not None:
+                found = _if(algorithm, entry, time(floor, step), found)
+            else:
+                other = NEVER if op == step.op else self._by_algorithm(step, step.op, shape, time)
+                found = _if(algorithm, entry, other, found)
         return found
 
     def _algorithm(self, op: CommOp, dim: int, shape: str) -> Node:
