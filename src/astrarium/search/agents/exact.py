@@ -138,7 +138,7 @@ class ExactSearch:
 
     def _first(self) -> list[Point]:
         """The design with a low floor in each of a few heads, those with the least floors."""
-        found = []
+        found: list[Point] = []
         for head in itertools.islice(self.heads.open(math.inf), DIVES):
             self.least = max(self.least, head.least * SAFE) if not found else self.least
             rest = [part for part in self.space.components if part not in self.heads.parts]
