@@ -112,7 +112,7 @@ def test_studies_of_different_goals_are_refused(studies: list[str], run: Run) ->
     assert run("search", "space.yaml", "--minimize", "makespan", "--study", "other").code == 0
     said = run("report", *studies, "other")
     assert said.code == 1
-    assert "has another objectives" in said.err
+    assert "has other objectives" in said.err
     for name, says in [("space.yaml", "is no study"), ("nothing", "is not a file")]:
         said = run("report", name)
         assert (said.code, said.out) == (1, "")

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
+
+import pytest
 
 import astrarium as ar
 from astrarium.search import Space
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.exam import Problem
 from astrarium.search.goal import goal_of
+
+NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
+         "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}
+
+
+def ready(agent: str) -> None:
+    """Skip where a library is absent."""
+    for module in NEEDS.get(agent, ()):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{agent} needs {module}, which is not installed")
 
 
 def four_dims(**network: Any) -> ar.Design:

@@ -1,4 +1,7 @@
-"""A study as a process of its own, for tests that kill it: `python killed.py FILE TRIALS AGENT JOBS`."""
+"""A study as a process of its own, for tests that kill it: `python killed.py FILE TRIALS AGENT JOBS`.
+
+It prints a line when it has begun.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.search.designs import small_space
 
 from astrarium.search import search
+from astrarium.search.study import Progress
 
 
 def main(path: str, trials: str, agent: str, jobs: str) -> None:
     """Search until the file holds so many trials."""
+    begun: list[Progress] = []
+
+    def progress(now: Progress) -> None:
+        if not begun:
+            print("at work", flush=True)
+        begun.append(now)
+
     study = search(small_space(), "makespan", require="makespan < 2e7", agent=agent, trials=int(trials), seed=5,
-                   jobs=int(jobs), study=path)
+                   jobs=int(jobs), study=path, progress=progress)
     assert study.best is not None
     print(study.trials, study.distinct, study.best.number)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import random
 import statistics
 from typing import Any
 
 import pytest
-from tests.search.designs import four_dims, real_problem, small_space
+from tests.search.designs import four_dims, ready, real_problem, small_space
 
 from astrarium.errors import InputError
 from astrarium.search import Space, search
@@ -20,19 +19,10 @@ from astrarium.search.exam import GOAL, Problem, best_after, front_after, proble
 from astrarium.search.front import dominated_area
 from astrarium.search.goal import goal_of
 
-NEEDS = {"tpe": ("optuna",), "cma_es": ("optuna", "cmaes"), "nsga2": ("pymoo",), "nsga3": ("pymoo",),
-         "bayesian": ("optuna", "torch", "scipy"), "ppo": ("stable_baselines3", "gymnasium")}
 PROBLEMS = {problem.name: problem for problem in problems()}
 DISTINCT = {"bayesian": 60, "tpe": 150}
 
 pytestmark = pytest.mark.filterwarnings("ignore")      # what the libraries say about each other
-
-
-def ready(agent: str) -> None:
-    """Skip where a library is absent."""
-    for module in NEEDS[agent]:
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{agent} needs {module}, which is not installed")
 
 
 @pytest.mark.parametrize("agent", ["tpe", "cma_es", "nsga2"])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.search.designs import small_space, tiny_space
+from tests.search.designs import ready, small_space, tiny_space
 
 import astrarium as ar
 from astrarium.errors import InputError
@@ -98,7 +98,7 @@ def test_other_plans_and_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study"
     search(small_space(), "makespan", agent="genetic", trials=10, study=path)
     for change, says in [({"seed": 1}, "another seed"), ({"agent": "random"}, "another agent"),
-                         ({"require": "makespan < 1"}, "another requirements"),
+                         ({"require": "makespan < 1"}, "other requirements"),
                          ({"options": {"mutation": 0.2}}, "another agent")]:
         with pytest.raises(InputError, match=says):
             search(small_space(), "makespan", **{"agent": "genetic", **change}, trials=10, study=path)
@@ -161,11 +161,12 @@ def killed_many_times(path: Path, trials: int, kills: int, agent: str, jobs: int
     source = str(Path(ar.__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "OPENBLAS_NUM_THREADS": "1"}
     for _ in range(kills):
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-        time.sleep(rng.uniform(0.15, 0.45))     # short of the time that the whole study takes
-        met += process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()           # it is at work, if only on what is stored
+            time.sleep(rng.uniform(0, 0.3))     # short of the time that the whole study takes
+            met += process.poll() is None
+            process.send_signal(signal.SIGKILL)
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=300)
     return met
 
@@ -185,6 +186,11 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.exam
-@pytest.mark.parametrize(("agent", "jobs"), [("genetic", 1), ("random", 2), ("annealing", 1)])
-def test_a_hundred_kills_lose_and_double_nothing(agent: str, jobs: int, tmp_path: Path) -> None:
-    check_kills(tmp_path, 40_000, 100, agent, jobs)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("agent", "jobs", "trials", "kills"), [
+    ("genetic", 1, 40_000, 100), ("random", 2, 40_000, 100), ("annealing", 1, 40_000, 100),
+    ("ant_colony", 1, 20_000, 100), ("grid", 2, 1_500, 20), ("cma_es", 1, 2_000, 20), ("nsga2", 1, 2_000, 20),
+    ("tpe", 1, 300, 20), ("bayesian", 1, 40, 10), ("ppo", 1, 600, 10)])
+def test_many_kills_lose_and_double_nothing(agent: str, jobs: int, trials: int, kills: int, tmp_path: Path) -> None:
+    ready(agent)
+    check_kills(tmp_path, trials, kills, agent, jobs)

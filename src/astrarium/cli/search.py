@@ -78,7 +78,7 @@ def _again(options: argparse.Namespace) -> int:
          any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
     with _Line(sys.stderr) as line:
         found = rerun(options.space, jobs=options.jobs, processes=options.processes, ray=options.ray,
-                      progress=line.show if line.shown else None)
+                      progress=line.show)
     if options.best:
         _write_best(found.study, options.best)
     _print(found.study, options)
@@ -111,14 +111,11 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
         settings = {**file.options, **settings}
     seed = next(each for each in (options.seed, file.seed, SEED) if each is not None)
     study = None if options.no_study else options.study or _default_study(options.space, agent, seed)
-    if study is not None and options.study is None:
-        note(f"trials are kept in {study}; the same command goes on there")
-    with _Line(sys.stderr) as line:
+    with _Line(sys.stderr, study if options.study is None else None) as line:
         return search(file.space, minimize or (() if maximize else "makespan"), maximize=maximize,
                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
-                      processes=options.processes, ray=options.ray, study=study,
-                      progress=line.show if line.shown else None)
+                      processes=options.processes, ray=options.ray, study=study, progress=line.show)
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:
@@ -141,7 +138,7 @@ def _write_best(study: Study, path: str) -> None:
     from astrarium.design import dump_design
 
     if study.best is None:
-        raise InputError("--best", "no trial met every requirement, so there is no best design")
+        raise InputError("--best", f"{study.nothing}, so there is no best design")
     dump_design(study.plan.space.design(study.best.point), path)
 
 
@@ -157,10 +154,12 @@ def _print(study: Study, options: argparse.Namespace) -> None:
 
 
 class _Line:
-    """A line of progress that overwrites itself; on a terminal only."""
+    """A line of progress that overwrites itself, on a terminal only; and, once there are trials, the name of the file
+    that keeps them, where nobody gave one."""
 
-    def __init__(self, stream: Any):
-        self.stream, self.shown, self._last, self._width = stream, bool(stream.isatty()), 0.0, 0
+    def __init__(self, stream: Any, study: str | None = None):
+        self.stream, self.study = stream, study
+        self._shown, self._last, self._width = bool(stream.isatty()), 0.0, 0
 
     def __enter__(self) -> _Line:
         return self
@@ -172,8 +171,11 @@ class _Line:
 
     def show(self, state: Progress) -> None:
         """The state of a study: trials, best so far, rate, time left."""
+        if self.study is not None:
+            note(f"trials are kept in {self.study}; the same command goes on there")
+            self.study = None
         now = time.monotonic()
-        if now - self._last < EVERY and state.trials < state.planned:
+        if not self._shown or (now - self._last < EVERY and state.trials < state.planned):
             return
         self._last = now
         rate = state.fresh / state.seconds if state.seconds and state.fresh else 0.0

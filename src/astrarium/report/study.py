@@ -94,7 +94,7 @@ def _course(study: Study) -> list[tuple[str, str]]:
     if study.proof is not None:
         rows.append(("proof", _proof(study)))
     if study.best is None:
-        rows.append(("best", "no trial met every requirement"))
+        rows.append(("best", f"none: {study.nothing}"))
         rows += [("first problem", study.problem)] if study.problem else []
     base = space.base
     if base is not None:

@@ -111,7 +111,9 @@ def read_bundle(path: str, folder: str) -> Bundle:
         study = study_of(path, meta, folder)
         versions = {str(name): str(version) for name, version in about["versions"].items()}
         return Bundle(path, study.plan, entries["trials.jsonl"].splitlines(keepends=True), versions, folder)
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError,
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror or error})", expected=EXPECTED) from None
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, AttributeError, EOFError,
             NotImplementedError, msgspec.DecodeError) as error:
         raise InputError(path, f"is no bundle ({type(error).__name__}: {error})", expected=EXPECTED) from None
 

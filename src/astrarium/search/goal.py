@@ -158,7 +158,8 @@ class Judge:
         figures = [name for name in names if name in FIGURES]
         if not figures and not self._reached(Op("==", (node.args[1], Const(0)))):
             return
-        what = f"{', '.join(figures)} can be 0" if figures else f"for some {' and '.join(names)} of the space"
+        what = (f"{', '.join(figures)} can be 0" if figures
+                else f"for some {' and '.join(names)} of the space" if names else "always")
         raise InputError(text, f"divides by zero ({what})", expected="a divisor that is never 0, such as max(1, ...)")
 
     def _reached(self, node: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -38,7 +39,8 @@ def load_space(path: str | os.PathLike[str]) -> Space:
 def located(error: InputError, document: Document, name: str) -> InputError:
     """`error` with the file and line in front of its path."""
     lines = [document.line(f"{section}{error.path}") for section in ("choices.", "variables.", "derived.", "base.", "")]
-    exact = [document.lines.get(f"{section}{error.path}") for section in ("choices.", "variables.", "derived.", "")]
+    exact = [document.lines.get(f"{section}{path}") for path in (error.path, re.sub(r"\[\d+\]", "[*]", error.path))
+             for section in ("choices.", "variables.", "derived.", "")]
     line = next((each for each in (*exact, lines[-1]) if each), None)
     if error.path.startswith(name):      # the base design's own file: already said
         return error

@@ -87,6 +87,11 @@ class Study:
     notes: tuple[str, ...] = field(default=())
     problem: str = ""
 
+    @property
+    def nothing(self) -> str:
+        """Why there is no best trial, where there is none."""
+        return "no trial met every requirement" if self.plan.goal.requirements else "every trial was refused"
+
     def values(self, trial: Trial | None = None) -> dict[str, Any]:
         """The knobs of a trial (the best one where none is named)."""
         chosen = trial or self.best
@@ -116,7 +121,7 @@ def _same_plan(plan: Plan, store: Store) -> None:
         store.describe(described)
     for key, value in described.items():
         if known and known.get(key) != value:
-            raise InputError(store.path, f"holds a study with another {key}",
+            raise InputError(store.path, f"holds a study with {'other' if key.endswith('s') else 'another'} {key}",
                              expected="the same command, or another file")
 
 
