@@ -81,9 +81,13 @@ def _searched(runs: Sequence[Run], effort: Effort, given: argparse.Namespace, sa
         if effort.seconds and not done and rest < 0:
             say(f"[{number}/{len(runs)}] {run.part} {run.file}: not run, time is over; the same command goes on")
             continue
-        share = max(0.001, min(rest / left, MOST * effort.seconds / total) * run.weight) if effort.seconds else 0
+        share = 0.0
+        if done:
+            share = -1.0
+        elif effort.seconds:
+            share = max(0.001, min(rest / left, MOST * effort.seconds / total) * run.weight)
         found.append(carry_out(run, given.out / "studies", given.jobs,
-                               functools.partial(_say_of, say, f"[{number}/{len(runs)}] "), -1 if done else share))
+                               functools.partial(_say_of, say, f"[{number}/{len(runs)}] "), share))
         if not done:
             left = max(left - run.weight, 0.001)
             finished.add(run.file)

@@ -22,17 +22,22 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Finding:
-    """How a finding is judged, and which parts of the study that rests on."""
+    """How a finding is judged, and the part of the study that it rests on; of its stacks, those named (none: all)."""
 
     judge: Callable[[Sequence[Found], str], Verdict]
-    parts: tuple[str, ...]
+    part: str
+    stacks: tuple[str, ...] = ()
+
+    def rests_on(self, each: Found) -> bool:
+        """Whether a search is one of those that it rests on, and could have enough designs."""
+        run = each.run
+        return run.part == self.part and run.trials >= FEW and (not self.stacks or run.setup.stack in self.stacks)
 
 
 def judged(finding: Finding, found: Sequence[Found], preset: str) -> Verdict:
     """The verdict; `undecided` where one of its searches has too few designs with a value, of those there are."""
     verdict, reason = finding.judge(found, preset)
-    part = [each for each in found if each.run.part in finding.parts and each.run.trials >= FEW]
-    least = min(part, key=lambda each: each.trials - each.refused, default=None)
+    least = min(filter(finding.rests_on, found), key=lambda each: each.trials - each.refused, default=None)
     if verdict == "not run" or least is None or least.trials - least.refused >= FEW:
         return verdict, reason
     run, has = least.run, least.trials - least.refused
@@ -157,11 +162,11 @@ def latency_spread(found: Sequence[Found], _: str) -> Verdict:
 
 
 FINDINGS = {
-    "The workload stack gives the highest gains": Finding(highest_gain_from_workload, ("stacks",)),
-    "Optimising for cost leads to diverse choices": Finding(diverse_under_cost, ("agents",)),
-    "The value of full-stack search grows with system size": Finding(grows_with_size, ("scaling",)),
-    "The random walk's curve stays flat, the other agents learn": Finding(random_flat_others_learn, ("agents",)),
-    "Agents agree on the critical knobs and vary in the others": Finding(agree_on_critical_knobs, ("agents",)),
-    "GPT3-175B's latency spreads widely over workload knobs alone": Finding(latency_spread, ("spread",)),
+    "The workload stack gives the highest gains": Finding(highest_gain_from_workload, "stacks", STACKS[:3]),
+    "Optimising for cost leads to diverse choices": Finding(diverse_under_cost, "agents"),
+    "The value of full-stack search grows with system size": Finding(grows_with_size, "scaling"),
+    "The random walk's curve stays flat, the other agents learn": Finding(random_flat_others_learn, "agents"),
+    "Agents agree on the critical knobs and vary in the others": Finding(agree_on_critical_knobs, "agents"),
+    "GPT3-175B's latency spreads widely over workload knobs alone": Finding(latency_spread, "spread"),
 }
 """Finding (published, the authors' talk) -> how it is judged."""

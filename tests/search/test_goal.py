@@ -85,6 +85,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"minimize": "'ring'"}, "no number"),
     ({"minimize": 3}, "not an objective"),
     ({"minimize": "makespan / (collective.chunks - 4)"}, "divides by zero .for some collective.chunks"),
+    ({"minimize": "makespan / 0"}, "divides by zero .always"),
     ({"minimize": "makespan / exposed_comm"}, "divides by zero .exposed_comm can be 0"),
     ({"minimize": "makespan", "require": "collective.chunks"}, "not a condition"),
     ({"minimize": "makespan", "cases": [Case("a", 0.0)]}, "weight"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,6 +31,10 @@ EVERY = st.fixed_dictionaries({
     "sizes": st.tuples(*[st.integers(1, 2)] * 4), "stages": st.sampled_from([2, 4])})
 
 
+COLUMNS = ("type", "num_ops", "tensor_size", "comm_type", "comm_size", "priority", "parent_ptr", "parent", "slot_a",
+           "slot_b", "slot")
+
+
 def _made(case: dict[str, object]) -> Recipe:
     found = dict(case)
     name, (tp, sp, dp, cp) = str(found.pop("schedule")), found.pop("sizes")  # type: ignore[misc]
@@ -54,6 +59,36 @@ def test_any_combination_holds_together(case: dict[str, object]) -> None:
     ranks = made.mesh.ranks // made.stages
     assert flops(generated) - tail == pytest.approx(once * made.batches * ranks)
     assert list(generated.names) == [str(n + 1) for n in range(len(generated.groups))]
+
+
+@pytest.mark.parametrize("pattern", [(1,), (1, 3), (1, 1, 3)])
+@pytest.mark.parametrize("zero", range(4))
+@pytest.mark.parametrize("schedule", ["1f1b", "zero_bubble"])
+def test_blocks_repeated_by_columns_are_those_made_one_by_one(schedule: str, zero: int,
+                                                              pattern: tuple[int, ...]) -> None:
+    """Also where two kinds of layers alternate, and where a bucket is full after some of them."""
+    mesh = mesh_of("megatron", tp=2, dp=2, pp=2)
+    offloads = ("none",) if SCHEDULES[schedule].split else ("none", "activations")
+    for bucket, offload, prefetch in product((4e3, 1e5), offloads, range(3) if zero == 3 else (1,)):
+        made = recipe(schedule, layers=2, mesh=mesh, zero=zero, bucket=bucket, offload=offload, prefetch=prefetch)
+        parts = tuple((*part[:part[0] == 0], *pattern * 6, *part[len(part) - (part[-1] == 2):]) for part in made.parts)
+        _same_one_by_one(replace(made, kinds=(*made.kinds, layer(steps=2)), parts=parts))
+
+
+def _same_one_by_one(made: Recipe) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("astrarium.workload.assemble.rounds._alike", lambda *_: 0)
+        one_by_one = assemble(made)
+    whole = assemble(made)
+    for trace, rival in zip(whole.classes, one_by_one.classes, strict=True):
+        for name in COLUMNS:
+            assert np.array_equal(getattr(trace, name), getattr(rival, name), equal_nan=name == "num_ops"), name
+        assert trace.names is not None
+        assert rival.names is not None
+        assert [*map(trace.names, range(len(trace.node_id)))] == [*map(rival.names, range(len(rival.node_id)))]
+    for tensors, others in zip(whole.tensors, one_by_one.tensors, strict=True):
+        assert tensors is not None
+        assert all(np.array_equal(getattr(tensors, each.name), getattr(others, each.name)) for each in fields(tensors))
 
 
 def _tail(trace: TraceClass) -> float:

@@ -105,7 +105,8 @@ def _comparable(studies: Sequence[StoredStudy]) -> None:
         other = study.plan.described()
         for key in ("space", "objectives", "requirements", "cases"):
             if other[key] != first[key]:
-                raise InputError(study.path, f"has {'other' if key.endswith('s') else 'another'} {key} than {studies[0].path}",
+                which = "other" if key.endswith("s") else "another"
+                raise InputError(study.path, f"has {which} {key} than {studies[0].path}",
                                  expected="studies of one space and goal; a report for each")
 
 

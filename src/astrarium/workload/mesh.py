@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,7 @@ class Mesh:
     axes: tuple[str, ...]
     sizes: tuple[int, ...]
     _known: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _ranks: dict[tuple[str, ...], int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ranks(self) -> int:
@@ -54,10 +56,11 @@ class Mesh:
 
     def size(self, axes: Sequence[str]) -> int:
         """Ranks of a group over `axes`."""
-        total = 1
-        for axis in self.real(axes):
-            total *= self.sizes[self.axes.index(axis)]
-        return total
+        key = tuple(axes)
+        found = self._ranks.get(key)
+        if found is None:
+            found = self._ranks[key] = math.prod([self.sizes[self.axes.index(axis)] for axis in self.real(key)])
+        return found
 
     def real(self, axes: Sequence[str]) -> tuple[str, ...]:
         """The axes of more than one rank that `axes` mean (`dp`: ep, idp and odp), each once, in the mesh's order.

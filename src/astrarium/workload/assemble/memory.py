@@ -40,6 +40,8 @@ class Some:
     def at(self, writer: I64, reader: I64) -> Some:
         """The same for each of many units, whose writers and readers start at these nodes."""
         times = len(writer)
+        if times == 1:
+            return Some(self.size, self.writer + writer, self.readers, self.reader + reader)
         return Some(np.tile(self.size, times), (self.writer + writer[:, None]).ravel(), np.tile(self.readers, times),
                     (self.reader + reader[:, None]).ravel())
 
