@@ -4,9 +4,9 @@ usage: search_designs.py [--designs N] [--seed S] [--minutes M] [--uniform]
 
 A genetic study with its store on disk and one worker, over examples/cosmic/spaces/full.yaml. The rate is of distinct
 designs that were simulated to their end, however long that takes; refused ones do not count, but their time does, as
-does everything else that the study does. After M minutes (default 10) no other design is started. `--uniform`
-simulates points that are drawn evenly instead, which is harder: a search soon leaves the worst designs. Seconds are CPU
-seconds of the process.
+does everything else that the study does. After M minutes (default 10) it ends, in the middle of a design if need be.
+`--uniform` simulates points that are drawn evenly instead, which is harder: a search soon leaves the worst designs.
+Seconds are CPU seconds of the process.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import signal
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,20 +41,28 @@ class _OverError(Exception):
     """The minutes are over."""
 
 
-class _Timed:
-    """Judges points, and keeps the CPU seconds of each that was simulated; of those refused, why and all seconds."""
+def over(*_: object) -> None:
+    """What the alarm does."""
+    raise _OverError
 
-    def __init__(self, judge: Evaluator, minutes: float):
-        self.judge, self.until = judge, time.monotonic() + 60 * minutes
+
+class _Timed:
+    """Judges points, and keeps the CPU seconds of each that was simulated; of those refused, why and all seconds;
+    `cut`: of the one in which the minutes were over."""
+
+    def __init__(self, judge: Evaluator):
+        self.judge = judge
         self.points, self.seconds = list[Point](), list[float]()
-        self.refused, self.refusing = Counter[str](), 0.0
+        self.refused, self.refusing, self.cut = Counter[str](), 0.0, 0.0
 
     def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
         for point in points:
-            if time.monotonic() > self.until:
-                raise _OverError
             start = process_s()
-            verdict = self.judge(point)
+            try:
+                verdict = self.judge(point)
+            except _OverError:
+                self.cut = process_s() - start
+                raise
             taken = process_s() - start
             if verdict.values is None:
                 self.refused[verdict.problem.partition(";")[0][:100]] += 1
@@ -79,22 +87,24 @@ def shown(seconds: Sequence[float], taken: float, refused: int, refusing: float)
     print(f"  {len(seconds):,} distinct designs simulated in {taken:.1f} CPU s: {len(seconds) / taken:.0f} "
           f"designs/s/core; {refused:,} refused, in {refusing:.1f} CPU s of it")
     print(f"  a design takes {np.mean(seconds) * 1000:.1f} ms; p50 {at[0]:.1f}, p90 {at[1]:.1f}, p99 {at[2]:.1f}, "
-          f"longest {at[3]:.0f} ms; store and agent {(taken - sum(seconds) - refusing) / len(seconds) * 1000:.2f} ms")
+          f"longest {at[3]:.0f} ms")
 
 
-def study(space: Space, designs: int, seed: int, minutes: float) -> None:
+def study(space: Space, designs: int, seed: int) -> None:
     """The genetic study."""
     goal, marks = goal_of("runtime_x_bandwidth"), list[tuple[int, float]]()
-    timed = _Timed(Evaluator(space, goal), minutes)
+    timed = _Timed(Evaluator(space, goal))
     with tempfile.TemporaryDirectory() as folder, Store(f"{folder}/designs.study") as store:
         start = process_s()
         try:
             conduct(Plan(space, goal, agent_options("genetic", {}), seed), designs, store, timed,
                     lambda now: marks.append((now.trials, memory())))
         except _OverError:
-            print(f"  stopped after {minutes:g} minutes")
+            print("  the minutes are over")
         taken = process_s() - start
     shown(timed.seconds, taken, timed.refused.total(), timed.refusing)
+    beside = taken - sum(timed.seconds) - timed.refusing - timed.cut
+    print(f"  store and agent took {beside / max(1, len(timed.points)) * 1000:.2f} ms a design")
     workloads = {space.design(point).workload for point in timed.points}
     print(f"  {len(workloads)} distinct workloads; refused: {dict(timed.refused)}; memory {memory():.0f} MB"
           + _growth([mark for mark in marks if mark[0] >= marks[-1][0] / 2]))
@@ -107,20 +117,23 @@ def _growth(late: Sequence[tuple[int, float]]) -> str:
     return f", {late[-1][1] - late[0][1]:+.1f} MB over the last {late[-1][0] - late[0][0]:,} trials"
 
 
-def uniform(space: Space, designs: int, seed: int, minutes: float) -> None:
+def uniform(space: Space, designs: int, seed: int) -> None:
     """Points drawn evenly."""
-    rng, kept, seconds, whys = random.Random(seed), Kept(), list[float](), Counter[str]()
-    until, begin, refused, refusing = time.monotonic() + 60 * minutes, process_s(), 0, 0.0
-    while len(seconds) < designs and time.monotonic() < until:
-        start, point = process_s(), space.sample(rng)
-        try:
-            result = simulate(space.design(point), record=False, kept=kept)
-        except InputError:
-            refused, refusing = refused + 1, refusing + process_s() - start
-            continue
-        whys[result.outcome.unfolded_because or "folded"] += 1
-        seconds.append(process_s() - start)
-    shown(seconds, process_s() - begin, refused, refusing)
+    rng, kept, whys = random.Random(seed), Kept(), Counter[str]()
+    seconds, refused, begin = list[float](), list[float](), process_s()
+    try:
+        while len(seconds) < designs:
+            start, point = process_s(), space.sample(rng)
+            try:
+                result = simulate(space.design(point), record=False, kept=kept)
+            except InputError:
+                refused.append(process_s() - start)
+                continue
+            whys[result.outcome.unfolded_because or "folded"] += 1
+            seconds.append(process_s() - start)
+    except _OverError:
+        print("  the minutes are over")
+    shown(seconds, process_s() - begin, len(refused), sum(refused))
     print(f"  {dict(whys.most_common())}")
 
 
@@ -134,7 +147,9 @@ def main() -> None:
     print(machine())
     space = load_space(SPACE)
     print("uniform" if chosen.uniform else f"genetic, seed {chosen.seed}")
-    (uniform if chosen.uniform else study)(space, chosen.designs, chosen.seed, chosen.minutes)
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, 60 * chosen.minutes)
+    (uniform if chosen.uniform else study)(space, chosen.designs, chosen.seed)
 
 
 if __name__ == "__main__":
