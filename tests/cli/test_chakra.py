@@ -67,8 +67,10 @@ def test_pictures(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert (said.code, "5 scopes" in said.err) == (0, True)
     assert "125 nodes" in (tmp_path / "b.dot").read_text()
     monkeypatch.setenv("PATH", str(tmp_path))
-    said = run("trace", "graph", trace, "-o", tmp_path / "o.svg")
+    said = run("trace", "graph", trace, "-o", tmp_path / "o.pdf")
     assert (said.code, "apt install graphviz" in said.err) == (1, True)
+    assert run("trace", "graph", trace, "-o", tmp_path / "o.svg").code == 0
+    assert len(ET.parse(tmp_path / "o.svg").getroot().findall("{*}rect")) == 4
 
 
 def test_a_program_named_dot_draws(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

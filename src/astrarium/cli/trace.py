@@ -19,7 +19,7 @@ SUB_VERBS = {
     "anonymise": ("trace_anonymise", "Names go, durations and sizes move within a budget: a trace to share."),
     "suite": ("trace_suite", "The benchmark suite: named traces of training and inference, generated on demand."),
     "synthesise": ("trace_synthesise", "Learn a model of traces, draw traces of other sizes from it, compare."),
-    "graph": ("trace_graph", "The graph of a trace as a picture: .dot, .graphml; .svg and .pdf through Graphviz."),
+    "graph": ("trace_graph", "The graph of a trace as a picture: .svg, .dot, .graphml; .pdf through Graphviz."),
     "collect": ("trace_collect", "Run a Python script and record what it does with PyTorch: FOLDER/trace.RANK.et."),
     "replay": ("trace_replay", "Execute traces on this machine: communication on torch.distributed, measured."),
     "show": ("trace_show", "What is in a trace file: nodes by kind, streams, collectives with busbw, overlap, idle."),

@@ -15,7 +15,7 @@ def arguments(parser: Parser) -> None:
     """The file, the picture, how much of it."""
     parser.add_argument("file", metavar="FILE", help="one trace (.et, plain or gzip)")
     parser.add_argument("-o", "--out", metavar="OUT", required=True,
-                        help="writes .dot or .graphml; .svg, .pdf and .png through Graphviz's program dot")
+                        help="writes .svg, .dot or .graphml; .pdf, .png and a tidier .svg with Graphviz")
     parser.add_argument("--limit", metavar="N", type=whole, default=1000,
                         help="larger graphs are drawn by scope, at most N of them (1000)")
     parser.add_argument("--depth", metavar="D", type=whole, help="parts of a scope that count (as many as fit)")

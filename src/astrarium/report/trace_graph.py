@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from astrarium.errors import InputError
+from astrarium.report.trace_svg import Shape, svg_text
 from astrarium.trace import Columns, index_of
 from astrarium.units import format_time
 from astrarium.vocab import NodeKind
@@ -52,14 +53,24 @@ def picture(columns: Columns, *, limit: int = 1000, depth: int | None = None) ->
     """The graph of a trace, node by node where it has at most `limit` nodes, else by scope.
 
     A scope is the part of the name before a `.`, `/` or `::`; of profiled traces the names of the callers. `depth`
-    parts of it count; left out: as many as give at most `limit` scopes.
+    parts of it count; left out: as many as give at most `limit` scopes. Of more scopes the smallest are one.
     """
     if depth is None and columns.nodes <= limit:
         return _drawn(columns, [_label(columns, node) for node in range(columns.nodes)], None)
     paths = _paths(columns)
     if depth is None:
         depth = max((d for d in range(1, DEEPEST) if len({path[:d] for path in paths}) <= limit), default=1)
-    return _drawn(columns, [path[:depth] for path in paths], depth)
+    return _drawn(columns, _most([path[:depth] for path in paths], limit), depth)
+
+
+def _most(keys: list[tuple[str, ...]], limit: int) -> list[tuple[str, ...]]:
+    """[nodes] the scopes, the smallest of too many as one."""
+    count = Counter(keys)
+    if len(count) <= max(limit, 1):
+        return keys
+    kept = {key for key, _ in count.most_common(max(limit, 1) - 1)}
+    rest = (f"{len(count) - len(kept):,} other scopes",)
+    return [key if key in kept else rest for key in keys]
 
 
 def _label(columns: Columns, node: int) -> tuple[str, ...]:
@@ -119,13 +130,17 @@ def dot_text(drawn: Picture) -> Iterator[str]:
     yield "digraph trace {"
     yield '  node [shape=box, style="rounded,filled", fontname="Helvetica"];'
     for number, box in enumerate(drawn.boxes):
-        text = box.label if box.nodes == 1 and drawn.depth is None else f"{box.label}\n{box.nodes:,} nodes"
-        text += f"\n{format_time(box.recorded_us * NS_PER_US)}" if box.recorded_us else ""
-        yield f'  n{number} [label="{_quoted(text)}", fillcolor="{box.colour}"];'
+        text = _quoted("\n".join(_lines(drawn, box)))
+        yield f'  n{number} [label="{text}", fillcolor="{box.colour}"];'
     for (a, b, kind), count in drawn.edges.items():
         head = "normal" if kind == "data" else "tee"
         yield f'  n{a} -> n{b} [arrowhead={head}{f", label={count}" if count > 1 else ""}];'
     yield "}"
+
+
+def _lines(drawn: Picture, box: Box) -> tuple[str, ...]:
+    count = () if box.nodes == 1 and drawn.depth is None else (f"{box.nodes:,} nodes",)
+    return (box.label, *count, *((format_time(box.recorded_us * NS_PER_US),) if box.recorded_us else ()))
 
 
 def _quoted(text: str) -> str:
@@ -156,13 +171,19 @@ def _xml(text: str) -> str:
 
 
 def rendered(drawn: Picture, form: str) -> bytes:
-    """The picture as svg, pdf or png, drawn by Graphviz's `dot`; InputError where that is not installed or fails."""
+    """The picture as svg, pdf or png, drawn by Graphviz's `dot`; without it svg is drawn here, more plainly.
+
+    InputError where `dot` is missing for the others, or fails.
+    """
     if form not in RENDERED:
         raise InputError("form", f"{form!r}", expected="one of " + ", ".join(RENDERED))
     program = shutil.which("dot")
+    if program is None and form == "svg":
+        shapes = [Shape(tuple("\n".join(_lines(drawn, box)).split("\n")), box.colour) for box in drawn.boxes]
+        return "".join(f"{line}\n" for line in svg_text(shapes, drawn.edges)).encode("utf-8", "replace")
     if program is None:
         raise InputError("graphviz", f"its program `dot` draws {form}, and is not installed",
-                         expected="apt install graphviz (or brew, dnf, conda); or the name of a .dot file")
+                         expected="apt install graphviz (or brew, dnf, conda); or the name of a .svg or .dot file")
     text = "\n".join(dot_text(drawn)).encode("utf-8", "replace")
     try:
         done = subprocess.run([program, f"-T{form}"], input=text, capture_output=True, timeout=SECONDS, check=False)
