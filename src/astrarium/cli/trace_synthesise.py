@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, json_flag, note, place, whole
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
+DOUBTFUL = 0.1      # median error of totals from which on a model is said not to give back its examples
 MODELS = "llama2-7b,llama2-13b,llama3-8b,llama2-70b"
 
 
@@ -78,12 +80,15 @@ def run(options: argparse.Namespace) -> int:
 
 # ------------------------------------------------------------ learn
 def _learn(options: argparse.Namespace) -> int:
-    from astrarium.trace.synthesise import learn, save_model
+    from astrarium.trace.synthesise import learn, reproduced, save_model
 
     place("-o", options.out)
     if options.traces and options.catalog:
         raise InputError("--catalog", "beside traces", expected="one of the two")
     examples = _given(options.traces) if options.traces else _drawn(options)
+    def finite(error: float) -> float | None:
+        return error if isfinite(error) else None
+
     model, network = learn(examples), None
     if options.torch:
         from astrarium.trace.synthesise.train import train
@@ -91,13 +96,21 @@ def _learn(options: argparse.Namespace) -> int:
         told = note if sys.stderr.isatty() else None
         network = train(model, examples, seed=options.seed, steps=options.steps, told=told)
     save_model(options.out, model, network)
+    again = reproduced(model, examples)
+    if again.median > DOUBTFUL:
+        where = ", ".join(f"{name} {value:g}" for name, value in again.conditions.items())
+        note(f"this model does not give back what it learned from; the worst: {again.what} at {where}")
     span = {name: [low, high] for name, low, high in zip(model.names, model.low, model.high, strict=True)}
     if options.json:
         print(json.dumps({"model": options.out, "examples": model.examples, "tokens": len(model.tokens),
-                          "conditions": span, "training_s": None if network is None else network.seconds}, indent=1))
+                          "conditions": span, "reproduction": {"median": finite(again.median),
+                                                               "worst": finite(again.error)},
+                          "training_s": None if network is None else network.seconds}, indent=1))
         return 0
     print(f"{options.out}: {model.examples:,} examples (ranks' traces), {len(model.tokens)} kinds of nodes"
           + (f", network trained in {network.seconds:g} s" if network is not None else ""))
+    print(f"{again.tried} of them drawn again: totals by kind of node within {again.median:.2%} (median), "
+          f"{again.error:.2%} (worst)")
     print("conditions: " + ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in span.items()))
     return 0
 

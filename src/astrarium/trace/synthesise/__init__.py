@@ -5,8 +5,9 @@ from __future__ import annotations
 from astrarium.trace.synthesise.examples import Example, Token, examples_of, examples_of_generated
 from astrarium.trace.synthesise.fidelity import Fidelity, fidelity
 from astrarium.trace.synthesise.learn import Model, learn
+from astrarium.trace.synthesise.reproduce import Reproduction, reproduced
 from astrarium.trace.synthesise.sample import sample
 from astrarium.trace.synthesise.store import load_model, save_model
 
-__all__ = ["Example", "Fidelity", "Model", "Token", "examples_of", "examples_of_generated", "fidelity", "learn",
-           "load_model", "sample", "save_model"]
+__all__ = ["Example", "Fidelity", "Model", "Reproduction", "Token", "examples_of", "examples_of_generated", "fidelity",
+           "learn", "load_model", "reproduced", "sample", "save_model"]

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.errors import InputError
 from astrarium.trace.synthesise.examples import VALUES, Example
 from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of
 from astrarium.trace.synthesise.layout import SHARED
@@ -26,7 +27,7 @@ __all__ = ["Bucket", "Filled", "Unit", "fill", "learn_buckets", "learned_as_buck
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 MANY = 3                # parents, above which a collective gathers
-FEWEST = 8
+MOST_PIECES = 4096      # that one bucket is cut to
 SIZE = VALUES.index("comm_size")
 
 
@@ -248,6 +249,9 @@ def _events_of(places: Sequence[tuple[int, float]], begin: int, limit: float) ->
         total += payload
         if total >= limit or number + 1 == len(places):
             pieces = max(1, int(total // limit)) if limit > 0 else 1
+            if pieces > MOST_PIECES:
+                raise InputError("synthesise", f"{total:.4g} bytes that gather would be sent as {pieces:,} collectives",
+                                 expected="a model learned from traces in which collectives of one name fill alike")
             rows += [(at, since, piece, total / pieces, float(total < limit)) for piece in range(pieces)]
             total, since = 0.0, at + 1
     columns = np.array(rows, np.float64).reshape(-1, 5)

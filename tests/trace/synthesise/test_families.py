@@ -1,0 +1,53 @@
+"""Other families of the catalog than dense decoders: held-out depths, widths, micro-batches and numbers of replicas."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from astrarium import config
+from astrarium.trace.synthesise import examples_of_generated, learn, reproduced, sample
+from astrarium.workload.config import Workload
+from astrarium.workload.generate import generate
+from astrarium.workload.transformer import Transformer
+
+from .corpus import makespan
+
+pytestmark = pytest.mark.exam
+
+PARTS: dict[str, Sequence[Sequence[float]]] = {      # layers of a stage, widths, dp, micro-batches
+    "learn": ((1, 2, 3, 4, 6, 8), (0.5, 1, 2), (2, 4, 8, 16), (1, 2, 4, 8)),
+    "held_out": ((5, 7), (0.75, 1.5), (3, 6, 12), (3, 6))}
+
+
+def drawn(name: str, count: int, part: str) -> Iterator[tuple[dict[str, float], Workload]]:
+    """Conditions and workloads of a model of the catalog, wider and deeper or less so."""
+    rng, model = random.Random(part), Transformer(model=name, global_batch=1).model
+    layers, widths, replicas, batches = PARTS[part]
+    while count:
+        heads, tp, pp = round(model.heads * rng.choice(widths)), rng.choice((1, 2, 4)), rng.choice((1, 1, 2))
+        width = heads * model.d_model // model.heads
+        c = {"layers": pp * rng.choice(layers), "d_model": width, "ffn": round(model.ffn / model.d_model * width / 256)
+             * 256, "dp": rng.choice(replicas), "tp": tp, "pp": pp, "batch": rng.choice((1, 2)),
+             "micro_batches": rng.choice(batches)}
+        more = {} if name.startswith("vit") else {"kv_heads": heads // 4}
+        if heads // 4 % tp or c["ffn"] % tp:
+            continue
+        sized = config.replace_all(model, {"layers": c["layers"], "d_model": width, "heads": heads, "ffn": c["ffn"],
+                                           **more})
+        count -= 1
+        yield {key: float(value) for key, value in c.items()}, Transformer(
+            model=sized, dp=c["dp"], tp=tp, pp=pp, global_batch=c["batch"] * c["dp"] * c["micro_batches"],
+            micro_batch=c["batch"], **({} if name.startswith("vit") else {"tp_sequence": tp > 1, "seq": 2048}))
+
+
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "vit-l-16"])
+def test_held_out_traces_are_simulated_within_ten_percent(name: str) -> None:
+    found = [example for c, work in drawn(name, 200, "learn") for example in examples_of_generated(generate(work), c)]
+    model = learn(found)
+    errors = [makespan(sample(model, c, extrapolate=True), c) / makespan(generate(work), c) - 1
+              for c, work in drawn(name, 20, "held_out")]
+    print(f"{name}: worst {max(map(abs, errors)):.3%}, again {reproduced(model, found)}")
+    assert max(map(abs, errors)) < 0.1

@@ -1,0 +1,44 @@
+"""A model is asked for what it learned from, and says so where it cannot give it back."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from astrarium.config import replace as changed
+from astrarium.errors import InputError
+from astrarium.trace.synthesise import Model, examples_of_generated, learn, reproduced, sample
+from astrarium.trace.synthesise.laws import Law
+from astrarium.workload.corpus import draw_corpus
+from astrarium.workload.generate import generate
+
+from .corpus import MODELS, examples
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[Model, float]:
+    found = examples(40)
+    model = learn(found)
+    return model, reproduced(model, found).median
+
+
+def test_dense_traces_come_back(learned: tuple[Model, float]) -> None:
+    assert learned[1] < 0.05
+
+
+def test_sharded_optimizers_are_said_not_to() -> None:
+    """Of ZeRO, collectives of one name take gradients of two kinds of weights: buckets cannot tell them apart."""
+    found = [example for c, work in draw_corpus(MODELS, 25)
+             for example in examples_of_generated(generate(changed(work, "zero", 1)), c)]
+    again = reproduced(learn(found), found)
+    assert again.median > 0.2
+    assert "reduce_scatter" in again.what or "collectives" in again.what
+
+
+def test_buckets_that_never_fill_are_refused(learned: tuple[Model, float]) -> None:
+    model, _ = learned
+    none = Law([1e-6], [[0.0] * (len(model.names) + 2)], False, [0.0] * 10)
+    tiny = [msgspec.structs.replace(each, threshold=none) for each in model.buckets]
+    conditions = dict(next(draw_corpus(MODELS, 1))[0])
+    with pytest.raises(InputError, match="would be sent as"):
+        sample(msgspec.structs.replace(model, buckets=tiny), conditions, extrapolate=True)
