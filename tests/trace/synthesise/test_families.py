@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -43,8 +43,21 @@ def drawn(name: str, count: int, part: str) -> Iterator[tuple[dict[str, float], 
             micro_batch=c["batch"], **({} if name.startswith("vit") else {"tp_sequence": tp > 1, "seq": 2048}))
 
 
-@pytest.mark.parametrize("name", ["mixtral-8x7b", "vit-l-16"])
-def test_held_out_traces_are_simulated_within_ten_percent(name: str) -> None:
+def recommenders(name: str, count: int, part: str) -> Iterator[tuple[dict[str, float], Workload]]:
+    """The same of a model with tables, which is as deep and wide as it is: other batches."""
+    rng = random.Random(part)
+    replicas, batches = {"learn": ((2, 4, 8, 16, 32, 64), (256, 512, 1024, 4096, 8192)),
+                         "held_out": ((12, 24, 48), (768, 3072))}[part]
+    for _ in range(count):
+        dp, batch = rng.choice(replicas), rng.choice(batches)
+        yield ({"dp": float(dp), "batch": float(batch), "tp": 1.0, "pp": 1.0},
+               Transformer(model=name, dp=dp, global_batch=batch * dp))
+
+
+@pytest.mark.parametrize(("name", "drawn"), [("mixtral-8x7b", drawn), ("vit-l-16", drawn),
+                                             ("dlrm-dcnv2", recommenders)])
+def test_held_out_traces_are_simulated_within_ten_percent(
+        name: str, drawn: Callable[[str, int, str], Iterator[tuple[dict[str, float], Workload]]]) -> None:
     found = [example for c, work in drawn(name, 200, "learn") for example in examples_of_generated(generate(work), c)]
     model = learn(found)
     errors = [makespan(sample(model, c, extrapolate=True), c) / makespan(generate(work), c) - 1
