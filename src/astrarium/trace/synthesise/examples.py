@@ -87,10 +87,10 @@ def _read(traces: Traces, members: Mapping[str, Sequence[int]], conditions: Mapp
     values = np.stack([columns.duration.astype(np.float64), _value(columns, "num_ops", Attr.NUM_OPS),
                        _value(columns, "tensor_size", Attr.TENSOR_SIZE),
                        _value(columns, "comm_size", Attr.COMM_SIZE)], axis=1)
-    names = columns.names()
+    names, name = columns.distinct_names()
     involved = np.where(columns.has(Attr.INVOLVED_DIM), columns.dims.astype(np.int64), -1)
     told = Told(columns.type.tolist(), (columns.is_cpu_op != 0).tolist(), columns.comm_type.tolist(),
-                columns.comm_priority.tolist(), involved.tolist(), names.__getitem__, role)
+                columns.comm_priority.tolist(), involved.tolist(), lambda node: names[name[node]], role)
     return _ordered(order.astype(np.int64), told, values, graph.ptr, graph.parent,
                     {**conditions, "stage": float(stage)})
 
