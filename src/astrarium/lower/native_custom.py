@@ -65,5 +65,5 @@ def _source(op: CommOp, path: str, bandwidth: float) -> CustomSource:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
     does = msccl_op(algorithm, path=path)
     if does != op:
-        raise InputError(path, f"is a {does.name.lower()} algorithm", expected=f"one for {op.name.lower()}")
+        raise InputError(path, f"holds an algorithm for {does.name.lower()}", expected=f"one for {op.name.lower()}")
     return CustomSource(path, len(algorithm.gpus), None, algorithm, bandwidth)
