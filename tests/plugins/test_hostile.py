@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from astrarium.engine import HAVE_CORE, execute
+from astrarium.engine.plan import Backend
 from astrarium.engine.plugins import DelayNetwork, EventQueue, Mailbox, Plugins
 from astrarium.engine.plugins.exams import ExamError, exam_network
 from astrarium.errors import PluginError, StallError
@@ -175,6 +177,28 @@ def test_a_plug_in_that_cannot_be_made_is_named() -> None:
 
     with pytest.raises(PluginError, match=r"network plug-in .*bad: raised ValueError: no licence"):
         execute(pair_plan(), plugins=Plugins(network=bad))
+
+
+class Halfway:
+    """Has a part of each protocol."""
+
+    def sim_send(self, *message: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(("plugins", "words"), [
+    (Plugins(network=lambda _: None), "network plug-in .*: gave None, which has no method sim_send"),  # type: ignore
+    (Plugins(network=lambda _: Halfway()), "gave an object of Halfway, which has no method sim_recv"),  # type: ignore
+    (Plugins(memory=Halfway), "memory plug-in Halfway: gave .*, which has no method access_time"),  # type: ignore
+    (Plugins(scheduling=lambda: None), "scheduling plug-in .*: gave None, which has no method pick"),  # type: ignore
+    (Plugins(scheduling=Halfway), "gave an object of Halfway, which has no method pick"),  # type: ignore
+])
+@pytest.mark.parametrize("pure", ENGINES)
+def test_a_factory_that_gives_something_else(plugins: Plugins, words: str, pure: bool) -> None:
+    """None was a crash of the process, or the engine's own in silence."""
+    plan = pair_plan()
+    with pytest.raises(PluginError, match=words):
+        execute(replace(plan, network=replace(plan.network, backend=Backend.PORTS)), plugins=plugins, pure=pure)
 
 
 def ignores_tags(net: Net, size: int, src: int, dst: int, callback: Any, tag: int) -> None:

@@ -240,7 +240,7 @@ class Renamed(Idle, frozen=True):
 
 @pytest.mark.parametrize(("name", "says"), [
     ("speechless", r"workload: .* 'speechless' \(class Speechless\) has no feed; expected a method feed\(self"),
-    ("sourceless", r"workload plug-in sourceless: feed\(\) gave None, which has no method start"),
+    ("sourceless", r"workload plug-in sourceless: gave None, which has no method start"),
     ("idle", r"workload\.source: nothing says what the ranks of 'idle' do.*expected a plug-in's class below Live"),
     ("renamed", r"workload\.source: the plug-in's class Renamed has tag 'idle'; expected .*'renamed'"),
 ])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -13,10 +12,10 @@ from astrarium.compute.durations import DURATIONS
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 from astrarium.engine.plugins.desk import Desk
-from astrarium.engine.plugins.given import ask
+from astrarium.engine.plugins.given import ask, checked
 from astrarium.engine.plugins.work import WorkSource
 from astrarium.engine.source import Stage
-from astrarium.errors import InputError, PluginError
+from astrarium.errors import InputError
 from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins import ComputeModel, Plugins
 
 __all__ = ["lower_live"]
-
-NEEDED = ("start", "completed", "unfinished")      # of a WorkSource
 
 
 def lower_live(design: Design, plugins: Plugins | None = None,
@@ -41,10 +38,7 @@ def lower_live(design: Design, plugins: Plugins | None = None,
     same_memory(npu_types(design)[1])
     desk = Desk(len(npu_of), _Times(design, plugins).duration)
     who = f"workload plug-in {workload.tag}"
-    source = ask(who, workload.feed, desk)
-    missing = [name for name in NEEDED if not callable(getattr(source, name, None))]
-    if missing:
-        raise PluginError(who, f"feed() gave {reprlib.repr(source)}, which has no method {missing[0]}")
+    source = checked(who, ask(who, workload.feed, desk), ("start", "completed", "unfinished"))
     desk.close()
     groups = tuple(np.array(members, np.int32) for members in desk.groups)
     names = [f"{number} of workload {workload.tag}" for number in range(len(groups))]

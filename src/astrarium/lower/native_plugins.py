@@ -38,7 +38,7 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     if not any(named.values()):
         return given
     from astrarium.engine.plugins import Plugins, load
-    from astrarium.engine.plugins.given import ask
+    from astrarium.engine.plugins.given import ask, checked
 
     found = given or Plugins()
     if named["network"] and found.network is None:
@@ -51,7 +51,8 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
         found = replace(found, scheduling=_maker("scheduling", policy))
     if named["choice"] and found.choice is None:
         choice = design.collective.choice
-        found = replace(found, choice=ask(f"collective choice plug-in {choice}", _maker("choice", choice)))
+        who = f"collective choice plug-in {choice}"
+        found = replace(found, choice=checked(who, ask(who, _maker("choice", choice)), ("algorithms",)))
     return found
 
 

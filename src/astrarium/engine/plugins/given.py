@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,9 +15,10 @@ from astrarium.engine.plugins.network import Network
 from astrarium.engine.plugins.system import CollectiveChoice, Scheduling
 from astrarium.errors import PluginError
 
-__all__ = ["Plugins", "Team", "ask", "ask_whole"]
+__all__ = ["Plugins", "Team", "ask", "ask_whole", "checked"]
 
 PATIENCE, LIBRARY_PATIENCE = 10_000_000, 1_000_000_000
+CALLED = ("sim_send", "sim_recv", "sim_get_time", "next_event_time", "advance")     # of a network, by the engines
 T = TypeVar("T")
 
 
@@ -43,16 +44,20 @@ class Plugins:
         return self.network is not None or self.memory is not None or self.scheduling is not None
 
     def team(self, fabric: NetworkPlan) -> Team:
-        """The plug-ins of one run over `fabric`. Raises PluginError for one that cannot be made."""
+        """The plug-ins of one run over `fabric`. Raises PluginError for one that cannot be made or lacks a method."""
         network: Network | Library | None
         if self.network is None or isinstance(self.network, Library):
             network = self.network
         else:
-            network = ask(f"network plug-in {_name(self.network)}", self.network, fabric)
-        memory = None if self.memory is None else ask(f"remote memory plug-in {_name(self.memory)}", self.memory)
-        policy = None
+            who = f"network plug-in {_name(self.network)}"
+            network = checked(who, ask(who, self.network, fabric), CALLED)
+        memory, policy = None, None
+        if self.memory is not None:
+            who = f"remote memory plug-in {_name(self.memory)}"
+            memory = checked(who, ask(who, self.memory), ("access_time",))
         if self.scheduling is not None:
-            policy = ask(f"scheduling plug-in {_name(self.scheduling)}", self.scheduling)
+            who = f"scheduling plug-in {_name(self.scheduling)}"
+            policy = checked(who, ask(who, self.scheduling), ("pick",))
         limit = LIBRARY_PATIENCE if isinstance(network, Library) else PATIENCE
         return Team(network, memory, policy, limit if self.patience is None else self.patience)
 
@@ -86,6 +91,15 @@ def ask(who: str, function: Callable[..., T], *arguments: object) -> T:
         raise
     except Exception as error:
         raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
+
+
+def checked(who: str, made: T, methods: Sequence[str]) -> T:
+    """What a plug-in gave; PluginError unless it has the `methods` that a run calls."""
+    for name in methods:
+        if not callable(ask(who, getattr, made, name, None)):
+            what = "None" if made is None else f"an object of {type(made).__qualname__}"
+            raise PluginError(who, f"gave {what}, which has no method {name}")
+    return made
 
 
 def ask_whole(who: str, what: str, function: Callable[..., int], *arguments: object) -> int:
