@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from astrarium import registry
 from astrarium.collective.algorithms import ALGORITHMS, Options, build, supporting
 from astrarium.collective.bounds import bound, check_bound
 from astrarium.collective.exam import examine
-from astrarium.errors import InputError, UnsupportedError
+from astrarium.errors import InputError, PluginError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
 CASES = [(name, op) for name, line in ALGORITHMS.items() for op in sorted(line.ops)]
@@ -107,3 +112,54 @@ def test_every_operation_has_an_algorithm_and_reduce_scatter_block_is_an_alias()
     one: Schedule = build("ring", CommOp.REDUCE_SCATTER_BLOCK, 4)
     assert one.op == CommOp.REDUCE_SCATTER
     assert all(line.sentence.endswith(".") for line in ALGORITHMS.values())
+
+
+def plugin(op: CommOp, n: int, options: Options) -> Schedule:
+    """Stands for a plug-in's builder; the tests replace what it does."""
+    return made(op, n)
+
+
+def ring(op: CommOp, n: int) -> Schedule:
+    return build("ring", op, n)
+
+
+made: Callable[[CommOp, int], Schedule] = ring
+
+
+@pytest.fixture
+def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    points = [importlib.metadata.EntryPoint("algorithm.mine", f"{__name__}:plugin", registry.GROUP)]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
+    registry._plugins.cache_clear()
+    yield
+    monkeypatch.undo()
+    registry._plugins.cache_clear()
+
+
+def raises(op: CommOp, n: int) -> Schedule:
+    raise KeyError(op)
+
+
+def refuses(op: CommOp, n: int) -> Schedule:
+    raise UnsupportedError("mine", "no barrier")
+
+
+@pytest.mark.usefixtures("_registered")
+@pytest.mark.parametrize(("makes", "error", "words"), [
+    (lambda op, n: None, PluginError, "algorithm plug-in mine: gave None, which is no Schedule"),
+    (raises, PluginError, "algorithm plug-in mine: raised KeyError"),
+    (refuses, UnsupportedError, "mine: no barrier"),
+    (lambda op, n: ring(op, n + 1), PluginError, "on 5 participants for .* on 4"),
+    (lambda op, n: ring(CommOp.BROADCAST, n), PluginError, "gave a schedule of .*BROADCAST.* for .*ALL_REDUCE"),
+    (lambda op, n: replace(ring(op, n), blocks=0), PluginError, "a schedule of 0 blocks"),
+    (lambda op, n: replace(ring(op, n), send_peer=ring(op, n).send_peer + 99), PluginError,
+     "gave a broken schedule: schedule peer out of range"),
+    (lambda op, n: replace(ring(op, n), send_peer=ring(op, n).send_peer.tolist()), PluginError,
+     "gave a broken schedule: plan array send_peer has the wrong type"),
+])
+def test_a_plugin_that_makes_no_schedule(makes: Callable[[CommOp, int], Schedule], error: type[Exception], words: str,
+                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    assert examine(build("mine", CommOp.ALL_REDUCE, 4)).steps == 6
+    monkeypatch.setattr(f"{__name__}.made", makes)
+    with pytest.raises(error, match=words):
+        build("mine", CommOp.ALL_REDUCE, 4)

@@ -77,7 +77,8 @@ def supporting(op: CommOp) -> tuple[str, ...]:
 def build(algorithm: str, op: CommOp, n: int, options: Options | None = None, *, path: str = "collective") -> Schedule:
     """The schedule of `algorithm` (built-in or plug-in) for `op` on `n` participants.
 
-    Raises InputError for an unknown name or n < 1, UnsupportedError when a built-in lacks the operation.
+    Raises InputError for an unknown name or n < 1, UnsupportedError when a built-in lacks the operation, PluginError
+    for a plug-in that makes no schedule.
     """
     if n < 1:
         raise InputError(path, f"a group of {n} participants", expected="at least 1")
@@ -90,4 +91,8 @@ def build(algorithm: str, op: CommOp, n: int, options: Options | None = None, *,
                          expected="one of " + ", ".join(names("algorithm")),
                          did_you_mean=nearest(algorithm, names("algorithm")))
     builder = cast(Builder, load("algorithm", algorithm))
-    return builder(op, n, options or Options())
+    if algorithm in ALGORITHMS:
+        return builder(op, n, options or Options())
+    from astrarium.collective.algorithms.plugin import plugin_schedule
+
+    return plugin_schedule(algorithm, builder, op, n, options or Options())
