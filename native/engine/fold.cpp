@@ -410,42 +410,4 @@ std::uint64_t Fold::measured_events() const {
     return sum;
 }
 
-// First with every collective as a delay; where communication of an NPU overlaps, with those that may as messages.
-static Outcome try_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store, const std::set<Labels>& split) {
-    Fold fold(plan, record, store, split);
-    const bool few = !split.empty() && fold.classes().first.size() * 2 > plan.ranks();
-    if (few && !fold.finds_lines()) throw Unfoldable{"too few equal ranks"};
-    try {
-        return fold.run();
-    } catch (const Unfoldable& reason) {
-        if (reason.why != overlapping || plan.policy.order == Order::astra_sim) throw;
-    }
-    if (few) throw Unfoldable{"too few equal ranks"};
-    return run_image(plan, fold, record);
-}
-
-// Where members of a class turn out to differ, their places are told apart, and it starts again.
-static Outcome refine_folded(const Plan& plan, bool record, const std::shared_ptr<LineStore>& store) {
-    std::set<Labels> split;
-    for (;;) {
-        try {
-            return try_folded(plan, record, store, split);
-        } catch (const Asymmetric& reason) {
-            const std::size_t before = split.size();
-            if (!reason.apart.of.empty()) split.insert(reason.apart);
-            if (split.size() == before) throw;
-        }
-    }
-}
-
-Outcome run_folded(const Plan& plan, bool record, Measurements* kept) {
-    try {
-        return refine_folded(plan, record, kept ? kept->store() : std::make_shared<LineStore>());
-    } catch (const Unfoldable& reason) {
-        Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
-        out.unfolded_because = reason.why;
-        return out;
-    }
-}
-
 }  // namespace astrarium

@@ -34,6 +34,17 @@ std::uint64_t way(const Network& network, const Geometry& geometry, int from, in
 
 }  // namespace
 
+Met Met::renumbered(const std::vector<std::int32_t>& kinds, const RankClasses& to) const {
+    Met out;
+    out.all_ = all_;
+    for (std::uint32_t kind = 0; kind < to.first_group.size(); ++kind) {
+        const std::int32_t group = to.first_group[kind];
+        const auto before = group < 0 ? 0 : static_cast<std::uint32_t>(kinds[static_cast<std::size_t>(group)]);
+        for (auto at = met_.lower_bound({before, 0}); at != met_.end() && at->first == before; ++at) out.met_.emplace(kind, at->second);
+    }
+    return out;
+}
+
 Image::Image(const Plan& whole, const RankClasses& classes) : whole_(whole), classes_(classes) {
     for (const Dim& dim : whole.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
@@ -150,50 +161,59 @@ int peer_of(const Schedule& s, int index, int peer) {
 
 }  // namespace
 
+// Every member of a class must send the same to the same classes on the same ways in every phase, and receive likewise.
 void Image::check(const Collective& c, std::uint32_t kind) {
     if (c.custom) throw Unfoldable{"a custom collective"};
+    std::vector<const Phase*> unknown;
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
             if (phase.algorithm != Algorithm::schedule || !phase.schedule) throw Unfoldable{overlapping};
-            if (phase.n > 1) check(phase, kind);
+            if (phase.n < 2) continue;
+            if (!checked_.contains({kind, phase.schedule, phase.stride, phase.n})) unknown.push_back(&phase);
         }
+    if (unknown.empty()) return;
+    const Seat seat{classes_.first_group[kind], 0};
+    std::vector<std::uint32_t> labels;  // per member: its class, then as far as its steps tell it from others
+    for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint32_t>(classes_.of[rank_at(seat, p)]));
+    labels = by_value(0, labels).of;
+    const auto count = [&] { return *std::max_element(labels.begin(), labels.end()) + 1; };
+    const std::uint32_t classes = count();
+    for (std::uint32_t before = 0; before < count();) {
+        before = count();
+        for (const Phase* phase : unknown) labels = by_value(0, steps(*phase, kind, labels)).of;
+    }
+    if (count() > classes)
+        throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), std::move(labels)}};
+    for (const Phase* phase : unknown) {
+        const auto [entry, fresh] = checked_.try_emplace({kind, phase->schedule, phase->stride, phase->n});
+        if (fresh) entry->second.number = checked_.size();
+    }
 }
 
-// Every member of a class must send the same to the same classes on the same ways, and receive likewise.
-void Image::check(const Phase& phase, std::uint32_t kind) {
-    const auto [entry, unknown] = checked_.try_emplace({kind, phase.schedule, phase.stride, phase.n});
-    if (!unknown) return;
-    entry->second.number = checked_.size();
+// Per member: its label, its program and sends to whom, and what it receives (a sum, in any order).
+std::vector<Image::MemberSteps> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint32_t>& labels) const {
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
     const Geometry geometry(whole_.network);
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(s.send_peer.size) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
         throw Unfoldable{"a large collective that meets messages"};
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> steps(size(kind));  // per member: program and sends; a sum over receives
+    std::vector<MemberSteps> out(size(kind));
     for (std::uint32_t p = 0; p < size(kind); ++p) {
         const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
         const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
         const std::uint32_t rank = rank_at(seat, p);
-        const auto cls = static_cast<std::uint64_t>(classes_.of[rank]);
         std::uint64_t h = mix(1, program), last_way = 0;
         std::uint32_t last = p;
         for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
             const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride);
-            const std::uint32_t other = rank_at(seat, to);
-            if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[other]);
+            if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[rank_at(seat, to)]);
             const auto match = static_cast<std::uint64_t>(s.send_match[k]);
-            h = mix(mix(mix(h, static_cast<std::uint64_t>(classes_.of[other])), match), last_way);
-            steps[to].second += mix(mix(match, cls), k);
+            h = mix(mix(mix(h, labels[to]), match), last_way);
+            std::get<2>(out[to]) += mix(mix(match, labels[p]), k);
         }
-        steps[p].first = h;
+        std::get<0>(out[p]) = labels[p], std::get<1>(out[p]) = h;
     }
-    std::vector<std::uint32_t> known(classes_.first.size(), Membership::none);  // per class: one member
-    for (std::uint32_t p = 0; p < size(kind); ++p) {
-        std::uint32_t& one = known[static_cast<std::size_t>(classes_.of[rank_at(seat, p)])];
-        if (one == Membership::none) one = p;
-        if (steps[one] != steps[p])
-            throw Asymmetric{{"members of one class take different steps in a collective"}, by_value(classes_.shape(kind), steps)};
-    }
+    return out;
 }
 
 std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) const {

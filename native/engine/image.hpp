@@ -13,6 +13,23 @@
 
 namespace astrarium {
 
+// Collectives that meet other messages at a port and so run as messages, by kind and how many of the kind their members were in
+// before. The rest are measured.
+class Met {
+public:
+    bool contains(std::uint32_t kind, std::uint32_t serial) const { return all_ || met_.contains({kind, serial}); }
+    void insert(std::uint32_t kind, std::uint32_t serial) { met_.emplace(kind, serial); }
+    void insert_all() { all_ = true; }
+    bool all() const { return all_; }
+    std::size_t size() const { return met_.size(); }
+    // The same collectives when classes are refined; `kinds` were the groups' before.
+    Met renumbered(const std::vector<std::int32_t>& kinds, const RankClasses& to) const;
+
+private:
+    std::set<std::pair<std::uint32_t, std::uint32_t>> met_;
+    bool all_ = false;
+};
+
 class Image {
 public:
     static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
@@ -55,12 +72,7 @@ public:
     // members of its class: then ties between them go alike.
     std::uint64_t family(std::uint32_t kind, const Phase& phase) const;
     bool ordered(std::uint32_t kind, const Phase& phase);
-    // Which collectives run as messages, by kind and how many of the kind their members were in before; the rest are measured.
-    bool as_messages(std::uint32_t kind, std::uint32_t serial) const { return all_met_ || met_.contains({kind, serial}); }
-    void meet(std::uint32_t kind, std::uint32_t serial) { met_.emplace(kind, serial); }
-    void meet_all() { all_met_ = true; }
-    bool all_met() const { return all_met_; }
-    std::size_t met() const { return met_.size(); }
+    Met met;  // grows as a run finds more
 
 private:
     using Steps = std::tuple<std::uint32_t, const Schedule*, int, int>;  // kind, schedule, stride, n: phases that take the same steps
@@ -74,7 +86,8 @@ private:
     };
     void find_seats();
     void make_plan();
-    void check(const Phase& phase, std::uint32_t kind);
+    using MemberSteps = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
+    std::vector<MemberSteps> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint32_t>& labels) const;
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
     }
@@ -87,8 +100,6 @@ private:
     std::vector<std::int64_t> slot_ptr_, members_;
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
-    std::set<std::pair<std::uint32_t, std::uint32_t>> met_;
-    bool all_met_ = false;
     std::map<Steps, Checked> checked_;
 };
 

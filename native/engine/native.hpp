@@ -145,9 +145,10 @@ private:
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
         Tick until = 0;
         std::uint32_t kind = 0, serial = 0;
+        Tick asked = 0;  // just after a message last asked for one
     };
     void hold(Held& held, const Spans& spans, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
-    void keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Held>>& held);
+    void keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);

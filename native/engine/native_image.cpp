@@ -92,18 +92,21 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
 void Native::hold(Held& held, const Spans& spans, Tick messages_until, std::uint32_t kind, std::uint32_t serial) {
     for (const Span& span : spans) {
         const bool meets = held.until > span.from && (held.kind != kind || held.serial != serial);
-        if (meets) image_->meet(held.kind, held.serial);
-        if (meets || messages_until > span.from) image_->meet(kind, serial);
-        held = {std::max(held.until, span.until), kind, serial};
+        if (meets) image_->met.insert(held.kind, held.serial);
+        if (meets || std::max(messages_until, held.asked) > span.from) image_->met.insert(kind, serial);
+        held = {std::max(held.until, span.until), kind, serial, held.asked};
     }
 }
 
-void Native::keep_apart(std::int32_t npu, const Flight& flight, const std::vector<std::vector<Held>>& held) {
-    const auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
+void Native::keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held) {
+    auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
     int from = flight.source, to = flight.destination;
     for (std::size_t d = 0; d < mine.size(); ++d) {
         const int n = plan_.network.dims[d].npus;
-        if (from % n != to % n && mine[d].until > clock_.now) image_->meet(mine[d].kind, mine[d].serial);
+        if (from % n != to % n) {
+            if (mine[d].until > clock_.now) image_->met.insert(mine[d].kind, mine[d].serial);
+            mine[d].asked = clock_.now + 1;
+        }
         from /= n, to /= n;
     }
 }
@@ -124,27 +127,10 @@ auto or_unfoldable(Run&& run) {
     }
 }
 
-constexpr int most_rounds = 16;
-
 }  // namespace
 
-// With every collective measured, then with those as messages that met others at a port, until no more do.
-Outcome run_image(const Plan& plan, Fold& fold, bool record) {
-    Image image(plan, fold.classes());
-    for (int round = 0;; ++round) {
-        if (round == most_rounds) image.meet_all();
-        const std::size_t before = image.met();
-        try {
-            Outcome out = or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
-            if (image.met() == before) return out;
-        } catch (const Asymmetric&) {
-            if (image.met() == before) throw;
-        } catch (const Unfoldable& reason) {
-            if (image.met() != before) continue;
-            if (image.all_met()) throw;
-            image.meet_all();
-        }
-    }
+Outcome run_image(Image& image, Fold& fold, bool record) {
+    return or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
 }
 
 // One collective of the classes in `participants`, which come at `offsets`; the results are by class.

@@ -16,6 +16,7 @@ struct Span {
 class Spans {
 public:
     void add(Tick from, Tick until) {
+        until = std::max(until, from + 1);  // a message without bytes waits for its turn too
         std::size_t at = count_;
         while (at > 0 && spans_[at - 1].from > from) --at;
         if (at > 0 && spans_[at - 1].until >= from) {
@@ -67,6 +68,7 @@ class PortLog {
 public:
     // False where a span meets one that was there.
     bool occupy(Tick from, Tick until) {
+        until = std::max(until, from + 1);
         if (spans_.empty() || spans_.back().until < from) return spans_.push_back({from, until}), true;
         if (spans_.back().until == from) return spans_.back().until = until, true;
         const auto next = std::upper_bound(spans_.begin(), spans_.end(), from, [](Tick t, const Span& span) { return t < span.until; });

@@ -11,9 +11,11 @@ Outcome run_native(const Plan& plan, bool record);   // every rank, every messag
 class Measurements;
 Outcome run_folded(const Plan& plan, bool record, Measurements* kept);
 
-// One rank per class, with the collectives that may overlap as messages and the rest measured; throws Unfoldable.
+// One rank per class, some collectives as messages and the rest measured; exact where no more turned out to meet others. Throws
+// Unfoldable.
 class Fold;
-Outcome run_image(const Plan& plan, Fold& fold, bool record);
+class Image;
+Outcome run_image(Image& image, Fold& fold, bool record);
 
 // What one NPU sent or received through one of its ports (or links) of a dim.
 struct Load {
@@ -49,7 +51,6 @@ Alone run_native_alone(const Plan& plan, bool record);
 Alone run_astra_members(const Plan& plan, bool record);
 Alone run_native_members(const Plan& plan, bool record);
 
-class Image;
 Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
                       const std::vector<Tick>& offsets, bool record);
 

@@ -108,7 +108,7 @@ Tick Wires::depart(Flight& flight, Tick now) {
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
-        if (!uses_.empty()) use(flight.source, way.dim).out.add(start, out_free_[way.out]);
+        if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]);  // others queue behind it from now on
         head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
         if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
         charge(way.out, false, flight.size * way.charged, held);
@@ -144,9 +144,10 @@ Tick Wires::pass(Flight& f, Tick now) {
 }
 
 bool Wires::passes(const Flight& f) const {
+    int hops = 0;  // along all meshes: after each an NPU passes it on
     for (std::size_t d = 0; d < plan_.network.dims.size(); ++d)
-        if (plan_.network.dims[d].shape == Shape::mesh && geometry_.hops(d, geometry_.coordinate(f.source, d), geometry_.coordinate(f.destination, d)) > 1) return true;
-    return false;
+        if (plan_.network.dims[d].shape == Shape::mesh) hops += geometry_.hops(d, geometry_.coordinate(f.source, d), geometry_.coordinate(f.destination, d));
+    return hops > 1;
 }
 
 Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {

@@ -14,7 +14,7 @@ import pytest
 import astrarium as ar
 from astrarium import engine
 from astrarium.engine.plan import Plan
-from astrarium.errors import AstrariumError
+from astrarium.errors import AstrariumError, StallError
 from astrarium.lower import lower
 from astrarium.workload.generate import generate
 
@@ -85,7 +85,12 @@ def plans(count: int) -> Iterator[tuple[ar.Design, Plan]]:
 def test_finishes_are_those_of_every_rank() -> None:
     kept, folded = engine.Measurements(), 0
     for made, plan in plans(DESIGNS):
-        ours = engine.execute(plan, kept=kept)
+        try:
+            ours = engine.execute(plan, kept=kept)
+        except StallError:          # one in 2,000: ranks issue collectives in orders that lock each other
+            with pytest.raises(StallError):
+                engine.execute(plan, fold=False)
+            continue
         again = engine.execute(plan, kept=engine.Measurements(1))      # holds nothing between runs
         assert (again.finish == ours.finish).all(), f"ASTRARIUM_SEED={SEED}: {made}"
         assert again.events == ours.events, f"ASTRARIUM_SEED={SEED}: {made}"

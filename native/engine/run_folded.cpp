@@ -1,0 +1,86 @@
+// Folding: one rank per class, as far as that is exact.
+#include <optional>
+
+#include "fold.hpp"
+
+namespace astrarium {
+namespace {
+
+constexpr int most_rounds = 16;
+
+class Folding {
+public:
+    Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store) : plan_(plan), record_(record), store_(std::move(store)) {}
+
+    // Where members of a class turn out to differ, their positions are told apart, and it starts again.
+    Outcome run() {
+        for (;;) {
+            try {
+                return with_classes();
+            } catch (const Asymmetric& reason) {
+                if (reason.apart.of.empty() || !split_.insert(reason.apart).second) throw;
+            }
+        }
+    }
+
+private:
+    // First with every collective as a delay; where communication of an NPU overlaps, with some as messages.
+    Outcome with_classes() {
+        Fold fold(plan_, record_, store_, split_);
+        const bool few = !split_.empty() && fold.classes().first.size() * 2 > plan_.ranks();
+        if (few && !fold.finds_lines()) throw Unfoldable{"too few equal ranks"};
+        try {
+            if (!kinds_) return fold.run();
+        } catch (const Unfoldable& reason) {
+            if (reason.why != overlapping || plan_.policy.order == Order::astra_sim) throw;
+        }
+        Image image(plan_, fold.classes());
+        if (kinds_) image.met = met_.renumbered(*kinds_, fold.classes());
+        try {
+            return with_messages(image, fold, few);
+        } catch (const Asymmetric&) {
+            kinds_ = fold.classes().group_kind, met_ = image.met;
+            throw;
+        }
+    }
+
+    // A run finds which measured collectives meet others; another runs those as messages, until no more do.
+    Outcome with_messages(Image& image, Fold& fold, bool few) const {
+        for (int round = 0;; ++round) {
+            if (round == most_rounds) image.met.insert_all();
+            if (few && image.met.all()) throw Unfoldable{"too few equal ranks"};
+            const std::size_t before = image.met.size();
+            try {
+                Outcome out = run_image(image, fold, record_);
+                if (image.met.size() == before) return out;
+            } catch (const Asymmetric&) {
+                if (image.met.size() == before) throw;
+            } catch (const Unfoldable& reason) {
+                if (image.met.size() != before) continue;
+                if (image.met.all()) throw;
+                image.met.insert_all();
+            }
+        }
+    }
+
+    const Plan& plan_;
+    bool record_;
+    std::shared_ptr<LineStore> store_;
+    std::set<Labels> split_;
+    Met met_;  // as known so far, by kinds as they were then
+    std::optional<std::vector<std::int32_t>> kinds_;
+};
+
+}  // namespace
+
+Outcome run_folded(const Plan& plan, bool record, Measurements* kept) {
+    try {
+        return Folding(plan, record, kept ? kept->store() : std::make_shared<LineStore>()).run();
+    } catch (const Unfoldable& reason) {
+        Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
+        out.unfolded_because = reason.why;
+        return out;
+    }
+}
+
+}  // namespace astrarium
