@@ -41,8 +41,8 @@ public:
     // Whether collectives may be found line by line: cheap however many classes there are.
     bool finds_lines() const { return !astra_ && !record_ && plan_.network.backend == Backend::ports && plan_.reduce_bandwidth.size == 0; }
 
-    // When a participant's ports in a dim carry a measured collective that begins at `begin`, where it comes at `at`.
-    PortUse use(const Measured& measured, std::size_t participant, std::size_t dim, Tick begin, Tick at) const;
+    // When a participant's ports carry a measured collective of unknown uses that begins at `begin`, where it comes at `at`.
+    PortUse use(const Measured& measured, std::size_t participant, Tick begin, Tick at) const;
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
@@ -106,7 +106,6 @@ private:
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
-    Labels roles(const Collective& c, std::int32_t kind) const;
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);

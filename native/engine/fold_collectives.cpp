@@ -50,7 +50,7 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
             for (const std::size_t dim : dims_of(static_cast<std::size_t>(kind))) {
                 Class& k = class_[participants[i]];
                 if (measured.uses.empty()) {
-                    const PortUse mine = use(measured, i, dim, begin, all.at[i]);
+                    const PortUse mine = use(measured, i, begin, all.at[i]);
                     for (const Span& span : mine.out) occupy(k.out[dim], span.from, span.until);
                     for (const Span& span : mine.in) occupy(k.in[dim], span.from, span.until);
                     continue;
@@ -66,14 +66,10 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
 }
 
 // A member ends when all that it sent and was sent is delivered: then its ports are free. On a mesh messages of others pass them.
-PortUse Fold::use(const Measured& measured, std::size_t participant, std::size_t dim, Tick begin, Tick at) const {
+PortUse Fold::use(const Measured& measured, std::size_t participant, Tick begin, Tick at) const {
     PortUse mine;
-    if (measured.uses.empty()) {
-        const Tick done = add(begin, measured.done[participant]), until = meshes_ ? std::max(done, add(begin, measured.quiet)) : done;
-        mine.out.add(at, until), mine.in.add(begin, until);
-    } else {
-        join(mine, measured.uses[participant][dim], begin);
-    }
+    const Tick done = add(begin, measured.done[participant]), until = meshes_ ? std::max(done, add(begin, measured.quiet)) : done;
+    mine.out.add(at, until), mine.in.add(begin, until);
     return mine;
 }
 
@@ -133,17 +129,6 @@ bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     for (std::size_t r = 0; whole && r < plan_.ranks(); ++r) whole = plan_.npu_of[r] == static_cast<std::int32_t>(r);
     if (group >= 0) return stand_alike(plan_, c, plan_.groups[static_cast<std::size_t>(group)], whole);
     return stand_alike(plan_, c, {}, whole);
-}
-
-// Members by the steps of a collective in which they may differ: those whose programs are by role, if there are any.
-Labels Fold::roles(const Collective& c, std::int32_t kind) const {
-    std::set<std::pair<int, int>> roles, all;
-    for (const Chunk& chunk : c.chunks)
-        for (const Phase& phase : chunk.phases) {
-            all.emplace(phase.stride, phase.n);
-            if (phase.schedule && phase.schedule->mode == PeerMode::absolute) roles.emplace(phase.stride, phase.n);
-        }
-    return by_steps(classes_.shape(static_cast<std::size_t>(kind)), kind_size_[static_cast<std::size_t>(kind)], roles.empty() ? all : roles);
 }
 
 bool Fold::reduce_alike(const std::vector<std::uint32_t>& members) const {
@@ -279,27 +264,28 @@ Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std:
     Alone alone = astra_ ? run_astra_members(small, record_) : run_native_members(small, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};
     Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}, std::move(alone.steps), {}};
+    std::vector<std::size_t> one(sorted.size());
     if (record_) out.loads.resize(sorted.size());
     if (!alone.uses.empty() && !alone.uses[0].empty()) out.uses.assign(sorted.size(), std::vector<PortUse>(plan_.network.dims.size()));
+    const auto what = [&](std::size_t p) {  // in order of rank: what all of a class must share
+        std::vector<std::int64_t> found{alone.each[p], alone.late[p]};
+        for (std::size_t k = 0; record_ && k < alone.loads[p].size(); ++k) {
+            const Load& load = alone.loads[p][k];
+            found.insert(found.end(), {load.dim, load.inward, load.bytes, load.busy});
+        }
+        return found;
+    };
+    std::vector<std::vector<std::int64_t>> by_position;
+    for (const std::int32_t p : order) by_position.push_back(what(static_cast<std::size_t>(p)));
     for (std::size_t p = 0; p < members.size(); ++p) {
         const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));
         for (std::size_t d = 0; !out.uses.empty() && d < plan_.network.dims.size(); ++d) join(out.uses[at][d], alone.uses[p][d], 0);
-        Tick& done = out.done[at];
-        std::uint8_t& late = out.late[at];
-        if (done >= 0 && (done != alone.each[p] || late != alone.late[p])) throw Asymmetric{{"members of one class end a collective at different times"}, roles(base.collectives[0], kind)};
-        late = alone.late[p];
-        if (record_) {
-            const auto same = [](const std::vector<Load>& x, const std::vector<Load>& y) {
-                return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Load& a, const Load& b) {
-                    return a.dim == b.dim && a.inward == b.inward && a.bytes == b.bytes && a.busy == b.busy;
-                });
-            };
-            if (done < 0)
-                out.loads[at] = alone.loads[p];
-            else if (!same(out.loads[at], alone.loads[p]))
-                throw Asymmetric{{"members of one class load their links differently"}, roles(base.collectives[0], kind)};
+        if (out.done[at] < 0) {
+            out.done[at] = alone.each[p], out.late[at] = alone.late[p], one[at] = p;
+            if (record_) out.loads[at] = alone.loads[p];
+        } else if (what(p) != what(one[at])) {
+            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), by_position)};
         }
-        done = alone.each[p];
     }
     return out;
 }

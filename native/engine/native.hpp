@@ -147,7 +147,7 @@ private:
         std::uint32_t kind = 0, serial = 0;
         Tick asked = 0;  // just after a message last asked for one
     };
-    void hold(Held& held, const Spans& spans, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
+    void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
     void keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held);
 
     // custom collectives

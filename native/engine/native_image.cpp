@@ -76,9 +76,12 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
         const Tick done = add(begin, measured.done[p]);
         if (done <= clock_.now) throw Unfoldable{"a member of a collective ends before another begins"};
         for (const std::size_t dim : fold_->dims_of(kind)) {
-            const PortUse mine = fold_->use(measured, p, dim, begin, all.at[p]);
-            hold(out_held_[rank][dim], mine.out, wires_.out_until(rank, dim), kind_of(group), serial);
-            hold(in_held_[rank][dim], mine.in, wires_.in_until(rank, dim), kind_of(group), serial);
+            PortUse roughly;
+            if (measured.uses.empty()) roughly = fold_->use(measured, p, begin, all.at[p]);
+            const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][dim];
+            const Tick base = measured.uses.empty() ? 0 : begin;
+            hold(out_held_[rank][dim], mine.out, base, wires_.out_until(rank, dim), kind_of(group), serial);
+            hold(in_held_[rank][dim], mine.in, base, wires_.in_until(rank, dim), kind_of(group), serial);
         }
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
@@ -89,8 +92,9 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
 }
 
 // What is measured must have the ports for itself; where it meets others, those that were measured run as messages, another time.
-void Native::hold(Held& held, const Spans& spans, Tick messages_until, std::uint32_t kind, std::uint32_t serial) {
-    for (const Span& span : spans) {
+void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial) {
+    for (const Span& relative : spans) {
+        const Span span{base + relative.from, base + relative.until};
         const bool meets = held.until > span.from && (held.kind != kind || held.serial != serial);
         if (meets) image_->met.insert(held.kind, held.serial);
         if (meets || std::max(messages_until, held.asked) > span.from) image_->met.insert(kind, serial);
