@@ -76,3 +76,17 @@ def test_a_pipeline_with_gradient_reduction_folds():
     folded = ar.simulate(design, record=False)
     assert folded.outcome.folded, folded.outcome.unfolded_because
     assert folded.makespan_ps == ar.simulate(design, fold="off", record=False).makespan_ps
+
+
+def test_ports_of_a_ring_tell_members_apart():
+    """A message between stages takes one port of the ring, which half of each data parallel group receives from its peer."""
+    model = Decoder(layers=4, d_model=512, heads=16, ffn=1024, vocab=1024, seq=256, tied_embeddings=True)
+    design = ar.Design(
+        workload=ar.Transformer(model, dp=4, pp=2, global_batch=8, micro_batch=1, bucket="1 MB"),
+        compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
+        collective=ar.Collective(composition="blueconnect", endpoint_delay="0 ns"),
+        network=ar.Network([ar.FullyConnected(2, bandwidth="100 GB/s", latency="0 ns"),
+                            ar.Ring(4, bandwidth="100 GB/s", latency="0 ns")]))
+    folded, every = (ar.simulate(design, fold=fold, record=False).outcome for fold in ("auto", "off"))
+    assert folded.folded
+    np.testing.assert_array_equal(folded.finish[folded.row], every.finish[every.row])
