@@ -109,7 +109,7 @@ def test_a_shift_tells_equal_ranks_apart() -> None:
 
 
 def shifted(ranks: int, shift: int, *, barrier: bool) -> Traces:
-    """Every rank computes, sends 64 kB to the rank `shift` on, and at the same instant enters a barrier, where asked."""
+    """Every rank computes, then sends 64 kB to the rank `shift` on and, where asked, enters a barrier."""
     files = []
     for rank in range(ranks):
         builder = TraceBuilder()
