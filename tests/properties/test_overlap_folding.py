@@ -79,7 +79,7 @@ def test_a_pipeline_with_gradient_reduction_folds():
 
 
 def test_ports_of_a_ring_tell_members_apart():
-    """A message between stages takes that port of the ring which half of a data parallel group gets its gradients from."""
+    """A message between stages takes the port of the ring through which half of a group gets its gradients."""
     model = Decoder(layers=4, d_model=512, heads=16, ffn=1024, vocab=1024, seq=256, tied_embeddings=True)
     design = ar.Design(
         workload=ar.Transformer(model, dp=4, pp=2, global_batch=8, micro_batch=1, bucket="1 MB"),
