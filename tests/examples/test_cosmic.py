@@ -26,6 +26,8 @@ chosen = made.point_of({**found_designs.values_of(found_designs.DESIGNS[0], "ful
     f"bandwidth{place}": 350 for place in range(4)}})
 assert [dim.link_bandwidth for dim in made.design(chosen).network.dims] == [175, 50, 350, 50]
 assert optimum.read_optima(["perf_per_cost=3e17"], "talk") == {"perf_per_cost": 3e17}
+(best,) = optimum.read_optima(["full.optimum.json"], "talk").items()
+assert best[0] == "perf_per_bandwidth" and abs(best[1] / 89699.679e9 - 1) < 1e-6
 for wrong in ("perf_per_cost=x", "perf_per_cost=-1", str(Path("system1.yaml"))):
     try:
         optimum.read_optima([wrong], "talk")
