@@ -2,17 +2,20 @@
 
 usage: search_agents.py [--distinct N] [AGENT ...]      (default: 1,000 designs; random and our own agents. tpe, cma_es,
                                                         nsga2, ppo take minutes each, bayesian hours: 100 designs.)
+       search_agents.py --full-stack [--distinct N] [AGENT ...]
        search_agents.py --pareto [--distinct N] [AGENT ...]      (two objectives; default: random, nsga2, nsga3)
 
 The space is examples/search/network.yaml: 54,000,000 networks of 1,024 NPUs for one all_reduce, runtime x cost. Its
 optimum was proved by `astrarium search network.yaml --agent exact --option warm=3000 --trials 3000000`
-(263,078 trials) and confirmed by tools/check_optimum.py. With --pareto the objectives are runtime and cost, and a front
+(263,078 trials) and confirmed by tools/check_optimum.py. With --full-stack it is COSMIC's (runtime x bandwidth), whose
+optimum is in examples/cosmic/full.optimum.json. With --pareto the objectives are runtime and cost, and a front
 is worth the area that it dominates below 1 s and 100 million dollars, on logarithmic scales (its hypervolume).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -29,6 +32,7 @@ from astrarium.search.goal import Goal, goal_of
 from astrarium.search.searchfile import load_search
 from astrarium.search.space import Point
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 OPTIMUM = 559337297356.7999
 SEEDS = range(10)
 AGENTS = ("random", "annealing", "genetic", "ant_colony")
@@ -39,8 +43,8 @@ WORST = (math.log(1e9), math.log(1e8))      # ns, US dollars
 class Known:
     """Each design is simulated once."""
 
-    def __init__(self, goal: Goal):
-        self.space = load_search(Path(__file__).parent.parent / "examples" / "search" / "network.yaml").space
+    def __init__(self, goal: Goal, space: str = "search/network.yaml"):
+        self.space = load_search(EXAMPLES / space).space
         self.judge, self.known = Evaluator(self.space, goal), dict[Point, tuple[float, ...]]()
         self.nothing = (math.inf,) * len(goal.objectives)
 
@@ -50,12 +54,11 @@ class Known:
         return self.known[point]
 
 
-def single(agents: Sequence[str], distinct: int) -> None:
+def single(agents: Sequence[str], distinct: int, values: Known, optimum: float) -> None:
     """One objective: how far above the proven optimum."""
-    values = Known(goal_of("runtime_x_cost"))
-    problem = Problem("network", values.space, lambda point: values(point)[0])
+    problem = Problem("space", values.space, lambda point: values(point)[0])
     _table(f"above the optimum after {distinct}", agents,
-           lambda agent, seed: best_after(agent_options(agent), problem, distinct, seed)[0] / OPTIMUM - 1, min, ".1%")
+           lambda agent, seed: best_after(agent_options(agent), problem, distinct, seed)[0] / optimum - 1, min, ".1%")
 
 
 def pareto(agents: Sequence[str], distinct: int) -> None:
@@ -89,9 +92,17 @@ def main() -> None:
     parser.add_argument("agents", nargs="*")
     parser.add_argument("--distinct", type=int, default=1000)
     parser.add_argument("--pareto", action="store_true")
+    parser.add_argument("--full-stack", action="store_true")
     given = parser.parse_args()
     print(machine())
-    (pareto if given.pareto else single)(given.agents or (PARETO if given.pareto else AGENTS), given.distinct)
+    if given.pareto:
+        pareto(given.agents or PARETO, given.distinct)
+    elif given.full_stack:
+        proved = json.loads((EXAMPLES / "cosmic" / "full.optimum.json").read_text(encoding="utf-8"))
+        values = Known(goal_of("runtime_x_bandwidth"), "cosmic/spaces/full.yaml")
+        single(given.agents or AGENTS, given.distinct, values, proved["best"][-1])
+    else:
+        single(given.agents or AGENTS, given.distinct, Known(goal_of("runtime_x_cost")), OPTIMUM)
 
 
 if __name__ == "__main__":
