@@ -16,11 +16,15 @@ import pytest
 from tests.search.designs import ready, small_space, tiny_space
 
 import astrarium as ar
-from astrarium.errors import InputError
+from astrarium.errors import InputError, PluginError
 from astrarium.report.study import study_tables
 from astrarium.search import Space, Trial, search
 from astrarium.search.agents import agent_options
-from astrarium.search.store import Store
+from astrarium.search.agents.base import Options
+from astrarium.search.goal import goal_of
+from astrarium.search.store import MEMORY, Store
+from astrarium.search.study import Plan, conduct
+from astrarium.search.workers import Workers
 
 SCRIPT = Path(__file__).with_name("killed.py")
 
@@ -194,3 +198,17 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
 def test_many_kills_lose_and_double_nothing(agent: str, jobs: int, trials: int, kills: int, tmp_path: Path) -> None:
     ready(agent)
     check_kills(tmp_path, trials, kills, agent, jobs)
+
+
+def test_an_agent_that_is_half_an_object_is_named() -> None:
+    class Still(Options, frozen=True, kw_only=True):
+        tag = "still"
+
+    class Mute(Still, frozen=True, kw_only=True):
+        def start(self, *_: object) -> object:
+            return object()
+
+    for options, says in ((Still(), r"Still: has no method start"), (Mute(), r"Mute: gave an object .* no method ask")):
+        with Workers(tiny_space(), goal_of("makespan")) as workers, Store(MEMORY) as store, \
+                pytest.raises(PluginError, match=says):
+            conduct(Plan(tiny_space(), goal_of("makespan"), options, 0), 4, store, workers)     # type: ignore[arg-type]

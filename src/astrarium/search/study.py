@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from astrarium.config import to_plain
-from astrarium.errors import InputError
+from astrarium.engine.plugins.given import checked
+from astrarium.errors import InputError, PluginError
 from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
 from astrarium.search.agents.exact import ExactSearch, Proof
 from astrarium.search.evaluate import Verdict
@@ -125,13 +126,21 @@ def _same_plan(plan: Plan, store: Store) -> None:
                              expected="the same command, or another file")
 
 
+def _started(plan: Plan) -> Agent:
+    """The agent at its beginning. Raises PluginError for one that lacks a method."""
+    who = f"agent {type(plan.agent).__qualname__}"
+    if not callable(getattr(plan.agent, "start", None)):
+        raise PluginError(who, "has no method start(space, goal, seed)")
+    return checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
+
+
 class _Loop:
     """One run of a study."""
 
     def __init__(self, plan: Plan, trials: int, store: Store, workers: Judges,
                  progress: Callable[[Progress], None] | None):
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
-        self.agent: Agent = plan.agent.start(plan.space, plan.goal, plan.seed)
+        self.agent = _started(plan)
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
         self.front = Front(self.signs)
         self.stored: Iterator[Trial] = store.trials()
