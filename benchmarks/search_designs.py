@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from _measure import machine, process_s
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, StallError
 from astrarium.lower.kept import Kept
 from astrarium.search.agents import agent_options
 from astrarium.search.evaluate import Evaluator, Verdict
@@ -126,7 +126,7 @@ def uniform(space: Space, designs: int, seed: int) -> None:
             start, point = process_s(), space.sample(rng)
             try:
                 result = simulate(space.design(point), record=False, kept=kept)
-            except InputError:
+            except (InputError, StallError):
                 refused.append(process_s() - start)
                 continue
             whys[result.outcome.unfolded_because or "folded"] += 1
