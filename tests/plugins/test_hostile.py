@@ -187,11 +187,11 @@ class Halfway:
 
 
 @pytest.mark.parametrize(("plugins", "words"), [
-    (Plugins(network=lambda _: None), "network plug-in .*: gave None, which has no method sim_send"),  # type: ignore
-    (Plugins(network=lambda _: Halfway()), "gave an object of Halfway, which has no method sim_recv"),  # type: ignore
-    (Plugins(memory=Halfway), "memory plug-in Halfway: gave .*, which has no method access_time"),  # type: ignore
-    (Plugins(scheduling=lambda: None), "scheduling plug-in .*: gave None, which has no method pick"),  # type: ignore
-    (Plugins(scheduling=Halfway), "gave an object of Halfway, which has no method pick"),  # type: ignore
+    (Plugins(network=lambda _: None), "network plug-in .*: gave None, which has no method sim_send"),  # type: ignore[arg-type, return-value]
+    (Plugins(network=lambda _: Halfway()), "gave an object of Halfway, which has no method sim_recv"),  # type: ignore[arg-type, return-value]
+    (Plugins(memory=Halfway), "memory plug-in Halfway: gave .*, which has no method access_time"),  # type: ignore[arg-type, return-value]
+    (Plugins(scheduling=lambda: None), "scheduling plug-in .*: gave None, which has no method pick"),  # type: ignore[arg-type, return-value]
+    (Plugins(scheduling=Halfway), "gave an object of Halfway, which has no method pick"),  # type: ignore[arg-type, return-value]
 ])
 @pytest.mark.parametrize("pure", ENGINES)
 def test_a_factory_that_gives_something_else(plugins: Plugins, words: str, pure: bool) -> None:
