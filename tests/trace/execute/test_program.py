@@ -58,7 +58,7 @@ def test_timers_run_side_by_side_unless_a_lane_holds_them(profiled, expected):
     """Dependencies of profiled traces hold the order; in others an NPU runs one compute node at a time."""
     traces = traces_of_bytes([made(profiled=profiled).encode()] * 2)
     found = Loop(program(traces, 1), Settings(), SlowWire()).run()
-    assert expected <= found.makespan < expected + 0.05
+    assert expected - 1e-6 <= found.makespan < expected + 0.05      # differences of a float clock
     assert list(found.taken) == [2]
     assert found.taken[2] >= 0.03
 
