@@ -38,6 +38,17 @@ public:
     bool empty() const { return pending_.empty(); }
     Tick next() const { return pending_.back().time; }
 
+    // All that is scheduled, in order of time and class: visit(time, class, events).
+    template <class Visit>
+    void each(Visit&& visit) const {
+        const auto slot = [&](Tick time, std::uint32_t id) {
+            for (int c = 0; c < classes; ++c)
+                if (!slots_[id].lists[c].empty()) visit(time, c, slots_[id].lists[c]);
+        };
+        for (auto at = pending_.rbegin(); at != pending_.rend(); ++at) slot(at->time, at->slot);
+        for (const auto& [time, id] : later_) slot(time, id);
+    }
+
     // The next instant, to its end; not when empty().
     template <class Handle>
     void instant(Handle&& handle) {

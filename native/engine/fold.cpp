@@ -7,14 +7,14 @@
 
 namespace astrarium {
 
-Fold::Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Labels>& split)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), store_(std::move(store)), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()) {
+Fold::Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, Beats& beats, const std::set<Labels>& split)
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), store_(std::move(store)), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()), beats_(beats), programs_(plan.programs) {
     check_supported();
     for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     std::size_t nodes = 0;
     for (const std::int32_t rank : classes_.first) {
         Class k;
-        k.program = &plan.program(static_cast<std::size_t>(rank));
+        k.program = &programs_[static_cast<std::size_t>(plan.program_of[static_cast<std::size_t>(rank)])];
         k.slots = static_cast<std::size_t>(plan.slot_ptr[static_cast<std::size_t>(rank)]);
         k.node_base = node_number(nodes);
         k.rank = static_cast<std::uint32_t>(rank);
@@ -75,6 +75,7 @@ Outcome Fold::run() {
     while (!pending_.empty()) {
         now_ = pending_.top().time;
         instant();
+        if (recurrence_ && recurrence_->due() && (pending_.empty() || pending_.top().time > now_)) look_for_periods();
     }
     for (const Class& k : class_)
         if (k.left) throw Unfoldable{"the run does not end"};
@@ -92,6 +93,11 @@ void Fold::start() {
             if (group >= 0 && groups.insert(group).second && !kinds.insert(classes_.group_kind[static_cast<std::size_t>(group)]).second)
                 throw Unfoldable{"a rank in two groups of one kind"};
         }
+    }
+    if (!record_) {
+        std::vector<std::uint32_t> program_of, base;
+        for (const Class& k : class_) program_of.push_back(static_cast<std::uint32_t>(plan_.program_of[k.rank])), base.push_back(k.node_base);
+        recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, left_, beats_);
     }
     for (std::uint32_t c = 0; c < class_.size(); ++c)
         for (std::uint32_t n = 0; n < class_[c].program->nodes(); ++n)
@@ -149,7 +155,7 @@ void Fold::finish_node(Class& k, std::uint32_t node, std::vector<std::int32_t>& 
     --k.ongoing;
     --k.left;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
-        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
         if (--left[child] == 0) push_ready(k, child);
     }
 }
@@ -161,11 +167,17 @@ void Fold::complete(std::uint32_t c, std::uint32_t node) {
     --k.ongoing;
     --k.left;
     if (record_) end_[k.node_base + node] = now_;
-    finish_[c] = now_;
+    finish_[c] = add(now_, skipped_);
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
-        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
-        if (--left_[k.node_base + child] == 0) push_ready(k, child);
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
+        if (--left_[k.node_base + child] == 0) {
+            push_ready(k, child);
+            if (recurrence_) recurrence_->ready(c, child);
+        } else if (recurrence_) {
+            recurrence_->waits(c, child);
+        }
     }
+    if (recurrence_) recurrence_->completed(c, node);
 }
 
 std::uint32_t Fold::take_comm(Class& k) const {

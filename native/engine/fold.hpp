@@ -10,6 +10,7 @@
 #include "image.hpp"
 #include "line_store.hpp"
 #include "ready.hpp"
+#include "recurrence.hpp"
 #include "run.hpp"
 #include "usage.hpp"
 #include "wires.hpp"
@@ -28,11 +29,12 @@ public:
         std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
     };
 
-    Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, const std::set<Labels>& split = {});
+    Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, Beats& beats, const std::set<Labels>& split = {});
     Outcome run();
 
     // For runs in which some collectives are delays that are measured once (Image).
     const RankClasses& classes() const { return classes_; }
+    Beats& beats() { return beats_; }
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
     const std::vector<std::size_t>& dims_of(std::size_t kind);
     bool passes_others(std::size_t kind, const std::vector<std::size_t>& dims) const;
@@ -117,6 +119,14 @@ private:
     Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late);
     Outcome outcome();
 
+    // periods that recur (fold_periods.cpp)
+    void look_for_periods();
+    void write_classes();
+    void write_meetings();
+    void write_pending();
+    std::uint32_t issued(std::size_t kind) const { return participants_[kind].empty() ? 0 : class_[participants_[kind].front()].issued_on[kind]; }
+    void skip_periods(const Recurrence::Jump& jump);
+
     const Plan& plan_;
     bool record_, astra_, meshes_ = false;
     std::shared_ptr<LineStore> store_;
@@ -125,12 +135,18 @@ private:
     std::vector<Class> class_;
     std::vector<std::int32_t> left_;
     std::vector<Tick> start_, end_, finish_, busy_;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> pending_;
+    struct Pending : std::priority_queue<Event, std::vector<Event>, std::greater<>> {
+        const std::vector<Event>& all() const { return c; }
+    } pending_;
     Tick now_ = 0, links_until_ = 0;
     Wires idle_;
     Usage usage_;
     std::vector<std::int64_t> class_size_;
     std::uint64_t events_ = 0;
+    Beats& beats_;
+    std::vector<Program> programs_;  // the plan's, without what was skipped
+    std::unique_ptr<Recurrence> recurrence_;
+    Tick skipped_ = 0;
     std::vector<std::vector<std::uint32_t>> participants_;  // per kind: classes, ascending
     std::vector<std::uint32_t> kind_size_;
     std::vector<std::vector<std::size_t>> kind_dims_;  // as far as asked for

@@ -8,7 +8,7 @@
 namespace astrarium {
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
-    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan) {
+    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan), programs_(plan.programs) {
     prepare();
 }
 
@@ -73,7 +73,10 @@ Outcome Native::run() {
     if (plugins_.network)
         run_foreign();
     else
-        clock_.run([this](const Keyed& event) { handle(event); });
+        while (!clock_.empty()) {
+            clock_.instant([this](const Keyed& event) { handle(event); });
+            if (recurrence_ && recurrence_->due()) look_for_periods();
+        }
     explain_stall();
     return outcome();
 }
@@ -146,7 +149,7 @@ void Native::arrive(std::uint32_t id) {
 // --- ends
 
 std::string Native::describe(std::uint32_t rank, std::uint32_t node) const {
-    const Program& program = plan_.program(rank);
+    const Program& program = program_of(rank);
     static const char* const names[] = {"delay", "collective", "send", "recv", "remote access", "skip"};
     std::string text = "node " + std::to_string(program.node_id[node]) + " (" + names[program.kind[node]];
     const auto kind = static_cast<Kind>(program.kind[node]);

@@ -13,6 +13,7 @@
 #include "message_key.hpp"
 #include "pool.hpp"
 #include "ready.hpp"
+#include "recurrence.hpp"
 #include "run.hpp"
 #include "wires.hpp"
 
@@ -95,6 +96,7 @@ private:
 
     // nodes
     void take_work();
+    const Program& program_of(std::uint32_t rank) const { return programs_[ranks_[rank].program]; }
     std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {
         return plugins_.growth ? plugins_.growth->number(rank, node) : r.node_base + node;
     }
@@ -149,6 +151,22 @@ private:
     };
     void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
     void keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held);
+
+    // periods that recur, one rank per class only (native_periods.cpp)
+    void count_periods();
+    void look_for_periods();
+    void write_ranks();
+    void write_instances();
+    void write_gatherings();
+    void write_held();
+    void write_events();
+    void write_event(const Keyed& event);
+    void write_message(std::uint32_t message);
+    std::vector<std::int64_t> counts() const;
+    std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
+    void skip_periods(Recurrence::Jump jump);
+    bool is_measured(std::uint32_t kind, std::uint32_t serial);
+    void meet(std::uint32_t kind, std::uint32_t serial);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);
@@ -245,6 +263,20 @@ private:
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
+    std::vector<Program> programs_;  // the plan's, without what was skipped
+    struct Periods {
+        struct Issue {
+            std::uint32_t kind, serial;
+            bool measured;
+        };
+        std::vector<std::uint32_t> serials;  // skipped, per kind
+        std::vector<Issue> issues;           // of this period
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> met;
+        std::vector<std::uint32_t> number;   // of the open instances, in order
+    };
+    std::unique_ptr<Recurrence> recurrence_;
+    Periods periods_;
+    Tick skipped_ = 0;
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
 };

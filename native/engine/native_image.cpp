@@ -6,8 +6,9 @@
 namespace astrarium {
 
 Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
-    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_) {
+    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(plan_.programs) {
     prepare();
+    if (fold_ && !record) count_periods();
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
@@ -96,8 +97,8 @@ void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until
     for (const Span& relative : spans) {
         const Span span{base + relative.from, base + relative.until};
         const bool meets = held.until > span.from && (held.kind != kind || held.serial != serial);
-        if (meets) image_->met.insert(held.kind, held.serial);
-        if (meets || std::max(messages_until, held.asked) > span.from) image_->met.insert(kind, serial);
+        if (meets) meet(held.kind, held.serial);
+        if (meets || std::max(messages_until, held.asked) > span.from) meet(kind, serial);
         held = {std::max(held.until, span.until), kind, serial, held.asked};
     }
 }
@@ -108,7 +109,7 @@ void Native::keep_apart(std::int32_t npu, const Flight& flight, std::vector<std:
     for (std::size_t d = 0; d < mine.size(); ++d) {
         const int n = plan_.network.dims[d].npus;
         if (from % n != to % n) {
-            if (mine[d].until > clock_.now) image_->met.insert(mine[d].kind, mine[d].serial);
+            if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial);
             mine[d].asked = clock_.now + 1;
         }
         from /= n, to /= n;

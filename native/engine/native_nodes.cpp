@@ -5,11 +5,12 @@ namespace astrarium {
 
 void Native::make_ready(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    const int lane = plan_.programs[r.program].lane[node];
+    const int lane = programs_[r.program].lane[node];
     if (lane == lane_comm)
         r.comm.emplace_back(node, clock_.now);
     else
         r.ready.push(lane, node);
+    if (recurrence_) recurrence_->ready(rank, node);
     want_look(rank);
 }
 
@@ -41,7 +42,7 @@ std::uint32_t Native::take_comm(std::uint32_t rank) {
         std::erase_if(ready, [chosen](const auto& entry) { return entry.first == chosen; });
         return chosen;
     }
-    const Program& program = plan_.program(rank);
+    const Program& program = program_of(rank);
     const auto better = [&](const auto& x, const auto& y) {
         if (plan_.policy.lifo == 0) {
             const auto priority = [&](std::uint32_t node) {
@@ -78,7 +79,7 @@ void Native::issue_ready(std::uint32_t rank) {
 
 void Native::issue(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    const Program& program = plan_.programs[r.program];
+    const Program& program = programs_[r.program];
     if (const int lane = program.lane[node]; lane >= 0) ++r.inflight[lane];
     busy_[rank] += program.busy[node];
     if (record_) start_[number(r, rank, node)] = clock_.now;
@@ -99,16 +100,20 @@ void Native::issue(std::uint32_t rank, std::uint32_t node) {
 
 void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    const Program& program = plan_.programs[r.program];
+    const Program& program = programs_[r.program];
     if (const int lane = program.lane[node]; lane >= 0) --r.inflight[lane];
     if (record_) end_[number(r, rank, node)] = clock_.now;
-    finish_[rank] = clock_.now;
+    finish_[rank] = add(clock_.now, skipped_);
     late_[rank] = last_arrival_ == clock_.now;
     if (--r.left == 0) --unfinished_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
-        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)]);
-        if (--parents_[r.node_base + child] == 0) make_ready(rank, child);
+        const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
+        if (--parents_[r.node_base + child] == 0)
+            make_ready(rank, child);
+        else if (recurrence_)
+            recurrence_->waits(rank, child);
     }
+    if (recurrence_) recurrence_->completed(rank, node);
     if (plugins_.growth) {
         plugins_.growth->source.completed(rank, node, clock_.now, handed_);
         take_work();
@@ -136,7 +141,7 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
         m.flight.source = m.flight.at = plan_.npu_of[rank];
         m.flight.destination = plan_.npu_of[peer];
     }
-    m.flight.size = plan_.program(rank).size[node];
+    m.flight.size = program_of(rank).size[node];
     if (image_) landings_[id].flight.size = m.flight.size;
     post(id);
 }
@@ -145,7 +150,7 @@ void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t s
     const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
     check_peer(rank, node, peer);
     if (plugins_.network) return post_receive(rank, node, peer, plan_.slot_b[slot]);
-    Meeting& meeting = meetings_[{plan_.slot_b[slot], plan_.program(rank).size[node], peer, rank}];
+    Meeting& meeting = meetings_[{plan_.slot_b[slot], program_of(rank).size[node], peer, rank}];
     if (meeting.delivered == 0) return meeting.posted.push_back(node);
     --meeting.delivered;
     clock_.at(clock_.now, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
@@ -154,13 +159,13 @@ void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t s
 void Native::issue_remote(std::uint32_t rank, std::uint32_t node) {
     const Remote& remote = plan_.remote;
     if (plugins_.memory) {
-        const Tick end = add(clock_.now, plugins_.memory->access(rank, plan_.program(rank).size[node], clock_.now));
+        const Tick end = add(clock_.now, plugins_.memory->access(rank, program_of(rank).size[node], clock_.now));
         return clock_.at(end, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
     }
     if (remote.kind == RemoteKind::none)
         throw Unsupported("rank " + std::to_string(rank) + ", " + describe(rank, node) +
                           ": a remote memory access, but the system has no remote memory");
-    const double size = static_cast<double>(plan_.program(rank).size[node]);
+    const double size = static_cast<double>(program_of(rank).size[node]);
     const Tick time = add(remote.latency * 1000, ticks(size / remote.bandwidth, plan_.network.whole_ns));
     Tick end = add(clock_.now, time);
     if (remote.kind != RemoteKind::per_npu) {

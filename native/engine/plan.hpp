@@ -20,6 +20,7 @@ struct View {
     const T& operator[](std::size_t i) const { return data[i]; }
     const T* begin() const { return data; }
     const T* end() const { return data + size; }
+    void skip(std::size_t n) { data += n, size -= n; }
 };
 
 // Input that no model here runs (UnsupportedError), faults of a trace (TraceError), runs that cannot go on (StallError).
@@ -51,7 +52,12 @@ struct Program {
     View<std::int16_t> lane;
     View<std::int64_t> duration, busy, size;
     View<std::int32_t> slot, parents, child_ptr, child;
+    std::int32_t skipped = 0;  // nodes before the first: `child` counts them
     std::size_t nodes() const { return node_id.size; }
+    void skip(std::size_t n) {
+        node_id.skip(n), kind.skip(n), lane.skip(n), duration.skip(n), busy.skip(n), size.skip(n), slot.skip(n), parents.skip(n), child_ptr.skip(n);
+        skipped += static_cast<std::int32_t>(n);
+    }
 };
 
 struct Schedule {

@@ -76,6 +76,7 @@ public:
         spans_.insert(next, {from, until});
         return true;
     }
+    const std::vector<Span>& spans() const { return spans_; }
     bool long_enough() const { return spans_.size() > most_; }
     // Nothing will be asked about before `time`.
     void forget(Tick time) {

@@ -26,7 +26,7 @@ public:
 private:
     // First with every collective as a delay; where communication of an NPU overlaps, with some as messages.
     Outcome with_classes() {
-        Fold fold(plan_, record_, store_, split_);
+        Fold fold(plan_, record_, store_, beats_, split_);
         const bool few = !split_.empty() && fold.classes().first.size() * 2 > plan_.ranks();
         if (few && !fold.finds_lines()) throw Unfoldable{"too few equal ranks"};
         try {
@@ -66,6 +66,7 @@ private:
     const Plan& plan_;
     bool record_;
     std::shared_ptr<LineStore> store_;
+    Beats beats_{plan_};
     std::set<Labels> split_;
     Met met_;  // as known so far, by kinds as they were then
     std::optional<std::vector<std::int32_t>> kinds_;

@@ -54,6 +54,13 @@ public:
     Tick in_until(std::size_t cls, std::size_t dim) const;
     void carry(std::size_t cls, const Load& load);
 
+    // When each port is free: out, then in.
+    template <class Visit>
+    void each_port(Visit&& visit) const {
+        for (const Tick t : out_free_) visit(t);
+        for (const Tick t : in_free_) visit(t);
+    }
+
     // The message that an equal of the source sends to the source, where all NPUs stand alike.
     Flight image(const Flight& flight) const;
     bool passes(const Flight& flight) const;  // whether it loads links of NPUs between

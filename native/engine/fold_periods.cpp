@@ -1,0 +1,95 @@
+// Folding: the state of a run as words, and what skipping periods changes.
+#include <algorithm>
+
+#include "fold.hpp"
+
+namespace astrarium {
+
+void Fold::look_for_periods() {
+    Tick horizon = now_;  // what a collective whose members come may still ask about
+    for (const auto& [key, meeting] : meetings_) horizon = std::min(horizon, meeting.first);
+    recurrence_->begin(now_, horizon);
+    write_classes();
+    write_meetings();
+    write_pending();
+    std::vector<std::int64_t> counts{static_cast<std::int64_t>(events_)};
+    counts.insert(counts.end(), busy_.begin(), busy_.end());
+    if (const auto jump = recurrence_->end(std::move(counts))) skip_periods(*jump);
+}
+
+void Fold::write_classes() {
+    Recurrence& to = *recurrence_;
+    std::vector<std::uint32_t> nodes;
+    to.until(links_until_);
+    for (std::uint32_t c = 0; c < class_.size(); ++c) {
+        Class& k = class_[c];
+        to.word(k.ongoing);
+        for (int lane = -1; lane < lane_count; ++lane) {
+            if (lane >= 0) to.word(k.inflight[lane]);
+            nodes = k.ready.all(lane);
+            std::sort(nodes.begin(), nodes.end());
+            to.word(static_cast<std::int64_t>(nodes.size()));
+            for (const std::uint32_t node : nodes) to.node(c, node);
+        }
+        // What came first matters, not when.
+        std::sort(k.comm.begin(), k.comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
+        to.word(static_cast<std::int64_t>(k.comm.size()));
+        for (std::size_t i = 0; i < k.comm.size(); ++i) to.node(c, k.comm[i].first), to.word(i > 0 && k.comm[i].second == k.comm[i - 1].second);
+        for (std::size_t kind = 0; kind < k.issued_on.size(); ++kind) to.word(static_cast<std::int64_t>(k.issued_on[kind]) - issued(kind));
+        for (const auto* ports : {&k.out, &k.in})
+            for (const PortLog& log : *ports) {
+                const auto first = std::find_if(log.spans().begin(), log.spans().end(), [&to](const Span& span) { return to.matters(span.until); });
+                to.word(log.spans().end() - first);
+                for (auto at = first; at != log.spans().end(); ++at) to.until(at->from), to.until(at->until);
+            }
+    }
+}
+
+void Fold::write_meetings() {
+    Recurrence& to = *recurrence_;
+    to.word(static_cast<std::int64_t>(meetings_.size()));
+    for (const auto& [key, m] : meetings_) {
+        const auto kind = static_cast<std::size_t>(key.first);
+        to.word(key.first), to.word(static_cast<std::int64_t>(key.second) - issued(kind)), to.word(m.collective), to.time(m.first);
+        for (std::size_t i = 0; i < m.node.size(); ++i) {
+            to.word(m.node[i] != none);
+            if (m.node[i] != none) to.time(m.at[i]), to.node(participants_[kind][i], m.node[i]);
+        }
+    }
+    for (const auto& [key, box] : mail_) {
+        if (box.empty()) continue;
+        to.word(key.first), to.word(key.second), to.word(static_cast<std::int64_t>(box.size()));
+        for (const Mail& mail : box) {
+            to.word(mail.sent);
+            if (!mail.sent)
+                to.node(key.first, mail.node);
+            else
+                to.time(std::max(mail.there, now_)), to.word(mail.late && mail.there > now_);
+        }
+    }
+}
+
+void Fold::write_pending() {
+    Recurrence& to = *recurrence_;
+    std::vector<Event> events = pending_.all();
+    const auto key = [](const Event& e) { return std::tuple(e.time, e.late, e.cls, e.node); };
+    std::sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return key(x) < key(y); });
+    for (const Event& e : events) {
+        to.time(e.time), to.word(std::int64_t{e.cls} << 2 | e.late << 1 | (e.node == none));
+        if (e.node != none) to.node(e.cls, e.node);
+    }
+}
+
+void Fold::skip_periods(const Recurrence::Jump& jump) {
+    recurrence_->jump(jump);
+    const auto periods = static_cast<std::int64_t>(jump.periods);
+    skipped_ += periods * jump.time;
+    events_ += jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
+    for (std::uint32_t c = 0; c < class_.size(); ++c) {
+        class_[c].node_base = recurrence_->base(c);
+        class_[c].left -= static_cast<std::uint32_t>(jump.periods) * jump.nodes[c];
+        busy_[c] += periods * jump.counts[1 + c];
+    }
+}
+
+}  // namespace astrarium

@@ -1,0 +1,193 @@
+// Native rule book, one rank per class: the state of a run as words, and what skipping periods changes.
+#include "native.hpp"
+
+namespace astrarium {
+
+void Native::count_periods() {
+    std::vector<std::uint32_t> program_of, base;
+    for (const Rank& rank : ranks_) program_of.push_back(rank.program), base.push_back(rank.node_base);
+    recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, parents_, fold_->beats());
+    periods_.serials.assign(open_.size(), 0);
+}
+
+void Native::look_for_periods() {
+    Tick horizon = clock_.now;  // what a collective that gathers may still ask about
+    for (const auto& [key, g] : gatherings_)
+        for (std::size_t p = 0; p < g.node.size(); ++p)
+            if (g.node[p] != none) horizon = std::min(horizon, g.at[p]);
+    recurrence_->begin(clock_.now, horizon);
+    write_instances();
+    write_ranks();
+    write_gatherings();
+    write_held();
+    write_events();
+    if (const auto jump = recurrence_->end(counts())) skip_periods(*jump);
+    periods_.issues.clear(), periods_.met.clear();
+}
+
+void Native::write_ranks() {
+    Recurrence& to = *recurrence_;
+    std::vector<std::uint32_t> nodes;
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+        Rank& rank = ranks_[r];
+        for (int lane = -1; lane < lane_count; ++lane) {
+            if (lane >= 0) to.word(rank.inflight[lane]);
+            nodes = rank.ready.all(lane);
+            std::sort(nodes.begin(), nodes.end());
+            to.word(static_cast<std::int64_t>(nodes.size()));
+            for (const std::uint32_t node : nodes) to.node(r, node);
+        }
+        // What came first matters, not when.
+        std::sort(rank.comm.begin(), rank.comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
+        to.word(static_cast<std::int64_t>(rank.comm.size()));
+        for (std::size_t k = 0; k < rank.comm.size(); ++k) to.node(r, rank.comm[k].first), to.word(k > 0 && rank.comm[k].second == rank.comm[k - 1].second);
+    }
+    std::vector<const std::pair<const MessageKey, Meeting>*> open;
+    for (const auto& entry : meetings_)
+        if (entry.second.delivered > 0 || !entry.second.posted.empty()) open.push_back(&entry);
+    const auto key = [](const MessageKey& k) { return std::tuple(k.destination, k.source, k.tag, k.size); };
+    std::sort(open.begin(), open.end(), [&](const auto* x, const auto* y) { return key(x->first) < key(y->first); });
+    to.word(static_cast<std::int64_t>(open.size()));
+    for (const auto* entry : open) {
+        const auto& [id, meeting] = *entry;
+        for (const std::int64_t value : {std::int64_t{id.destination}, std::int64_t{id.source}, id.tag, id.size, std::int64_t{meeting.delivered}}) to.word(value);
+        to.word(static_cast<std::int64_t>(meeting.posted.size()));
+        for (const std::uint64_t node : meeting.posted) to.node(id.destination, static_cast<std::uint32_t>(node));
+    }
+}
+
+void Native::write_instances() {
+    Recurrence& to = *recurrence_;
+    periods_.number.assign(instances_.size(), none);
+    std::uint32_t open = 0;
+    for (std::uint32_t group = 0; group < open_.size(); ++group) {
+        for (const std::uint32_t serial : next_serial_[group]) to.word(static_cast<std::int64_t>(serial) - issued(group));
+        to.word(static_cast<std::int64_t>(open_[group].size()));
+        for (const auto& [serial, id] : open_[group]) {
+            periods_.number[id] = open++;
+            const Instance& i = instances_[id];
+            to.word(static_cast<std::int64_t>(serial) - issued(group)), to.word(i.collective), to.word(i.done);
+            for (const Member& m : i.members) {
+                to.word(m.node != none), to.word(m.chunks_left);
+                if (m.node != none) to.node(m.rank, m.node);
+                for (const std::uint32_t visits : m.entered) to.word(visits);
+                for (const std::uint32_t visits : m.left) to.word(visits);
+            }
+            for (const ChunkState& s : i.chunks) {
+                to.word(std::int64_t{s.phase} << 1 | s.inside);
+                if (s.inside) to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered);
+            }
+            for (const std::uint64_t bits : i.delivered) to.word(static_cast<std::int64_t>(bits));
+            for (const std::uint64_t bits : i.complete) to.word(static_cast<std::int64_t>(bits));
+        }
+    }
+}
+
+void Native::write_gatherings() {
+    Recurrence& to = *recurrence_;
+    to.word(static_cast<std::int64_t>(gatherings_.size()));
+    for (const auto& [key, g] : gatherings_) {
+        to.word(key.first), to.word(static_cast<std::int64_t>(key.second) - issued(key.first)), to.word(g.collective);
+        for (std::uint32_t p = 0; p < g.node.size(); ++p) {
+            to.word(g.node[p] != none);
+            if (g.node[p] != none) to.time(g.at[p]), to.node(membership_.rank(key.first, p), g.node[p]);
+        }
+    }
+}
+
+void Native::write_held() {
+    Recurrence& to = *recurrence_;
+    wires_.each_port([&to](Tick free) { to.until(free); });
+    for (const auto* held : {&out_held_, &in_held_})
+        for (const auto& dims : *held)
+            for (const Held& h : dims) {
+                to.until(h.until), to.until(h.asked);
+                if (to.matters(h.until)) to.word(h.kind), to.word(static_cast<std::int64_t>(h.serial) - issued(h.kind == Image::all ? membership_.all() : h.kind - 1));
+            }
+}
+
+void Native::write_events() {
+    clock_.each([this](Tick time, int c, const std::vector<Keyed>& events) {
+        recurrence_->time(time), recurrence_->word(c), recurrence_->word(static_cast<std::int64_t>(events.size()));
+        for (const Keyed& event : events) write_event(event);
+    });
+}
+
+void Native::write_event(const Keyed& event) {
+    Recurrence& to = *recurrence_;
+    to.word(event.kind), to.word(static_cast<std::int64_t>(event.low));
+    switch (static_cast<What>(event.kind)) {
+        case node_over:
+        case measured_over: return to.word(event.a), to.node(event.a, static_cast<std::uint32_t>(event.b));
+        case send_over:
+        case leave_source:
+        case reach_next: return write_message(event.a);
+        case receive_over: return to.word(event.a), to.word(periods_.number[event.b >> 32]), to.word(static_cast<std::uint32_t>(event.b));
+        case phase_started: return to.word(event.a), to.word(periods_.number[event.b]);
+        default: return to.word(event.a), to.word(static_cast<std::int64_t>(event.b));  // no other is pending between instants
+    }
+}
+
+void Native::write_message(std::uint32_t id) {
+    Recurrence& to = *recurrence_;
+    const Message& m = messages_[id];
+    const Landing& landing = landings_[id];
+    to.word(m.purpose);
+    if (m.purpose == Message::chunk)
+        to.word(periods_.number[m.instance]), to.word(std::int64_t{m.source_state} << 32 | m.state), to.word(std::int64_t{m.phase} << 32 | m.receive);
+    to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
+    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer);
+    for (const Flight* f : {&m.flight, &landing.flight}) {
+        to.word(std::int64_t{f->source} << 32 | static_cast<std::uint32_t>(f->destination));
+        to.word(std::int64_t{f->at} << 32 | static_cast<std::uint32_t>(f->dim)), to.word(f->size);
+    }
+    to.word(landing.source), to.word(static_cast<std::int64_t>(landing.family >> 32));
+}
+
+// What grows from period to period.
+std::vector<std::int64_t> Native::counts() const {
+    std::vector<std::int64_t> out{static_cast<std::int64_t>(clock_.handled)};
+    out.insert(out.end(), busy_.begin(), busy_.end());
+    for (std::uint32_t group = 0; group < open_.size(); ++group) out.push_back(issued(group));
+    return out;
+}
+
+// Whether a collective is measured depends on its number: as far as the coming ones are like those of this period.
+void Native::skip_periods(Recurrence::Jump jump) {
+    const auto serials = [&](std::uint32_t kind) {  // of a period
+        const std::size_t group = kind == Image::all ? membership_.all() : kind - 1;
+        return static_cast<std::uint32_t>(jump.counts[1 + ranks_.size() + group]);
+    };
+    for (const auto& issue : periods_.issues)
+        for (std::uint64_t k = 1; k <= jump.periods; ++k)
+            if (image_->met.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind)) == issue.measured) jump.periods = k - 1;
+    if (jump.periods == 0) return;
+    for (const auto& [kind, serial] : periods_.met)
+        for (std::uint64_t k = 1; k <= jump.periods; ++k) image_->met.insert(kind, serial + static_cast<std::uint32_t>(k) * serials(kind));
+    recurrence_->jump(jump);
+    const auto periods = static_cast<std::int64_t>(jump.periods);
+    skipped_ += periods * jump.time;
+    clock_.handled += jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+        ranks_[r].node_base = recurrence_->base(r);
+        ranks_[r].left -= static_cast<std::uint32_t>(jump.periods) * jump.nodes[r];
+        busy_[r] += periods * jump.counts[1 + r];
+    }
+    for (std::uint32_t kind = 0; kind < periods_.serials.size(); ++kind)
+        periods_.serials[kind] += static_cast<std::uint32_t>(jump.periods) * serials(kind);
+}
+
+bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
+    serial += recurrence_ ? periods_.serials[kind] : 0;
+    const bool measured = !image_->met.contains(kind, serial);
+    if (recurrence_) periods_.issues.push_back({kind, serial, measured});
+    return measured;
+}
+
+void Native::meet(std::uint32_t kind, std::uint32_t serial) {
+    serial += recurrence_ ? periods_.serials[kind] : 0;
+    image_->met.insert(kind, serial);
+    if (recurrence_ && (periods_.met.empty() || periods_.met.back() != std::pair{kind, serial})) periods_.met.emplace_back(kind, serial);
+}
+
+}  // namespace astrarium
