@@ -35,7 +35,6 @@ void Fold::write_classes() {
         std::sort(k.comm.begin(), k.comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
         to.word(static_cast<std::int64_t>(k.comm.size()));
         for (std::size_t i = 0; i < k.comm.size(); ++i) to.node(c, k.comm[i].first), to.word(i > 0 && k.comm[i].second == k.comm[i - 1].second);
-        for (std::size_t kind = 0; kind < k.issued_on.size(); ++kind) to.word(static_cast<std::int64_t>(k.issued_on[kind]) - issued(kind));
         for (const auto* ports : {&k.out, &k.in})
             for (const PortLog& log : *ports) {
                 const auto first = std::find_if(log.spans().begin(), log.spans().end(), [&to](const Span& span) { return to.matters(span.until); });
@@ -47,6 +46,8 @@ void Fold::write_classes() {
 
 void Fold::write_meetings() {
     Recurrence& to = *recurrence_;
+    for (std::size_t kind = 0; kind < participants_.size(); ++kind)
+        for (const std::uint32_t c : participants_[kind]) to.word(static_cast<std::int64_t>(class_[c].issued_on[kind]) - issued(kind));
     to.word(static_cast<std::int64_t>(meetings_.size()));
     for (const auto& [key, m] : meetings_) {
         const auto kind = static_cast<std::size_t>(key.first);

@@ -12,6 +12,8 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
     prepare();
 }
 
+Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_periods(beats); }
+
 void Native::prepare() {
     const Plan& plan = plan_;
     const std::size_t ranks = plan.ranks();
@@ -231,6 +233,7 @@ Alone Native::run_members() {
 }
 
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
+Outcome run_native_periods(const Plan& plan, Beats& beats) { return Native(plan, beats).run(); }
 Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }
 Alone run_native_members(const Plan& plan, bool record) { return Native(plan, record).run_members(); }
 

@@ -22,6 +22,7 @@ namespace astrarium {
 class Native final : private ForeignHost {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
+    Native(const Plan& plan, Beats& beats);  // periods that recur are counted
     // One rank per class; throws Unfoldable where that is not exact. Without `fold` no collective is measured.
     Native(const Plan& plan, Image& image, Fold* fold, bool record);
     Outcome run();
@@ -152,8 +153,8 @@ private:
     void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
     void keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held);
 
-    // periods that recur, one rank per class only (native_periods.cpp)
-    void count_periods();
+    // periods that recur (native_periods.cpp)
+    void count_periods(Beats& beats);
     void look_for_periods();
     void write_ranks();
     void write_instances();
@@ -162,6 +163,7 @@ private:
     void write_events();
     void write_event(const Keyed& event);
     void write_message(std::uint32_t message);
+    void write_flight(const Flight& flight);
     std::vector<std::int64_t> counts() const;
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);

@@ -1,12 +1,14 @@
-// Native rule book, one rank per class: the state of a run as words, and what skipping periods changes.
+// Native rule book: the state of a run as words, and what skipping periods changes.
 #include "native.hpp"
 
 namespace astrarium {
 
-void Native::count_periods() {
+void Native::count_periods(Beats& beats) {
+    const auto custom = [](const Collective& c) { return c.custom.has_value(); };
+    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), custom) || flows_) return;
     std::vector<std::uint32_t> program_of, base;
     for (const Rank& rank : ranks_) program_of.push_back(rank.program), base.push_back(rank.node_base);
-    recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, parents_, fold_->beats());
+    recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, parents_, beats);
     periods_.serials.assign(open_.size(), 0);
 }
 
@@ -98,6 +100,7 @@ void Native::write_gatherings() {
 void Native::write_held() {
     Recurrence& to = *recurrence_;
     wires_.each_port([&to](Tick free) { to.until(free); });
+    for (const Tick free : remote_free_) to.until(free);
     for (const auto* held : {&out_held_, &in_held_})
         for (const auto& dims : *held)
             for (const Held& h : dims) {
@@ -131,17 +134,21 @@ void Native::write_event(const Keyed& event) {
 void Native::write_message(std::uint32_t id) {
     Recurrence& to = *recurrence_;
     const Message& m = messages_[id];
-    const Landing& landing = landings_[id];
     to.word(m.purpose);
     if (m.purpose == Message::chunk)
         to.word(periods_.number[m.instance]), to.word(std::int64_t{m.source_state} << 32 | m.state), to.word(std::int64_t{m.phase} << 32 | m.receive);
     to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
     to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer);
-    for (const Flight* f : {&m.flight, &landing.flight}) {
-        to.word(std::int64_t{f->source} << 32 | static_cast<std::uint32_t>(f->destination));
-        to.word(std::int64_t{f->at} << 32 | static_cast<std::uint32_t>(f->dim)), to.word(f->size);
-    }
-    to.word(landing.source), to.word(static_cast<std::int64_t>(landing.family >> 32));
+    write_flight(m.flight);
+    if (!image_) return;
+    write_flight(landings_[id].flight);
+    to.word(landings_[id].source), to.word(static_cast<std::int64_t>(landings_[id].family >> 32));
+}
+
+void Native::write_flight(const Flight& f) {
+    Recurrence& to = *recurrence_;
+    to.word(std::int64_t{f.source} << 32 | static_cast<std::uint32_t>(f.destination));
+    to.word(std::int64_t{f.at} << 32 | static_cast<std::uint32_t>(f.dim)), to.word(f.size << 1 | f.at_switch), to.until(f.tail);
 }
 
 // What grows from period to period.

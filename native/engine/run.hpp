@@ -7,6 +7,8 @@ namespace astrarium {
 
 Outcome run_astra(const Plan& plan, bool record);    // every rank, every message, ASTRA-sim's rule book
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
+class Beats;
+Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
 // One rank per class where that is exact, else one of the above. `kept`: what this and other runs measure, or null.
 class Measurements;
 Outcome run_folded(const Plan& plan, bool record, Measurements* kept);

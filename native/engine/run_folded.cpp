@@ -11,9 +11,24 @@ constexpr int most_rounds = 16;
 class Folding {
 public:
     Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store) : plan_(plan), record_(record), store_(std::move(store)) {}
+    Outcome run() {
+        try {
+            return folded();
+        } catch (const Unfoldable& reason) {
+            Outcome out = every_rank();
+            out.unfolded_because = reason.why;
+            return out;
+        }
+    }
+
+private:
+    Outcome every_rank() {
+        if (plan_.policy.order == Order::astra_sim) return run_astra(plan_, record_);
+        return record_ ? run_native(plan_, true) : run_native_periods(plan_, beats_);
+    }
 
     // Where members of a class turn out to differ, their positions are told apart, and it starts again.
-    Outcome run() {
+    Outcome folded() {
         for (;;) {
             try {
                 return with_classes();
@@ -23,7 +38,6 @@ public:
         }
     }
 
-private:
     // First with every collective as a delay; where communication of an NPU overlaps, with some as messages.
     Outcome with_classes() {
         Fold fold(plan_, record_, store_, beats_, split_);
@@ -75,13 +89,7 @@ private:
 }  // namespace
 
 Outcome run_folded(const Plan& plan, bool record, Measurements* kept) {
-    try {
-        return Folding(plan, record, kept ? kept->store() : std::make_shared<LineStore>()).run();
-    } catch (const Unfoldable& reason) {
-        Outcome out = plan.policy.order == Order::astra_sim ? run_astra(plan, record) : run_native(plan, record);
-        out.unfolded_because = reason.why;
-        return out;
-    }
+    return Folding(plan, record, kept ? kept->store() : std::make_shared<LineStore>()).run();
 }
 
 }  // namespace astrarium
