@@ -1,6 +1,7 @@
 #include "image.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "slots.hpp"
 
@@ -10,6 +11,13 @@ namespace {
 constexpr std::int64_t checks = 4'000'000;  // sends of members that are compared for one collective
 
 int index_in(const Phase& phase, std::uint32_t place) { return static_cast<int>(place) / phase.stride % phase.n; }
+
+// Numbers values in order of appearance; how many there are.
+std::uint64_t number(std::vector<std::uint64_t>& values) {
+    std::unordered_map<std::uint64_t, std::uint64_t> seen;
+    for (std::uint64_t& v : values) v = seen.try_emplace(v, seen.size()).first->second;
+    return seen.size();
+}
 
 inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
     h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
@@ -173,46 +181,55 @@ void Image::check(const Collective& c, std::uint32_t kind) {
         }
     if (unknown.empty()) return;
     const Seat seat{classes_.first_group[kind], 0};
-    std::vector<std::uint32_t> labels;  // per member: its class, then as far as its steps tell it from others
-    for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint32_t>(classes_.of[rank_at(seat, p)]));
-    labels = by_value(0, labels).of;
-    const auto count = [&] { return *std::max_element(labels.begin(), labels.end()) + 1; };
-    const std::uint32_t classes = count();
-    for (std::uint32_t before = 0; before < count();) {
-        before = count();
-        for (const Phase* phase : unknown) labels = by_value(0, steps(*phase, kind, labels)).of;
+    std::vector<std::uint64_t> labels;  // per member: its class, then as far as its steps tell it from others
+    for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint64_t>(classes_.of[rank_at(seat, p)]));
+    const std::uint64_t classes = number(labels);
+    std::uint64_t count = classes;
+    for (std::uint64_t before = 0; before < count;) {
+        before = count;
+        for (const Phase* phase : unknown) labels = steps(*phase, kind, labels), count = number(labels);
     }
-    if (count() > classes)
-        throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), std::move(labels)}};
+    if (count > classes)
+        throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {labels.begin(), labels.end()}}};
     for (const Phase* phase : unknown) {
         const auto [entry, fresh] = checked_.try_emplace({kind, phase->schedule, phase->stride, phase->n});
         if (fresh) entry->second.number = checked_.size();
     }
 }
 
-// Per member: its label, its program and sends to whom, and what it receives (a sum, in any order).
-std::vector<Image::MemberSteps> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint32_t>& labels) const {
+// Per member: its label, its program and sends to whom, and what it receives (a sum, in any order). Where all run one program,
+// relative to themselves, sends to one peer are alike.
+std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const {
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
     const Geometry geometry(whole_.network);
-    if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(s.send_peer.size) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
+    const bool alike = s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
+    std::vector<std::size_t> sends;  // of all programs, in order
+    std::vector<bool> seen(static_cast<std::size_t>(s.n), false);
+    for (std::size_t k = 0; k < s.send_peer.size; ++k) {
+        if (alike && seen[static_cast<std::size_t>(s.send_peer[k])]) continue;
+        seen[static_cast<std::size_t>(s.send_peer[k])] = true, sends.push_back(k);
+    }
+    if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(sends.size()) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
         throw Unfoldable{"a large collective that meets messages"};
-    std::vector<MemberSteps> out(size(kind));
+    std::vector<std::uint64_t> out(size(kind)), received(size(kind), 0);
     for (std::uint32_t p = 0; p < size(kind); ++p) {
         const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
         const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
+        const auto from = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]));
         const std::uint32_t rank = rank_at(seat, p);
-        std::uint64_t h = mix(1, program), last_way = 0;
+        std::uint64_t h = mix(labels[p], program), last_way = 0;
         std::uint32_t last = p;
-        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
-            const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride);
+        for (auto at = from; at != sends.end() && *at < static_cast<std::size_t>(s.send_ptr[program + 1]); ++at) {
+            const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[*at]) * phase.stride);
             if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[rank_at(seat, to)]);
-            const auto match = static_cast<std::uint64_t>(s.send_match[k]);
+            const auto match = static_cast<std::uint64_t>(s.send_match[*at]);
             h = mix(mix(mix(h, labels[to]), match), last_way);
-            std::get<2>(out[to]) += mix(mix(match, labels[p]), k);
+            received[to] += mix(mix(match, labels[p]), *at);
         }
-        std::get<0>(out[p]) = labels[p], std::get<1>(out[p]) = h;
+        out[p] = h;
     }
+    for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(out[p], received[p]);
     return out;
 }
 

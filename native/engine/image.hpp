@@ -86,8 +86,7 @@ private:
     };
     void find_seats();
     void make_plan();
-    using MemberSteps = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
-    std::vector<MemberSteps> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint32_t>& labels) const;
+    std::vector<std::uint64_t> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const;
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
     }
