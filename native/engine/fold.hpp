@@ -110,11 +110,17 @@ private:
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
+    LineStore::Looped looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
+    LineStore::Looped loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) const;
+    Words content(const Collective& c, std::size_t kind, const std::vector<std::uint32_t>& members);
+    const Words& group_content(std::size_t kind, const std::vector<std::uint32_t>& members);
+    std::uint32_t schedule(const Schedule* schedule);
+    std::vector<std::size_t> moved_dims(std::size_t kind) const;
+    Plan plan_of(const Collective& c) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);
-    bool lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out) const;
+    bool lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out);
     std::uint32_t line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
-                       const std::vector<int>& places) const;
-    bool loop_back(const Plan& small, std::size_t participants, Measured& found) const;
+                       const std::vector<int>& places);
     Measured run_members(const Plan& small, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
     Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late);
     Outcome outcome();
@@ -150,6 +156,8 @@ private:
     std::vector<std::vector<std::uint32_t>> participants_;  // per kind: classes, ascending
     std::vector<std::uint32_t> kind_size_;
     std::vector<std::vector<std::size_t>> kind_dims_;  // as far as asked for
+    std::vector<Words> kind_content_;
+    std::unordered_map<const Schedule*, std::uint32_t> schedule_number_;
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
     std::unique_ptr<Image> image_;  // made when first asked for

@@ -89,6 +89,13 @@ const std::vector<std::size_t>& Fold::dims_of(std::size_t kind) {
     kind_dims_.resize(classes_.first_group.size());
     std::vector<std::size_t>& dims = kind_dims_[kind];
     if (!dims.empty()) return dims;
+    dims = moved_dims(kind);
+    if (passes_others(kind, dims)) throw Unfoldable{passing};
+    return dims;
+}
+
+std::vector<std::size_t> Fold::moved_dims(std::size_t kind) const {
+    std::vector<std::size_t> dims;
     const std::int32_t group = classes_.first_group[kind];
     const Geometry geometry(plan_.network);
     const auto npu = [&](std::size_t p) {
@@ -99,7 +106,6 @@ const std::vector<std::size_t>& Fold::dims_of(std::size_t kind) {
         for (std::size_t p = 1; p < kind_size_[kind] && !differs; ++p) differs = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
         if (differs) dims.push_back(d);
     }
-    if (passes_others(kind, dims)) throw Unfoldable{passing};
     return dims;
 }
 
@@ -167,27 +173,31 @@ Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::ve
     const Collective& c = plan_.collectives[id];
     if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
-    Plan small;
-    small.npus = plan_.npus, small.network = plan_.network, small.policy = plan_.policy;
-    small.collectives.push_back(c);
-    small.lanes[lane_comm] = plan_.lanes[lane_comm];
-    small.reduce_bandwidth = plan_.reduce_bandwidth;
     std::vector<std::uint32_t> members(kind_size_[static_cast<std::size_t>(kind)]);
     for (std::uint32_t p = 0; p < members.size(); ++p)
         members[p] = group < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(group)][p]);
-    if (together && symmetric(c, kind) && reduce_alike(members)) {
-        std::vector<std::int32_t> npu_of(members.size());
-        for (std::size_t p = 0; p < members.size(); ++p) npu_of[p] = plan_.npu_of[members[p]];
-        small.npu_of = {npu_of.data(), npu_of.size()};
-        Measured found;
-        if (loop_back(small, offsets.size(), found)) return found;
+    if (const auto alone = together ? looped(c, kind, members) : nullptr) {
+        Measured found{std::vector<Tick>(offsets.size(), alone->done), std::vector<std::uint8_t>(offsets.size(), alone->late[0]), alone->quiet, alone->events,
+                       alone->loads, alone->steps, {}};
+        if (!alone->uses.empty() && !alone->uses[0].empty()) found.uses.assign(offsets.size(), alone->uses[0]);
+        return found;
     }
     if (Measured found; by_lines(id, kind, members, offsets, found)) return found;
     const auto& dims = plan_.network.dims;
     const bool line = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.shape == Shape::mesh; });
     // In a small group all members run: they may end alike though their steps differ.
     if (members.size() > 64 && !astra_ && !line && plan_.network.backend == Backend::ports) return run_equals(c, kind, offsets);
-    return run_members(small, kind, members, offsets);
+    return run_members(plan_of(c), kind, members, offsets);
+}
+
+// One collective, for the ranks that are given to it.
+Plan Fold::plan_of(const Collective& c) const {
+    Plan small;
+    small.npus = plan_.npus, small.network = plan_.network, small.policy = plan_.policy;
+    small.collectives.push_back(c);
+    small.lanes[lane_comm] = plan_.lanes[lane_comm];
+    small.reduce_bandwidth = plan_.reduce_bandwidth;
+    return small;
 }
 
 // One member per class.
@@ -206,15 +216,23 @@ Fold::Measured Fold::run_equals(const Collective& c, std::int32_t kind, const st
     return out;
 }
 
-// One member for all; not where its chunks race within an instant.
-bool Fold::loop_back(const Plan& small, std::size_t participants, Measured& found) const {
+// One member for all; none where they do not stand alike, or its chunks race within an instant.
+LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) const {
+    if (!symmetric(c, kind) || !reduce_alike(members)) return nullptr;
+    std::vector<std::int32_t> npu_of;
+    for (const std::uint32_t m : members) npu_of.push_back(plan_.npu_of[m]);
+    Plan small = plan_of(c);
+    small.npu_of = {npu_of.data(), npu_of.size()};
     Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
-    for (Step& step : alone.steps) step.change *= static_cast<std::int64_t>(small.npu_of.size);  // its equals do the same
-    if (alone.tie) return false;
-    found = {std::vector<Tick>(participants, alone.done), std::vector<std::uint8_t>(participants, alone.late[0]), alone.quiet, alone.events,
-             alone.loads, std::move(alone.steps), {}};
-    if (!alone.uses.empty() && !alone.uses[0].empty()) found.uses.assign(participants, alone.uses[0]);
-    return true;
+    if (alone.tie) return nullptr;
+    for (Step& step : alone.steps) step.change *= static_cast<std::int64_t>(members.size());  // its equals do the same
+    return std::make_shared<const Alone>(std::move(alone));
+}
+
+// The same, but kept for plans that have such a collective.
+LineStore::Looped Fold::looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
+    if (!finds_lines() || c.custom) return loop_back(c, kind, members);
+    return store_->looped(content(c, static_cast<std::size_t>(kind), members), [&] { return loop_back(c, kind, members); });
 }
 
 Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {

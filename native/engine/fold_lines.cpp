@@ -61,7 +61,7 @@ std::vector<std::uint32_t> line_of(const std::vector<Factor>& factors) {
 }  // namespace
 
 // Whether positions are a product of lines in every stage: members of a line differ in its dim only, alike on all lines.
-bool Fold::lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out) const {
+bool Fold::lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out) {
     const Geometry geometry(plan_.network);
     if (!std::is_sorted(members.begin(), members.end())) return false;
     for (const Stage& stage : stages_of(c, plan_.network.dims.size())) {
@@ -94,7 +94,7 @@ bool Fold::lay_lines(const Collective& c, const std::vector<std::uint32_t>& memb
 }
 
 std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
-                         const std::vector<int>& places) const {
+                         const std::vector<int>& places) {
     const Dim& d = plan_.network.dims[dim];
     const double rate = plan_.reduction_rate(plan_.npu_of[0]);
     Words content{static_cast<std::uint64_t>(d.shape), static_cast<std::uint64_t>(d.npus), std::bit_cast<std::uint64_t>(d.bandwidth),
@@ -108,7 +108,7 @@ std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector
         for (const auto& [other, n] : factors) stride *= other < phase.stride ? n : 1;
         Line::Step step{phase.schedule, stride, phase.n, {}};
         for (const Chunk& chunk : c.chunks) step.chunks.emplace_back(chunk.repeat, chunk.phases[k].block_size);
-        content.insert(content.end(), {store_->schedule(*phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
+        content.insert(content.end(), {schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
         for (const auto& [repeat, size] : step.chunks) content.insert(content.end(), {static_cast<std::uint64_t>(repeat), static_cast<std::uint64_t>(size)});
         steps.push_back(std::move(step));
     }

@@ -43,6 +43,19 @@ public:
         }
         return it->second;
     }
+    // One member of a collective that stands for all, its messages looped back: by content; null where none can.
+    using Looped = std::shared_ptr<const Alone>;
+    template <class Make>
+    Looped looped(const Words& content, Make&& make) {
+        {
+            const std::lock_guard<std::mutex> held(lock_);
+            if (const auto it = looped_.find(content); it != looped_.end()) return it->second;
+        }
+        Looped made = make();
+        const std::lock_guard<std::mutex> held(lock_);
+        count(8 * content.size() + (made ? sizeof(Alone) + 8 * sizeof(PortUse) : 0));
+        return looped_.try_emplace(content, std::move(made)).first->second;
+    }
     Pattern pattern(const std::vector<Tick>& times);
     Tick last(const Pattern& pattern) const;
     // What a line does when its members' chunks come like this; `members` relative to the first of them.
@@ -57,6 +70,7 @@ private:
     std::unordered_map<Words, std::uint32_t, WordsHash> schedules_, numbers_, shapes_;
     std::vector<std::unique_ptr<const Line>> lines_;
     std::vector<const Words*> shape_;
+    std::unordered_map<Words, Looped, WordsHash> looped_;
     std::unordered_map<Words, std::unique_ptr<const Found>, WordsHash> runs_;
     std::size_t bytes_ = 0;
 };
