@@ -118,6 +118,7 @@ private:
     std::vector<std::size_t> moved_dims(std::size_t kind) const;
     Plan plan_of(const Collective& c) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);
+    void run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, Measured& found);
     bool lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out);
     std::uint32_t line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
                        const std::vector<int>& places);

@@ -124,39 +124,56 @@ bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::
     const Lines& lines = laid->second;
     if (lines.stages.empty()) return false;
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
-    const auto index = [&](std::uint32_t member) {
-        const auto cls = static_cast<std::uint32_t>(classes_.of[member]);
-        return static_cast<std::size_t>(std::lower_bound(participants.begin(), participants.end(), cls) - participants.begin());
-    };
+    std::vector<std::uint32_t> index;  // by member: of its class among the participants
+    for (const std::uint32_t m : members)
+        index.push_back(static_cast<std::uint32_t>(std::lower_bound(participants.begin(), participants.end(), static_cast<std::uint32_t>(classes_.of[m])) - participants.begin()));
     const std::uint32_t level = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0)).shape;
     std::vector<Pattern> now;
-    for (const std::uint32_t m : members) now.push_back({offsets[index(m)], level});
+    for (const std::uint32_t i : index) now.push_back({offsets[i], level});
     found = {std::vector<Tick>(participants.size(), -1), std::vector<std::uint8_t>(participants.size(), 0), 0, 0, {}, {}, {}};
     found.uses.assign(participants.size(), std::vector<PortUse>(plan_.network.dims.size()));
-    std::vector<Pattern> line;
-    for (const Lines::Stage& stage : lines.stages)
-        for (const std::uint32_t p : stage.first) {
-            line.clear();
-            Tick base = now[p].base;
-            for (const std::uint32_t step : stage.steps) base = std::min(base, now[p + step].base);
-            for (const std::uint32_t step : stage.steps) line.push_back({now[p + step].base - base, now[p + step].shape});
-            const LineStore::Found& run = store_->run(stage.line, line);
-            found.events += run.events;
-            for (std::size_t i = 0; i < stage.steps.size(); ++i) {
-                const std::uint32_t q = p + stage.steps[i];
-                now[q] = {add(base, run.exits[i].base), run.exits[i].shape};
-                join(found.uses[index(members[q])][stage.dim], run.uses[i], base);
-            }
-        }
+    for (const Lines::Stage& stage : lines.stages) run_stage(stage, index, now, found);
+    Pattern last{-1, 0};
+    Tick end = 0;
     std::vector<Tick> ends;
-    for (const Pattern& pattern : now) ends.push_back(store_->last(pattern));
+    for (const Pattern& pattern : now) {
+        if (pattern != last) last = pattern, end = store_->last(pattern);
+        ends.push_back(end);
+    }
     for (std::size_t p = 0; p < members.size(); ++p) {
-        Tick& done = found.done[index(members[p])];
+        Tick& done = found.done[index[p]];
         if (done >= 0 && done != ends[p])
             throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), ends)};
         done = ends[p], found.quiet = std::max(found.quiet, ends[p]);
     }
     return true;
+}
+
+// All lines of a stage, most of them like the one before. `now`: when each member's chunks come, then when they leave.
+void Fold::run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, Measured& found) {
+    struct Use {  // what was last added to a participant's
+        const PortUse* use = nullptr;
+        Tick base = 0;
+    };
+    std::vector<Use> added(found.uses.size());
+    std::vector<Pattern> line, before;
+    const LineStore::Found* run = nullptr;
+    for (const std::uint32_t p : stage.first) {
+        line.clear();
+        Tick base = now[p].base;
+        for (const std::uint32_t step : stage.steps) base = std::min(base, now[p + step].base);
+        for (const std::uint32_t step : stage.steps) line.push_back({now[p + step].base - base, now[p + step].shape});
+        if (!run || line != before) run = &store_->run(stage.line, line), std::swap(line, before);
+        found.events += run->events;
+        for (std::size_t i = 0; i < stage.steps.size(); ++i) {
+            const std::uint32_t q = p + stage.steps[i];
+            now[q] = {add(base, run->exits[i].base), run->exits[i].shape};
+            Use& last = added[index[q]];
+            if (last.use == &run->uses[i] && last.base == base) continue;
+            last = {&run->uses[i], base};
+            join(found.uses[index[q]][stage.dim], run->uses[i], base);
+        }
+    }
 }
 
 }  // namespace astrarium

@@ -1,7 +1,7 @@
 #include "image.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <bit>
 
 #include "slots.hpp"
 
@@ -14,9 +14,15 @@ int index_in(const Phase& phase, std::uint32_t place) { return static_cast<int>(
 
 // Numbers values in order of appearance; how many there are.
 std::uint64_t number(std::vector<std::uint64_t>& values) {
-    std::unordered_map<std::uint64_t, std::uint64_t> seen;
-    for (std::uint64_t& v : values) v = seen.try_emplace(v, seen.size()).first->second;
-    return seen.size();
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> table(std::bit_ceil(2 * values.size() + 1), {0, 0});  // value, number + 1
+    std::uint64_t count = 0;
+    for (std::uint64_t& v : values) {
+        std::size_t at = (v * 0x9e3779b97f4a7c15ull >> 32) & (table.size() - 1);
+        while (table[at].second != 0 && table[at].first != v) at = (at + 1) & (table.size() - 1);
+        if (table[at].second == 0) table[at] = {v, ++count};
+        v = table[at].second - 1;
+    }
+    return count;
 }
 
 inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
@@ -27,15 +33,15 @@ inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
 }
 
 // The way of a message as far as it matters to the NPUs at its ends: per dim that differs, hops, ports.
-std::uint64_t way(const Network& network, const Geometry& geometry, int from, int to) {
+std::uint64_t way(const Network& network, const Geometry& geometry, const int* from, const int* to) {  // coordinates
     std::uint64_t h = 0;
     for (std::size_t d = 0; d < network.dims.size(); ++d) {
         const Dim& dim = network.dims[d];
-        const int a = geometry.coordinate(from, d), b = geometry.coordinate(to, d);
+        const int a = from[d], b = to[d];
         if (a == b) continue;
         h = mix(h, d << 32 | static_cast<unsigned>(geometry.hops(d, a, b)));
         if (dim.shape == Shape::hypercube) h = mix(h, static_cast<unsigned>(a ^ b));
-        if (dim.shape == Shape::ring || dim.shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>((b - a + dim.npus) % dim.npus));
+        if (dim.shape == Shape::ring || dim.shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>(b >= a ? b - a : b - a + dim.npus));
     }
     return h;
 }
@@ -176,10 +182,12 @@ void Image::check(const Collective& c, std::uint32_t kind) {
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
             if (phase.algorithm != Algorithm::schedule || !phase.schedule) throw Unfoldable{overlapping};
-            if (phase.n < 2) continue;
-            if (!checked_.contains({kind, phase.schedule, phase.stride, phase.n})) unknown.push_back(&phase);
+            if (phase.n < 2 || checked_.contains({kind, phase.schedule, phase.stride, phase.n})) continue;
+            const auto same = [&phase](const Phase* p) { return p->schedule == phase.schedule && p->stride == phase.stride && p->n == phase.n; };
+            if (std::none_of(unknown.begin(), unknown.end(), same)) unknown.push_back(&phase);
         }
     if (unknown.empty()) return;
+    locate();
     const Seat seat{classes_.first_group[kind], 0};
     std::vector<std::uint64_t> labels;  // per member: its class, then as far as its steps tell it from others
     for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint64_t>(classes_.of[rank_at(seat, p)]));
@@ -217,12 +225,12 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
         const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
         const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
         const auto from = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]));
-        const std::uint32_t rank = rank_at(seat, p);
+        const int* mine = coordinates(rank_at(seat, p));
         std::uint64_t h = mix(labels[p], program), last_way = 0;
         std::uint32_t last = p;
         for (auto at = from; at != sends.end() && *at < static_cast<std::size_t>(s.send_ptr[program + 1]); ++at) {
             const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[*at]) * phase.stride);
-            if (to != last) last = to, last_way = way(whole_.network, geometry, whole_.npu_of[rank], whole_.npu_of[rank_at(seat, to)]);
+            if (to != last) last = to, last_way = way(whole_.network, geometry, mine, coordinates(rank_at(seat, to)));
             const auto match = static_cast<std::uint64_t>(s.send_match[*at]);
             h = mix(mix(mix(h, labels[to]), match), last_way);
             received[to] += mix(mix(match, labels[p]), *at);
@@ -231,6 +239,15 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
     }
     for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(out[p], received[p]);
     return out;
+}
+
+const int* Image::coordinates(std::uint32_t rank) const { return &coordinates_[rank * whole_.network.dims.size()]; }
+
+void Image::locate() {
+    if (!coordinates_.empty()) return;
+    const Geometry geometry(whole_.network);
+    for (const std::int32_t npu : whole_.npu_of)
+        for (std::size_t d = 0; d < whole_.network.dims.size(); ++d) coordinates_.push_back(geometry.coordinate(npu, d));
 }
 
 std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) const {

@@ -86,6 +86,8 @@ private:
     };
     void find_seats();
     void make_plan();
+    void locate();
+    const int* coordinates(std::uint32_t rank) const;
     std::vector<std::uint64_t> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const;
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
@@ -100,6 +102,7 @@ private:
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, Checked> checked_;
+    std::vector<int> coordinates_;  // [ranks * dims], once located
 };
 
 }  // namespace astrarium

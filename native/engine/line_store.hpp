@@ -18,6 +18,7 @@ struct WordsHash {
 struct Pattern {
     Tick base = 0;
     std::uint32_t shape = 0;
+    bool operator==(const Pattern&) const = default;
 };
 
 // Keys are contents, exactly. Numbers and what they stand for stay as long as the store.
