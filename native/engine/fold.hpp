@@ -8,9 +8,8 @@
 
 #include "classes.hpp"
 #include "image.hpp"
-#include "line_store.hpp"
+#include "facts.hpp"
 #include "ready.hpp"
-#include "recurrence.hpp"
 #include "run.hpp"
 #include "usage.hpp"
 #include "wires.hpp"
@@ -29,12 +28,12 @@ public:
         std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
     };
 
-    Fold(const Plan& plan, bool record, std::shared_ptr<LineStore> store, Beats& beats, const std::set<Labels>& split = {});
+    Fold(const Plan& plan, bool record, Facts& facts, const std::set<Labels>& split = {});
     Outcome run();
 
     // For runs in which some collectives are delays that are measured once (Image).
     const RankClasses& classes() const { return classes_; }
-    Beats& beats() { return beats_; }
+    Beats& beats() { return facts_.beats; }
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
     const std::vector<std::size_t>& dims_of(std::size_t kind);
     bool passes_others(std::size_t kind, const std::vector<std::size_t>& dims) const;
@@ -112,10 +111,6 @@ private:
     bool symmetric(const Collective& c, std::int32_t kind) const;
     LineStore::Looped looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
     LineStore::Looped loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) const;
-    Words content(const Collective& c, std::size_t kind, const std::vector<std::uint32_t>& members);
-    const Words& group_content(std::size_t kind, const std::vector<std::uint32_t>& members);
-    std::uint32_t schedule(const Schedule* schedule);
-    std::vector<std::size_t> moved_dims(std::size_t kind) const;
     Plan plan_of(const Collective& c) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);
     void run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, Measured& found);
@@ -136,6 +131,7 @@ private:
 
     const Plan& plan_;
     bool record_, astra_, meshes_ = false;
+    Facts& facts_;
     std::shared_ptr<LineStore> store_;
     std::map<std::pair<std::uint32_t, std::int32_t>, Lines> lines_;
     RankClasses classes_;
@@ -150,15 +146,12 @@ private:
     Usage usage_;
     std::vector<std::int64_t> class_size_;
     std::uint64_t events_ = 0;
-    Beats& beats_;
     std::vector<Program> programs_;  // the plan's, without what was skipped
     std::unique_ptr<Recurrence> recurrence_;
     Tick skipped_ = 0;
     std::vector<std::vector<std::uint32_t>> participants_;  // per kind: classes, ascending
     std::vector<std::uint32_t> kind_size_;
-    std::vector<std::vector<std::size_t>> kind_dims_;  // as far as asked for
-    std::vector<Words> kind_content_;
-    std::unordered_map<const Schedule*, std::uint32_t> schedule_number_;
+    std::vector<std::uint8_t> kind_passes_;  // as far as asked for: 1 no message passes others
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
     std::unique_ptr<Image> image_;  // made when first asked for

@@ -86,26 +86,10 @@ std::int64_t Fold::groups_like(std::size_t kind) const {
 
 // The dims in which a group's members differ: no message of its collectives loads a port of another.
 const std::vector<std::size_t>& Fold::dims_of(std::size_t kind) {
-    kind_dims_.resize(classes_.first_group.size());
-    std::vector<std::size_t>& dims = kind_dims_[kind];
-    if (!dims.empty()) return dims;
-    dims = moved_dims(kind);
-    if (passes_others(kind, dims)) throw Unfoldable{passing};
-    return dims;
-}
-
-std::vector<std::size_t> Fold::moved_dims(std::size_t kind) const {
-    std::vector<std::size_t> dims;
-    const std::int32_t group = classes_.first_group[kind];
-    const Geometry geometry(plan_.network);
-    const auto npu = [&](std::size_t p) {
-        return plan_.npu_of[group < 0 ? p : static_cast<std::size_t>(plan_.groups[static_cast<std::size_t>(group)][p])];
-    };
-    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
-        bool differs = false;
-        for (std::size_t p = 1; p < kind_size_[kind] && !differs; ++p) differs = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
-        if (differs) dims.push_back(d);
-    }
+    kind_passes_.resize(classes_.first_group.size(), 0);
+    const std::vector<std::size_t>& dims = facts_.dims(classes_.first_group[kind]);
+    if (kind_passes_[kind] == 0 && passes_others(kind, dims)) throw Unfoldable{passing};
+    kind_passes_[kind] = 1;
     return dims;
 }
 
@@ -173,9 +157,7 @@ Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::ve
     const Collective& c = plan_.collectives[id];
     if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
-    std::vector<std::uint32_t> members(kind_size_[static_cast<std::size_t>(kind)]);
-    for (std::uint32_t p = 0; p < members.size(); ++p)
-        members[p] = group < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(group)][p]);
+    const std::vector<std::uint32_t>& members = facts_.members(group);
     if (const auto alone = together ? looped(c, kind, members) : nullptr) {
         Measured found{std::vector<Tick>(offsets.size(), alone->done), std::vector<std::uint8_t>(offsets.size(), alone->late[0]), alone->quiet, alone->events,
                        alone->loads, alone->steps, {}};
@@ -232,7 +214,7 @@ LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const 
 // The same, but kept for plans that have such a collective.
 LineStore::Looped Fold::looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
     if (!finds_lines() || c.custom) return loop_back(c, kind, members);
-    return store_->looped(content(c, static_cast<std::size_t>(kind), members), [&] { return loop_back(c, kind, members); });
+    return store_->looped(facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]), [&] { return loop_back(c, kind, members); });
 }
 
 Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {

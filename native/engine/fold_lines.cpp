@@ -108,7 +108,7 @@ std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector
         for (const auto& [other, n] : factors) stride *= other < phase.stride ? n : 1;
         Line::Step step{phase.schedule, stride, phase.n, {}};
         for (const Chunk& chunk : c.chunks) step.chunks.emplace_back(chunk.repeat, chunk.phases[k].block_size);
-        content.insert(content.end(), {schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
+        content.insert(content.end(), {facts_.schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
         for (const auto& [repeat, size] : step.chunks) content.insert(content.end(), {static_cast<std::uint64_t>(repeat), static_cast<std::uint64_t>(size)});
         steps.push_back(std::move(step));
     }

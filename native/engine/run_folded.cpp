@@ -10,7 +10,7 @@ constexpr int most_rounds = 16;
 
 class Folding {
 public:
-    Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store) : plan_(plan), record_(record), store_(std::move(store)) {}
+    Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store) : plan_(plan), record_(record), facts_(plan, std::move(store)) {}
     Outcome run() {
         try {
             return folded();
@@ -24,7 +24,7 @@ public:
 private:
     Outcome every_rank() {
         if (plan_.policy.order == Order::astra_sim) return run_astra(plan_, record_);
-        return record_ ? run_native(plan_, true) : run_native_periods(plan_, beats_);
+        return record_ ? run_native(plan_, true) : run_native_periods(plan_, facts_.beats);
     }
 
     // Where members of a class turn out to differ, their positions are told apart, and it starts again.
@@ -40,7 +40,7 @@ private:
 
     // First with every collective as a delay; where communication of an NPU overlaps, with some as messages.
     Outcome with_classes() {
-        Fold fold(plan_, record_, store_, beats_, split_);
+        Fold fold(plan_, record_, facts_, split_);
         const bool few = !split_.empty() && fold.classes().first.size() * 2 > plan_.ranks();
         if (few && !fold.finds_lines()) throw Unfoldable{"too few equal ranks"};
         try {
@@ -79,8 +79,7 @@ private:
 
     const Plan& plan_;
     bool record_;
-    std::shared_ptr<LineStore> store_;
-    Beats beats_{plan_};
+    Facts facts_;
     std::set<Labels> split_;
     Met met_;  // as known so far, by kinds as they were then
     std::optional<std::vector<std::int32_t>> kinds_;

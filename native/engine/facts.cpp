@@ -1,7 +1,8 @@
-// Folding: what the time of a collective depends on, as words, so that plans can share what is measured.
+#include "facts.hpp"
+
 #include <bit>
 
-#include "fold.hpp"
+#include "distance.hpp"
 
 namespace astrarium {
 namespace {
@@ -26,36 +27,49 @@ void factor(const std::vector<int>& npus, Words& out) {
 
 }  // namespace
 
-std::uint32_t Fold::schedule(const Schedule* schedule) {
-    const auto [it, fresh] = schedule_number_.try_emplace(schedule, 0);
-    if (fresh) it->second = store_->schedule(*schedule);
+std::uint32_t Facts::schedule(const Schedule* schedule) {
+    const auto [it, fresh] = schedules_.try_emplace(schedule, 0);
+    if (fresh) it->second = store->schedule(*schedule);
     return it->second;
 }
 
-// Where the members of a kind of group are, and the dims in which they differ.
-const Words& Fold::group_content(std::size_t kind, const std::vector<std::uint32_t>& members) {
-    kind_content_.resize(classes_.first_group.size());
-    Words& out = kind_content_[kind];
-    if (!out.empty()) return out;
+Facts::Group& Facts::known(std::int32_t number) {
+    Group& out = group_[number < 0 ? group_.size() - 1 : static_cast<std::size_t>(number)];
+    if (!out.members.empty()) return out;
+    const std::size_t size = number < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(number)].size;
+    for (std::uint32_t p = 0; p < size; ++p)
+        out.members.push_back(number < 0 ? p : static_cast<std::uint32_t>(plan_.groups[static_cast<std::size_t>(number)][p]));
     const Geometry geometry(plan_.network);
-    const std::vector<std::size_t> moved = moved_dims(kind);
+    const auto npu = [&](std::size_t p) { return plan_.npu_of[out.members[p]]; };
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        bool differs = false;
+        for (std::size_t p = 1; p < size && !differs; ++p) differs = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
+        if (differs) out.dims.push_back(d);
+    }
+    return out;
+}
+
+void Facts::describe(Group& group) const {
+    const Geometry geometry(plan_.network);
     std::vector<int> npus;
-    for (const std::uint32_t m : members) npus.push_back(plan_.npu_of[m]);
-    out = {members.size(), plan_.network.dims.size(), moved.size()};
+    for (const std::uint32_t m : group.members) npus.push_back(plan_.npu_of[m]);
+    Words& out = group.content;
+    out = {group.members.size(), plan_.network.dims.size(), group.dims.size(), static_cast<std::uint64_t>(plan_.policy.endpoint_delay),
+           std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth), std::is_sorted(group.members.begin(), group.members.end())};
     for (const Dim& dim : plan_.network.dims) out.push_back(static_cast<std::uint64_t>(dim.npus));
-    for (const std::size_t d : moved) {
+    for (const std::size_t d : group.dims) {
         const Dim& dim = plan_.network.dims[d];
         out.insert(out.end(), {d, static_cast<std::uint64_t>(dim.shape), std::bit_cast<std::uint64_t>(dim.bandwidth), std::bit_cast<std::uint64_t>(dim.latency),
                                static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
     }
     factor(npus, out);
-    return out;
 }
 
-Words Fold::content(const Collective& c, std::size_t kind, const std::vector<std::uint32_t>& members) {
-    Words out = group_content(kind, members);
-    out.insert(out.end(), {static_cast<std::uint64_t>(plan_.policy.endpoint_delay), std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth),
-                           static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});
+Words Facts::content(const Collective& c, std::int32_t number) {
+    Group& group = known(number);
+    if (group.content.empty()) describe(group);
+    Words out = group.content;
+    out.insert(out.end(), {static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});
     for (const Chunk& chunk : c.chunks) {
         out.insert(out.end(), {static_cast<std::uint64_t>(chunk.repeat), chunk.phases.size()});
         for (const Phase& p : chunk.phases)

@@ -1,0 +1,41 @@
+// What folding finds out about a plan once, however often it starts again; and what of it other plans may share.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "line_store.hpp"
+#include "recurrence.hpp"
+
+namespace astrarium {
+
+class Facts {
+public:
+    Facts(const Plan& plan, std::shared_ptr<LineStore> store) : beats(plan), store(std::move(store)), plan_(plan), group_(plan.groups.size() + 1) {}
+
+    Beats beats;
+    const std::shared_ptr<LineStore> store;
+
+    // Of a group (-1: all ranks). Members, and the dims in which they differ.
+    const std::vector<std::uint32_t>& members(std::int32_t group) { return known(group).members; }
+    const std::vector<std::size_t>& dims(std::int32_t group) { return known(group).dims; }
+
+    // Contents, exactly: a schedule (by number), and all that the time of a collective of a group depends on but when its members come.
+    std::uint32_t schedule(const Schedule* schedule);
+    Words content(const Collective& collective, std::int32_t group);
+
+private:
+    struct Group {
+        std::vector<std::uint32_t> members;
+        std::vector<std::size_t> dims;
+        Words content;
+    };
+    Group& known(std::int32_t group);
+    void describe(Group& group) const;
+
+    const Plan& plan_;
+    std::vector<Group> group_;  // the last: all ranks
+    std::unordered_map<const Schedule*, std::uint32_t> schedules_;
+};
+
+}  // namespace astrarium
