@@ -1,5 +1,6 @@
 #include "facts.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "distance.hpp"
@@ -55,7 +56,7 @@ void Facts::describe(Group& group) const {
     for (const std::uint32_t m : group.members) npus.push_back(plan_.npu_of[m]);
     Words& out = group.content;
     out = {group.members.size(), plan_.network.dims.size(), group.dims.size(), static_cast<std::uint64_t>(plan_.policy.endpoint_delay),
-           std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth), std::is_sorted(group.members.begin(), group.members.end())};
+           std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth)};
     for (const Dim& dim : plan_.network.dims) out.push_back(static_cast<std::uint64_t>(dim.npus));
     for (const std::size_t d : group.dims) {
         const Dim& dim = plan_.network.dims[d];
@@ -63,6 +64,7 @@ void Facts::describe(Group& group) const {
                                static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
     }
     factor(npus, out);
+    if (!std::is_sorted(group.members.begin(), group.members.end())) out.insert(out.end(), group.members.begin(), group.members.end());  // ties go by rank
 }
 
 Words Facts::content(const Collective& c, std::int32_t number) {

@@ -418,7 +418,7 @@ Outcome Fold::outcome() {
 
 std::uint64_t Fold::measured_events() const {
     std::uint64_t sum = 0;
-    for (const auto& [key, measured] : measured_) sum += measured.events;
+    for (const auto& [key, measured] : measured_) sum += measured->events;
     return sum;
 }
 

@@ -18,16 +18,6 @@ namespace astrarium {
 
 class Fold {
 public:
-    struct Measured {
-        std::vector<Tick> done;           // per participant class
-        std::vector<std::uint8_t> late;   // natively, per participant class: it ends after arrivals of that instant
-        Tick quiet = 0;          // when the last port is free again
-        std::uint64_t events = 0;
-        std::vector<std::vector<Load>> loads;  // per participant class, or one for all
-        std::vector<Step> steps;               // of all members of one group
-        std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
-    };
-
     Fold(const Plan& plan, bool record, Facts& facts, const std::set<Labels>& split = {});
     Outcome run();
 
@@ -105,6 +95,8 @@ private:
     void occupy(PortLog& log, Tick from, Tick until);
     void forget(PortLog& log) const;
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
+    std::shared_ptr<const Measured> shared(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
+    const std::vector<std::uint32_t>& index_of(std::size_t kind);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
@@ -153,7 +145,8 @@ private:
     std::vector<std::uint32_t> kind_size_;
     std::vector<std::uint8_t> kind_passes_;  // as far as asked for: 1 no message passes others
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
-    std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, Measured> measured_;
+    std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, std::shared_ptr<const Measured>> measured_;
+    std::vector<std::vector<std::uint32_t>> kind_index_;  // as far as asked for: by member, of its class among the participants
     std::unique_ptr<Image> image_;  // made when first asked for
     std::vector<const Measured*> together_;  // by collective and kind: of all that come at once
     struct Mail {  // a message that is on its way, or a receive that was posted

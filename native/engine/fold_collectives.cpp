@@ -138,22 +138,50 @@ bool Fold::in_no_time(const Collective& c) const {
     return false;
 }
 
-const Fold::Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& at, Tick begin) {
+const Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& at, Tick begin) {
     const bool together = std::all_of(at.begin(), at.end(), [begin](Tick t) { return t == begin; });
     const std::size_t known = static_cast<std::size_t>(id) * kind_size_.size() + static_cast<std::size_t>(kind);
     if (together && known < together_.size() && together_[known]) return *together_[known];
     std::vector<Tick> offsets;
     for (const Tick t : at) offsets.push_back(t - begin);
     auto it = measured_.find({id, kind, offsets});
-    if (it == measured_.end()) {  // what cannot be measured throws, and leaves nothing behind
-        Measured found = measured(id, kind, offsets, together);
-        it = measured_.emplace(std::tuple(id, kind, offsets), std::move(found)).first;
-    }
-    if (together && known < together_.size()) together_[known] = &it->second;
-    return it->second;
+    if (it == measured_.end()) it = measured_.emplace(std::tuple(id, kind, offsets), shared(id, kind, offsets, together)).first;
+    if (together && known < together_.size()) together_[known] = it->second.get();
+    return *it->second;
 }
 
-Fold::Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
+// By content, where other plans may have such a collective. What cannot be measured throws, and leaves nothing behind.
+std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
+    const Collective& c = plan_.collectives[id];
+    if (!finds_lines() || c.custom) return std::make_shared<const Measured>(measured(id, kind, offsets, together));
+    Words content = facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]);
+    content.push_back(offsets.size());
+    for (const Tick t : offsets) content.push_back(static_cast<std::uint64_t>(t));
+    for (const std::uint32_t i : index_of(static_cast<std::size_t>(kind))) content.push_back(i);
+    const std::uint64_t shape = classes_.shape(static_cast<std::size_t>(kind));
+    const auto kept = store_->measured(content, [&]() -> LineStore::Kept {
+        try {
+            return {measured(id, kind, offsets, together), {}, {}};
+        } catch (const Asymmetric& reason) {
+            if (reason.apart.of.empty() || reason.apart.shape != shape) throw;
+            return {{}, reason.why, reason.apart.of};
+        }
+    });
+    if (!kept->apart.empty()) throw Asymmetric{{kept->why}, {shape, kept->apart}};
+    return {kept, &kept->found};
+}
+
+const std::vector<std::uint32_t>& Fold::index_of(std::size_t kind) {
+    kind_index_.resize(participants_.size());
+    std::vector<std::uint32_t>& index = kind_index_[kind];
+    const auto& participants = participants_[kind];
+    if (index.empty())
+        for (const std::uint32_t m : facts_.members(classes_.first_group[kind]))
+            index.push_back(static_cast<std::uint32_t>(std::lower_bound(participants.begin(), participants.end(), static_cast<std::uint32_t>(classes_.of[m])) - participants.begin()));
+    return index;
+}
+
+Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
     if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
@@ -183,7 +211,7 @@ Plan Fold::plan_of(const Collective& c) const {
 }
 
 // One member per class.
-Fold::Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets) {
+Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets) {
     if (!image_) image_ = std::make_unique<Image>(plan_, classes_);
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
     Alone alone = run_image_alone(*image_, c, static_cast<std::uint32_t>(kind), participants, offsets, record_);
@@ -217,7 +245,7 @@ LineStore::Looped Fold::looped(const Collective& c, std::int32_t kind, const std
     return store_->looped(facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]), [&] { return loop_back(c, kind, members); });
 }
 
-Fold::Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
+Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
     if (members.size() > 4096) throw Unfoldable{"an asymmetric collective of more than 4,096 ranks"};
     Plan small = base;
     std::vector<std::int32_t> npu_of, program_of, zeros(members.size(), 0), minus(members.size(), -1);

@@ -124,9 +124,7 @@ bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::
     const Lines& lines = laid->second;
     if (lines.stages.empty()) return false;
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
-    std::vector<std::uint32_t> index;  // by member: of its class among the participants
-    for (const std::uint32_t m : members)
-        index.push_back(static_cast<std::uint32_t>(std::lower_bound(participants.begin(), participants.end(), static_cast<std::uint32_t>(classes_.of[m])) - participants.begin()));
+    const std::vector<std::uint32_t>& index = index_of(static_cast<std::size_t>(kind));
     const std::uint32_t level = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0)).shape;
     std::vector<Pattern> now;
     for (const std::uint32_t i : index) now.push_back({offsets[i], level});

@@ -21,6 +21,17 @@ struct Pattern {
     bool operator==(const Pattern&) const = default;
 };
 
+// What one collective does, by itself.
+struct Measured {
+    std::vector<Tick> done;                  // per participant class
+    std::vector<std::uint8_t> late;          // natively, per participant class: it ends after arrivals of that instant
+    Tick quiet = 0;                          // when the last port is free again
+    std::uint64_t events = 0;
+    std::vector<std::vector<Load>> loads;    // per participant class, or one for all
+    std::vector<Step> steps;                 // of all members of one group
+    std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
+};
+
 // Keys are contents, exactly. Numbers and what they stand for stay as long as the store.
 class LineStore {
 public:
@@ -57,6 +68,24 @@ public:
         count(8 * content.size() + (made ? sizeof(Alone) + 8 * sizeof(PortUse) : 0));
         return looped_.try_emplace(content, std::move(made)).first->second;
     }
+    // What a collective does; or that members of one class differ, and by which labels they can be told apart.
+    struct Kept {
+        Measured found;
+        std::string why;
+        std::vector<std::uint32_t> apart;
+    };
+    template <class Make>
+    std::shared_ptr<const Kept> measured(const Words& content, Make&& make) {
+        {
+            const std::lock_guard<std::mutex> held(lock_);
+            if (const auto it = measured_.find(content); it != measured_.end()) return it->second;
+        }
+        auto made = std::make_shared<const Kept>(make());
+        const std::lock_guard<std::mutex> held(lock_);
+        const auto& uses = made->found.uses;
+        count(8 * content.size() + sizeof(Kept) + 16 * made->found.done.size() + 4 * made->apart.size() + (uses.empty() ? 0 : uses.size() * uses[0].size() * sizeof(PortUse)));
+        return measured_.try_emplace(content, std::move(made)).first->second;
+    }
     Pattern pattern(const std::vector<Tick>& times);
     Tick last(const Pattern& pattern) const;
     // What a line does when its members' chunks come like this; `members` relative to the first of them.
@@ -72,6 +101,7 @@ private:
     std::vector<std::unique_ptr<const Line>> lines_;
     std::vector<const Words*> shape_;
     std::unordered_map<Words, Looped, WordsHash> looped_;
+    std::unordered_map<Words, std::shared_ptr<const Kept>, WordsHash> measured_;
     std::unordered_map<Words, std::unique_ptr<const Found>, WordsHash> runs_;
     std::size_t bytes_ = 0;
 };

@@ -70,7 +70,7 @@ void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group,
 void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all) {
     const auto kind = static_cast<std::size_t>(kind_of(group));
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
-    const Fold::Measured& measured = fold_->measure(all.collective, static_cast<std::int32_t>(kind), all.at, begin);
+    const Measured& measured = fold_->measure(all.collective, static_cast<std::int32_t>(kind), all.at, begin);
     if (record_) wires_.usage().repeat(measured.steps, begin, fold_->groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
