@@ -27,21 +27,23 @@ Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::
     return out;
 }
 
-RankClasses::RankClasses(const Plan& plan, const std::set<Labels>& split) : plan_(plan), geometry_(plan.network) {
+Colours::Colours(const Plan& plan) : plan_(plan), dims_(plan.network.dims.size()) {
+    const Geometry geometry(plan.network);
+    for (const std::int32_t npu : plan.npu_of)
+        for (std::size_t d = 0; d < dims_; ++d) coordinates_.push_back(geometry.coordinate(npu, d));
+    for (const Program& program : plan.programs) uses.push_back(slots_of(program));
     match_messages();
+    shape_groups();
     start();
-    for (const Labels& labels : split) tell_apart(labels);
-    while (refine()) {
-    }
-    number();
 }
 
-RankClasses::Hash RankClasses::place(int origin, int npu) const {
+Colours::Hash Colours::place(std::size_t origin, std::size_t rank) const {
     Hash h = 0;
-    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+    const int *from = coordinates(origin), *to = coordinates(rank);
+    for (std::size_t d = 0; d < dims_; ++d) {
         const Dim& dim = plan_.network.dims[d];
-        const int a = geometry_.coordinate(origin, d), b = geometry_.coordinate(npu, d);
-        const int away = dim.shape == Shape::hypercube ? a ^ b : dim.shape == Shape::mesh ? b - a : (b - a + dim.npus) % dim.npus;
+        const int a = from[d], b = to[d];
+        const int away = dim.shape == Shape::hypercube ? a ^ b : b >= a || dim.shape == Shape::mesh ? b - a : b - a + dim.npus;
         h = mix(h, static_cast<std::uint64_t>(static_cast<std::int64_t>(away)));
         if (dim.shape == Shape::mesh) h = mix(h, static_cast<std::uint64_t>(a));  // a line is not the same everywhere
     }
@@ -50,7 +52,7 @@ RankClasses::Hash RankClasses::place(int origin, int npu) const {
 
 // Every slot of sends must have one slot of receives: then it is known beforehand that the k-th send issued on the one meets
 // the k-th receive issued on the other.
-void RankClasses::match_messages() {
+void Colours::match_messages() {
     struct Receive {
         std::int32_t source, tag;
         std::int64_t size;
@@ -58,8 +60,7 @@ void RankClasses::match_messages() {
         std::uint32_t count;
         auto key() const { return std::tuple(source, tag, size); }
     };
-    std::vector<std::vector<SlotUse>> uses;
-    for (const Program& program : plan_.programs) uses.push_back(slots_of(program));
+    bool messages = false;
     std::vector<Receive> receives;  // rank by rank, sorted within
     std::vector<std::size_t> of_rank{0};
     const auto check_peer = [&](std::size_t rank, std::int32_t peer) {
@@ -69,7 +70,7 @@ void RankClasses::match_messages() {
         const auto& mine = uses[static_cast<std::size_t>(plan_.program_of[r])];
         const auto base = static_cast<std::size_t>(plan_.slot_ptr[r]);
         for (std::size_t s = 0; s < mine.size(); ++s) {
-            messages_ = messages_ || mine[s].kind != Kind::collective;
+            messages = messages || mine[s].kind != Kind::collective;
             if (mine[s].kind != Kind::recv) continue;
             check_peer(r, plan_.slot_a[base + s]);
             receives.push_back({plan_.slot_a[base + s], plan_.slot_b[base + s], mine[s].size, static_cast<std::int32_t>(s), mine[s].count});
@@ -80,7 +81,7 @@ void RankClasses::match_messages() {
             throw Unfoldable{"several messages of one size between two ranks share a tag"};
         of_rank.push_back(receives.size());
     }
-    if (!messages_) return;
+    if (!messages) return;
     partner_slot.assign(plan_.slot_a.size, -1);
     std::size_t met = 0;
     for (std::size_t r = 0; r < plan_.ranks(); ++r) {
@@ -106,25 +107,24 @@ void RankClasses::match_messages() {
     if (met < receives.size()) throw Unfoldable{"a message without its other end"};
 }
 
-// The colour that no refinement changes: program, which collectives on which of the rank's own groups, which way to peers.
-void RankClasses::start() {
-    const std::size_t ranks = plan_.ranks();
-    group_shape_.assign(plan_.groups.size(), 0);
-    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-        Hash h = plan_.groups[g].size;
+void Colours::shape_groups() {
+    for (const auto& group : plan_.groups) {
+        Hash h = group.size;
         std::vector<std::int32_t> sorted;  // ties go by rank: the order of the members' numbers is part of the shape
-        if (!std::is_sorted(plan_.groups[g].begin(), plan_.groups[g].end())) {
-            sorted.assign(plan_.groups[g].begin(), plan_.groups[g].end());
+        if (!std::is_sorted(group.begin(), group.end())) {
+            sorted.assign(group.begin(), group.end());
             std::sort(sorted.begin(), sorted.end());
         }
-        for (const std::int32_t member : plan_.groups[g]) {
+        for (const std::int32_t member : group) {
             if (!sorted.empty()) h = mix(h, static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), member) - sorted.begin()));
-            h = mix(h, place(plan_.npu_of[static_cast<std::size_t>(plan_.groups[g][0])], plan_.npu_of[static_cast<std::size_t>(member)]));
+            h = mix(h, place(static_cast<std::size_t>(group[0]), static_cast<std::size_t>(member)));
         }
-        group_shape_[g] = h;
+        group_shape.push_back(h);
     }
-    group_colour_ = group_shape_;
-    colour_.resize(ranks);
+}
+
+void Colours::start() {
+    const std::size_t ranks = plan_.ranks();
     std::vector<std::int32_t> own;
     for (std::size_t r = 0; r < ranks; ++r) {
         Hash h = mix(1, static_cast<std::uint64_t>(plan_.program_of[r]));
@@ -132,8 +132,8 @@ void RankClasses::start() {
         own.clear();
         const auto from = static_cast<std::size_t>(plan_.slot_ptr[r]), to = static_cast<std::size_t>(plan_.slot_ptr[r + 1]);
         for (std::size_t s = from; s < to; ++s) {
-            if (messages_ && partner_slot[s] >= 0) {
-                h = mix(h, mix(2, place(plan_.npu_of[r], plan_.npu_of[static_cast<std::size_t>(plan_.slot_a[s])])));
+            if (!partner_slot.empty() && partner_slot[s] >= 0) {
+                h = mix(h, mix(2, place(r, static_cast<std::size_t>(plan_.slot_a[s]))));
                 h = mix(h, static_cast<std::uint64_t>(partner_slot[s]));
                 continue;
             }
@@ -144,21 +144,29 @@ void RankClasses::start() {
             if (it == own.end()) it = own.insert(own.end(), group);
             h = mix(h, static_cast<std::uint64_t>(group < 0 ? -1 : it - own.begin()));
         }
-        colour_[r] = h;
+        rank.push_back(h);
     }
+}
+
+RankClasses::RankClasses(const Plan& plan, const Colours& colours, const std::set<Labels>& split)
+    : partner_slot(colours.partner_slot), plan_(plan), start_(colours), colour_(colours.rank), group_colour_(colours.group_shape) {
+    for (const Labels& labels : split) tell_apart(labels);
+    while (refine()) {
+    }
+    number();
 }
 
 void RankClasses::tell_apart(const Labels& labels) {
     const auto mark = [&](std::size_t rank, std::size_t place) { colour_[rank] = mix(colour_[rank], mix(mix(3, labels.shape), labels.of[place])); };
     for (std::size_t r = 0; r < plan_.ranks() && labels.shape == 0; ++r) mark(r, r);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g)
-        for (std::size_t p = 0; p < plan_.groups[g].size && group_shape_[g] == labels.shape; ++p)
+        for (std::size_t p = 0; p < plan_.groups[g].size && start_.group_shape[g] == labels.shape; ++p)
             mark(static_cast<std::size_t>(plan_.groups[g][p]), p);
 }
 
 bool RankClasses::refine() {
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-        Hash h = group_shape_[g];
+        Hash h = start_.group_shape[g];
         for (const std::int32_t member : plan_.groups[g]) h = mix(h, colour_[static_cast<std::size_t>(member)]);
         group_colour_[g] = h;
     }
@@ -169,7 +177,7 @@ bool RankClasses::refine() {
         std::int32_t before = -1;
         const auto from = static_cast<std::size_t>(plan_.slot_ptr[r]), to = static_cast<std::size_t>(plan_.slot_ptr[r + 1]);
         for (std::size_t s = from; s < to; ++s) {
-            if (messages_ && partner_slot[s] >= 0) {
+            if (sends(s)) {
                 h = mix(h, colour_[static_cast<std::size_t>(plan_.slot_a[s])]);
                 continue;
             }
@@ -199,7 +207,7 @@ std::vector<RankClasses::Hash> RankClasses::group_roles() const {
     for (std::size_t r = 0; r < plan_.ranks(); ++r) {
         own.clear();
         for (auto s = static_cast<std::size_t>(plan_.slot_ptr[r]); s < static_cast<std::size_t>(plan_.slot_ptr[r + 1]); ++s) {
-            if (messages_ && partner_slot[s] >= 0) continue;
+            if (sends(s)) continue;
             const std::int32_t group = plan_.slot_b[s];
             if (group < 0 || std::find(own.begin(), own.end(), group) != own.end()) continue;
             roles[static_cast<std::size_t>(group)] += mix(static_cast<std::uint64_t>(of[r]), own.size());  // a sum: in any order
@@ -221,7 +229,7 @@ void RankClasses::number() {
     const std::vector<Hash> roles = group_roles();
     first_group.push_back(-1);
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-        Hash h = mix(group_shape_[g], roles[g]);
+        Hash h = mix(start_.group_shape[g], roles[g]);
         for (const std::int32_t member : plan_.groups[g]) h = mix(h, static_cast<std::uint64_t>(of[static_cast<std::size_t>(member)]));
         const auto [it, fresh] = seen.try_emplace(h, static_cast<std::int32_t>(first_group.size()));
         if (fresh) first_group.push_back(static_cast<std::int32_t>(g));

@@ -10,6 +10,7 @@
 
 #include "distance.hpp"
 #include "plan.hpp"
+#include "slots.hpp"
 
 namespace astrarium {
 
@@ -44,37 +45,57 @@ struct Asymmetric : Unfoldable {
     Labels apart;
 };
 
+// What no refinement changes: who meets whom, where ranks stand, and a first colour of each rank and group.
+class Colours {
+public:
+    using Hash = std::uint64_t;
+    explicit Colours(const Plan& plan);  // throws Unfoldable where it is not known which messages meet
+
+    std::vector<std::vector<SlotUse>> uses;  // per program
+    std::vector<std::int32_t> partner_slot;  // [slots] slot at the peer, -1 elsewhere; empty where there are no messages
+    std::vector<Hash> rank;                  // program, which collectives on which of the rank's own groups, which way to peers
+    std::vector<Hash> group_shape;           // places of the members relative to the first
+    const int* coordinates(std::size_t rank) const { return &coordinates_[rank * dims_]; }
+
+private:
+    void match_messages();
+    void shape_groups();
+    void start();
+    Hash place(std::size_t origin, std::size_t rank) const;  // where a rank is relative to `origin`
+
+    const Plan& plan_;
+    std::size_t dims_;
+    std::vector<int> coordinates_;
+};
+
 // Two ranks share a class when they run the same program, take part in the same kind of groups (classes by position,
 // places of the members relative to the first), and their messages go to, and come from, ranks of the same class over
 // the same way. `kind` numbers groups likewise; kind 0 is all ranks.
 class RankClasses {
 public:
-    explicit RankClasses(const Plan& plan, const std::set<Labels>& split = {});
+    RankClasses(const Plan& plan, const Colours& colours, const std::set<Labels>& split);
 
-    std::vector<std::int32_t> of;            // [ranks]
-    std::vector<std::int32_t> first;         // [classes] lowest rank
-    std::vector<std::int32_t> group_kind;    // [groups]
-    std::vector<std::int32_t> first_group;   // [kinds] a group of the kind; -1 all ranks
-    std::vector<std::int32_t> partner_slot;  // [slots of representatives only are read] slot at the peer, -1 elsewhere
+    std::vector<std::int32_t> of;                  // [ranks]
+    std::vector<std::int32_t> first;               // [classes] lowest rank
+    std::vector<std::int32_t> group_kind;          // [groups]
+    std::vector<std::int32_t> first_group;         // [kinds] a group of the kind; -1 all ranks
+    const std::vector<std::int32_t>& partner_slot;
 
     // The shape of a kind of group, for `Labels`.
-    std::uint64_t shape(std::size_t kind) const { return kind == 0 ? 0 : group_shape_[static_cast<std::size_t>(first_group[kind])]; }
+    std::uint64_t shape(std::size_t kind) const { return kind == 0 ? 0 : start_.group_shape[static_cast<std::size_t>(first_group[kind])]; }
 
 private:
     using Hash = std::uint64_t;
-    void match_messages();
-    void start();
     void tell_apart(const Labels& labels);
     bool refine();
     void number();
     std::vector<Hash> group_roles() const;
-    Hash place(int origin, int npu) const;  // where `npu` is relative to `origin`
+    bool sends(std::size_t slot) const { return !partner_slot.empty() && partner_slot[slot] >= 0; }
 
     const Plan& plan_;
-    Geometry geometry_;
-    std::vector<Hash> colour_, group_shape_, group_colour_;
+    const Colours& start_;
+    std::vector<Hash> colour_, group_colour_;
     std::size_t distinct_ = 0;
-    bool messages_ = false;
 };
 
 }  // namespace astrarium

@@ -47,6 +47,7 @@ Facts::Group& Facts::known(std::int32_t number) {
         for (std::size_t p = 1; p < size && !differs; ++p) differs = geometry.coordinate(npu(p), d) != geometry.coordinate(npu(0), d);
         if (differs) out.dims.push_back(d);
     }
+    describe(out);
     return out;
 }
 
@@ -54,24 +55,20 @@ void Facts::describe(Group& group) const {
     const Geometry geometry(plan_.network);
     std::vector<int> npus;
     for (const std::uint32_t m : group.members) npus.push_back(plan_.npu_of[m]);
-    Words& out = group.content;
-    out = {group.members.size(), plan_.network.dims.size(), group.dims.size(), static_cast<std::uint64_t>(plan_.policy.endpoint_delay),
-           std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth)};
+    Words& out = group.places;
+    out = {group.members.size(), plan_.network.dims.size(), group.dims.size()};
     for (const Dim& dim : plan_.network.dims) out.push_back(static_cast<std::uint64_t>(dim.npus));
-    for (const std::size_t d : group.dims) {
-        const Dim& dim = plan_.network.dims[d];
-        out.insert(out.end(), {d, static_cast<std::uint64_t>(dim.shape), std::bit_cast<std::uint64_t>(dim.bandwidth), std::bit_cast<std::uint64_t>(dim.latency),
-                               static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
-    }
+    for (const std::size_t d : group.dims) out.insert(out.end(), {d, static_cast<std::uint64_t>(plan_.network.dims[d].shape), static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
     factor(npus, out);
     if (!std::is_sorted(group.members.begin(), group.members.end())) out.insert(out.end(), group.members.begin(), group.members.end());  // ties go by rank
 }
 
 Words Facts::content(const Collective& c, std::int32_t number) {
-    Group& group = known(number);
-    if (group.content.empty()) describe(group);
-    Words out = group.content;
-    out.insert(out.end(), {static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});
+    const Group& group = known(number);
+    Words out = group.places;
+    for (const std::size_t d : group.dims)
+        out.insert(out.end(), {std::bit_cast<std::uint64_t>(plan_.network.dims[d].bandwidth), std::bit_cast<std::uint64_t>(plan_.network.dims[d].latency)});
+    out.insert(out.end(), {static_cast<std::uint64_t>(plan_.policy.endpoint_delay), std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth), static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});
     for (const Chunk& chunk : c.chunks) {
         out.insert(out.end(), {static_cast<std::uint64_t>(chunk.repeat), chunk.phases.size()});
         for (const Phase& p : chunk.phases)

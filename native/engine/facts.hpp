@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "classes.hpp"
 #include "line_store.hpp"
 #include "recurrence.hpp"
 
@@ -16,24 +17,31 @@ public:
     Beats beats;
     const std::shared_ptr<LineStore> store;
 
+    const Colours& colours() {
+        if (!colours_) colours_ = std::make_unique<Colours>(plan_);
+        return *colours_;
+    }
+
     // Of a group (-1: all ranks). Members, and the dims in which they differ.
     const std::vector<std::uint32_t>& members(std::int32_t group) { return known(group).members; }
     const std::vector<std::size_t>& dims(std::int32_t group) { return known(group).dims; }
 
     // Contents, exactly: a schedule (by number), and all that the time of a collective of a group depends on but when its members come.
     std::uint32_t schedule(const Schedule* schedule);
+    const Words& places(std::int32_t group) { return known(group).places; }  // of its members
     Words content(const Collective& collective, std::int32_t group);
 
 private:
     struct Group {
         std::vector<std::uint32_t> members;
         std::vector<std::size_t> dims;
-        Words content;
+        Words places;
     };
     Group& known(std::int32_t group);
     void describe(Group& group) const;
 
     const Plan& plan_;
+    std::unique_ptr<const Colours> colours_;
     std::vector<Group> group_;  // the last: all ranks
     std::unordered_map<const Schedule*, std::uint32_t> schedules_;
 };

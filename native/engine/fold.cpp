@@ -8,7 +8,7 @@
 namespace astrarium {
 
 Fold::Fold(const Plan& plan, bool record, Facts& facts, const std::set<Labels>& split)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), facts_(facts), store_(facts.store), classes_(plan, split), idle_(plan, false, true), usage_(plan.network.dims.size()), programs_(plan.programs) {
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), facts_(facts), store_(facts.store), classes_(plan, facts.colours(), split), idle_(plan, false, true), usage_(plan.network.dims.size()), programs_(plan.programs) {
     check_supported();
     for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     std::size_t nodes = 0;
@@ -86,7 +86,7 @@ void Fold::start() {
     // One rank in two groups of one kind would meet itself.
     for (Class& k : class_) {
         std::set<std::int32_t> groups, kinds;
-        const std::vector<SlotUse> uses = slots_of(*k.program);
+        const std::vector<SlotUse>& uses = facts_.colours().uses[static_cast<std::size_t>(plan_.program_of[k.rank])];
         for (std::size_t s = 0; s < uses.size(); ++s) {
             if (uses[s].kind != Kind::collective) continue;
             const std::int32_t group = plan_.slot_b[k.slots + s];

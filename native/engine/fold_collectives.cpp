@@ -159,12 +159,12 @@ std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind
     for (const Tick t : offsets) content.push_back(static_cast<std::uint64_t>(t));
     for (const std::uint32_t i : index_of(static_cast<std::size_t>(kind))) content.push_back(i);
     const std::uint64_t shape = classes_.shape(static_cast<std::size_t>(kind));
-    const auto kept = store_->measured(content, [&]() -> LineStore::Kept {
+    const auto kept = store_->measured(content, [&] {
         try {
-            return {measured(id, kind, offsets, together), {}, {}};
+            return std::make_shared<const LineStore::Kept>(LineStore::Kept{measured(id, kind, offsets, together), {}, {}});
         } catch (const Asymmetric& reason) {
             if (reason.apart.of.empty() || reason.apart.shape != shape) throw;
-            return {{}, reason.why, reason.apart.of};
+            return std::make_shared<const LineStore::Kept>(LineStore::Kept{{}, reason.why, reason.apart.of});
         }
     });
     if (!kept->apart.empty()) throw Asymmetric{{kept->why}, {shape, kept->apart}};
@@ -212,7 +212,7 @@ Plan Fold::plan_of(const Collective& c) const {
 
 // One member per class.
 Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets) {
-    if (!image_) image_ = std::make_unique<Image>(plan_, classes_);
+    if (!image_) image_ = std::make_unique<Image>(plan_, classes_, facts_);
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
     Alone alone = run_image_alone(*image_, c, static_cast<std::uint32_t>(kind), participants, offsets, record_);
     if (alone.tie) throw Unfoldable{"chunks of a collective race within one instant"};

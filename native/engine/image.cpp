@@ -59,7 +59,7 @@ Met Met::renumbered(const std::vector<std::int32_t>& kinds, const RankClasses& t
     return out;
 }
 
-Image::Image(const Plan& whole, const RankClasses& classes) : whole_(whole), classes_(classes) {
+Image::Image(const Plan& whole, const RankClasses& classes, Facts& facts) : whole_(whole), classes_(classes), facts_(facts) {
     for (const Dim& dim : whole.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
     if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
@@ -77,7 +77,7 @@ void Image::find_seats() {
     for (std::size_t c = 0; c < count; ++c) {
         const auto rank = static_cast<std::size_t>(classes_.first[c]);
         seats_[all][c] = {-1, static_cast<std::uint32_t>(rank)};
-        const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
+        const std::vector<SlotUse>& uses = facts_.colours().uses[static_cast<std::size_t>(whole_.program_of[rank])];
         for (std::size_t s = 0; s < uses.size(); ++s) {
             const std::int32_t group = whole_.slot_b[static_cast<std::size_t>(whole_.slot_ptr[rank]) + s];
             if (uses[s].kind != Kind::collective || group < 0) continue;
@@ -98,7 +98,7 @@ void Image::make_plan() {
         npu_of_.push_back(whole_.npu_of[rank]);
         slot_of_npu_[static_cast<std::size_t>(whole_.npu_of[rank])] = static_cast<std::int32_t>(c);
         const auto base = static_cast<std::size_t>(whole_.slot_ptr[rank]);
-        const std::vector<SlotUse> uses = slots_of(whole_.program(rank));
+        const std::vector<SlotUse>& uses = facts_.colours().uses[static_cast<std::size_t>(whole_.program_of[rank])];
         for (std::size_t s = 0; s < uses.size(); ++s) {
             const std::int32_t a = whole_.slot_a[base + s], b = whole_.slot_b[base + s];
             if (uses[s].kind == Kind::collective) {
@@ -187,22 +187,30 @@ void Image::check(const Collective& c, std::uint32_t kind) {
             if (std::none_of(unknown.begin(), unknown.end(), same)) unknown.push_back(&phase);
         }
     if (unknown.empty()) return;
-    locate();
     const Seat seat{classes_.first_group[kind], 0};
     std::vector<std::uint64_t> labels;  // per member: its class, then as far as its steps tell it from others
     for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint64_t>(classes_.of[rank_at(seat, p)]));
-    const std::uint64_t classes = number(labels);
-    std::uint64_t count = classes;
-    for (std::uint64_t before = 0; before < count;) {
-        before = count;
-        for (const Phase* phase : unknown) labels = steps(*phase, kind, labels), count = number(labels);
-    }
-    if (count > classes)
-        throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {labels.begin(), labels.end()}}};
+    number(labels);
+    Words content = facts_.places(classes_.first_group[kind]);
+    for (const Phase* p : unknown) content.insert(content.end(), {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
+    content.insert(content.end(), labels.begin(), labels.end());
+    const auto refined = facts_.store->steps(content, [&] { return std::make_shared<const std::vector<std::uint64_t>>(refine(unknown, kind, labels)); });
+    if (*refined != labels)
+        throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {refined->begin(), refined->end()}}};
     for (const Phase* phase : unknown) {
         const auto [entry, fresh] = checked_.try_emplace({kind, phase->schedule, phase->stride, phase->n});
         if (fresh) entry->second.number = checked_.size();
     }
+}
+
+// Labels that tell apart whose steps differ.
+std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const {
+    std::uint64_t count = number(labels);
+    for (std::uint64_t before = 0; before < count;) {
+        before = count;
+        for (const Phase* phase : phases) labels = steps(*phase, kind, labels), count = number(labels);
+    }
+    return labels;
 }
 
 // Per member: its label, its program and sends to whom, and what it receives (a sum, in any order). Where all run one program,
@@ -225,12 +233,12 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
         const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
         const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
         const auto from = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]));
-        const int* mine = coordinates(rank_at(seat, p));
+        const int* mine = facts_.colours().coordinates(rank_at(seat, p));
         std::uint64_t h = mix(labels[p], program), last_way = 0;
         std::uint32_t last = p;
         for (auto at = from; at != sends.end() && *at < static_cast<std::size_t>(s.send_ptr[program + 1]); ++at) {
             const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[*at]) * phase.stride);
-            if (to != last) last = to, last_way = way(whole_.network, geometry, mine, coordinates(rank_at(seat, to)));
+            if (to != last) last = to, last_way = way(whole_.network, geometry, mine, facts_.colours().coordinates(rank_at(seat, to)));
             const auto match = static_cast<std::uint64_t>(s.send_match[*at]);
             h = mix(mix(mix(h, labels[to]), match), last_way);
             received[to] += mix(mix(match, labels[p]), *at);
@@ -239,15 +247,6 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
     }
     for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(out[p], received[p]);
     return out;
-}
-
-const int* Image::coordinates(std::uint32_t rank) const { return &coordinates_[rank * whole_.network.dims.size()]; }
-
-void Image::locate() {
-    if (!coordinates_.empty()) return;
-    const Geometry geometry(whole_.network);
-    for (const std::int32_t npu : whole_.npu_of)
-        for (std::size_t d = 0; d < whole_.network.dims.size(); ++d) coordinates_.push_back(geometry.coordinate(npu, d));
 }
 
 std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "classes.hpp"
+#include "facts.hpp"
 #include "groups.hpp"
 #include "wires.hpp"
 
@@ -35,7 +36,7 @@ public:
     static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
 
     // Throws Unfoldable for what it cannot stand for.
-    Image(const Plan& whole, const RankClasses& classes);
+    Image(const Plan& whole, const RankClasses& classes, Facts& facts);
     Image(const Image&) = delete;
     Image& operator=(const Image&) = delete;
 
@@ -86,8 +87,7 @@ private:
     };
     void find_seats();
     void make_plan();
-    void locate();
-    const int* coordinates(std::uint32_t rank) const;
+    std::vector<std::uint64_t> refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const;
     std::vector<std::uint64_t> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const;
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
@@ -96,13 +96,13 @@ private:
 
     const Plan& whole_;
     const RankClasses& classes_;
+    Facts& facts_;
     Plan small_;
     std::vector<std::int32_t> program_of_, npu_of_, slot_a_, slot_b_, slot_c_, slot_of_npu_;
     std::vector<std::int64_t> slot_ptr_, members_;
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, Checked> checked_;
-    std::vector<int> coordinates_;  // [ranks * dims], once located
 };
 
 }  // namespace astrarium

@@ -59,14 +59,7 @@ public:
     using Looped = std::shared_ptr<const Alone>;
     template <class Make>
     Looped looped(const Words& content, Make&& make) {
-        {
-            const std::lock_guard<std::mutex> held(lock_);
-            if (const auto it = looped_.find(content); it != looped_.end()) return it->second;
-        }
-        Looped made = make();
-        const std::lock_guard<std::mutex> held(lock_);
-        count(8 * content.size() + (made ? sizeof(Alone) + 8 * sizeof(PortUse) : 0));
-        return looped_.try_emplace(content, std::move(made)).first->second;
+        return keep(looped_, content, make, [](const Looped& made) { return made ? sizeof(Alone) + 8 * sizeof(PortUse) : 0; });
     }
     // What a collective does; or that members of one class differ, and by which labels they can be told apart.
     struct Kept {
@@ -76,15 +69,16 @@ public:
     };
     template <class Make>
     std::shared_ptr<const Kept> measured(const Words& content, Make&& make) {
-        {
-            const std::lock_guard<std::mutex> held(lock_);
-            if (const auto it = measured_.find(content); it != measured_.end()) return it->second;
-        }
-        auto made = std::make_shared<const Kept>(make());
-        const std::lock_guard<std::mutex> held(lock_);
-        const auto& uses = made->found.uses;
-        count(8 * content.size() + sizeof(Kept) + 16 * made->found.done.size() + 4 * made->apart.size() + (uses.empty() ? 0 : uses.size() * uses[0].size() * sizeof(PortUse)));
-        return measured_.try_emplace(content, std::move(made)).first->second;
+        return keep(measured_, content, make, [](const std::shared_ptr<const Kept>& made) {
+            const auto& uses = made->found.uses;
+            return sizeof(Kept) + 16 * made->found.done.size() + 4 * made->apart.size() + (uses.empty() ? 0 : uses.size() * uses[0].size() * sizeof(PortUse));
+        });
+    }
+    // Labels of members, refined until members of one label take the same steps.
+    using Labelled = std::shared_ptr<const std::vector<std::uint64_t>>;
+    template <class Make>
+    Labelled steps(const Words& content, Make&& make) {
+        return keep(steps_, content, make, [](const Labelled& made) { return 8 * made->size(); });
     }
     Pattern pattern(const std::vector<Tick>& times);
     Tick last(const Pattern& pattern) const;
@@ -95,6 +89,17 @@ public:
 private:
     Found found(std::uint32_t line, const std::vector<Pattern>& members);
     void count(std::size_t bytes) { bytes_ += bytes + 128; }
+    template <class Map, class Make, class Bytes>
+    typename Map::mapped_type keep(Map& map, const Words& content, Make&& make, Bytes&& bytes) {
+        {
+            const std::lock_guard<std::mutex> held(lock_);
+            if (const auto it = map.find(content); it != map.end()) return it->second;
+        }
+        typename Map::mapped_type made = make();
+        const std::lock_guard<std::mutex> held(lock_);
+        count(8 * content.size() + bytes(made));
+        return map.try_emplace(content, std::move(made)).first->second;
+    }
 
     mutable std::mutex lock_;
     std::unordered_map<Words, std::uint32_t, WordsHash> schedules_, numbers_, shapes_;
@@ -102,6 +107,7 @@ private:
     std::vector<const Words*> shape_;
     std::unordered_map<Words, Looped, WordsHash> looped_;
     std::unordered_map<Words, std::shared_ptr<const Kept>, WordsHash> measured_;
+    std::unordered_map<Words, Labelled, WordsHash> steps_;
     std::unordered_map<Words, std::unique_ptr<const Found>, WordsHash> runs_;
     std::size_t bytes_ = 0;
 };

@@ -48,7 +48,7 @@ private:
         } catch (const Unfoldable& reason) {
             if (reason.why != overlapping || plan_.policy.order == Order::astra_sim) throw;
         }
-        Image image(plan_, fold.classes());
+        Image image(plan_, fold.classes(), facts_);
         if (kinds_) image.met = met_.renumbered(*kinds_, fold.classes());
         try {
             return with_messages(image, fold, few);
