@@ -239,6 +239,7 @@ nb::dict write_outcome(const Outcome& o) {
     d["use_width"] = o.use_width;
     d["use_busy"] = array_of(o.use_busy);
     d["events"] = o.events;
+    d["counted"] = o.counted;
     d["folded"] = o.folded;
     d["unfolded_because"] = o.unfolded_because;
     return d;

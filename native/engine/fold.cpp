@@ -398,7 +398,7 @@ Outcome Fold::outcome() {
     Outcome out;
     out.row = classes_.of;
     out.finish = finish_, out.busy = busy_;
-    out.events = events_;
+    out.events = events_, out.counted = counted_;
     out.events += measured_events();
     out.folded = true;
     if (!record_) return out;

@@ -137,7 +137,7 @@ private:
     Wires idle_;
     Usage usage_;
     std::vector<std::int64_t> class_size_;
-    std::uint64_t events_ = 0;
+    std::uint64_t events_ = 0, counted_ = 0;
     std::vector<Program> programs_;  // the plan's, without what was skipped
     std::unique_ptr<Recurrence> recurrence_;
     Tick skipped_ = 0;

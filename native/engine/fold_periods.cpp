@@ -85,7 +85,8 @@ void Fold::skip_periods(const Recurrence::Jump& jump) {
     recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ += periods * jump.time;
-    events_ += jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
+    const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
+    events_ += events, counted_ += events;
     for (std::uint32_t c = 0; c < class_.size(); ++c) {
         class_[c].node_base = recurrence_->base(c);
         class_[c].left -= static_cast<std::uint32_t>(jump.periods) * jump.nodes[c];

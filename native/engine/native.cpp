@@ -193,7 +193,7 @@ void Native::explain_stall() const {
 
 Outcome Native::outcome() {
     Outcome out;
-    out.events = clock_.handled;
+    out.events = clock_.handled, out.counted = periods_.events;
     out.finish = std::move(finish_);
     out.busy = std::move(busy_);
     for (std::size_t r = 0; r < ranks_.size() && !image_; ++r) out.row.push_back(static_cast<std::int32_t>(r));

@@ -275,6 +275,7 @@ private:
         std::vector<Issue> issues;           // of this period
         std::vector<std::pair<std::uint32_t, std::uint32_t>> met;
         std::vector<std::uint32_t> number;   // of the open instances, in order
+        std::uint64_t events = 0;            // skipped
     };
     std::unique_ptr<Recurrence> recurrence_;
     Periods periods_;

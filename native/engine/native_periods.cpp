@@ -174,7 +174,8 @@ void Native::skip_periods(Recurrence::Jump jump) {
     recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ += periods * jump.time;
-    clock_.handled += jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
+    const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
+    clock_.handled += events, periods_.events += events;
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         ranks_[r].node_base = recurrence_->base(r);
         ranks_[r].left -= static_cast<std::uint32_t>(jump.periods) * jump.nodes[r];

@@ -181,7 +181,7 @@ struct Outcome {
     std::vector<Tick> link_busy;
     Tick use_width = 0;                  // of a bin, ps
     std::vector<Tick> use_busy;          // [dims * bins]
-    std::uint64_t events = 0;
+    std::uint64_t events = 0, counted = 0;  // counted: of them, those of periods that recur, which did not run
     bool folded = false;
     std::string unfolded_because;
 };

@@ -56,6 +56,8 @@ class _Writer:
 
     def __init__(self, rng: random.Random, partitions: list[Partition], compat: bool, world: bool) -> None:
         self.rng, self.partitions, self.compat, self.world = rng, partitions, compat, world
+        self.since = 0      # steps before are not waited for any more
+        self.layer = 0      # steps of a layer, while layers are written
         everyone = partitions[0][0]
         self.builders = [TraceBuilder() for _ in everyone]
         self.names = {str(number): tuple(group) for number, group in
@@ -88,8 +90,9 @@ class _Writer:
         return traces_of_bytes([builder.encode() for builder in self.builders])
 
 
-def random_program(seed: int, compat: bool) -> RandomProgram:
+def random_program(seed: int, compat: bool, layers: int = 0) -> RandomProgram:
     """A program of one rule book. Now and then it cannot end, as ranks wait for each other: that must be found, too.
+    With `layers` a few steps come again and again, so often; at the end something waits for one step of most layers.
 
     Raises InputError where the draw named an algorithm that has no such operation.
     """
@@ -97,8 +100,10 @@ def random_program(seed: int, compat: bool) -> RandomProgram:
     sizes = rng.choice(SIZES)
     links = rng.random() < LINKS
     writer = _Writer(rng, _partitions(rng, sizes), compat, links and rng.random() < 0.8)
-    for _ in range(rng.randint(1, 10)):
+    for _ in range(rng.randint(1, 10) if not layers else rng.randint(0, 2)):
         _step(writer)
+    if layers:
+        _layers(writer, layers, rng.randint(1, 5))
     system, plan = (_astra if compat else _native)(rng, sizes, writer, links)
     groups = " ".join(f"{name}:{list(members)}" for name, members in writer.names.items())
     text = [f"seed {seed} compat {compat}", system, f"groups {groups}", *writer.text]
@@ -134,12 +139,30 @@ def _partitions(rng: random.Random, sizes: tuple[int, ...]) -> list[Partition]:
     return found
 
 
-def _step(writer: _Writer) -> None:
+def _layers(writer: _Writer, layers: int, period: int) -> None:
+    """Equal layers; the first step of each waits for all of the layer before, or for its last step."""
+    rng, seed, first, whole = writer.rng, writer.rng.random(), len(writer.text), writer.rng.random() < 0.6
+    writer.layer = period
+    for _ in range(layers):
+        writer.rng = random.Random(seed)
+        begin = len(writer.text)
+        for step in range(begin, begin + period):
+            writer.since = max(0, begin - period)
+            _step(writer, None if step > begin else list(range(writer.since if whole else max(0, begin - 1), begin)))
+    writer.rng, writer.since, writer.layer = rng, 0, 0
+    which, since = rng.randrange(period), rng.randrange(layers)
+    _compute(writer, [first + layer * period + which for layer in range(since, layers)])
+
+
+def _step(writer: _Writer, waits: list[int] | None = None) -> None:
     """One step of all ranks, after some earlier ones."""
     rng, done = writer.rng, len(writer.text)
-    waits = sorted(rng.sample(range(done), min(done, rng.choice([0, 1, 1, 1, 2]))))
-    if done and rng.random() < (0.5 if writer.compat else 0.7):
-        waits = [done - 1]
+    if waits is None:
+        recent = range(writer.since, done)
+        least = int(writer.since > 0)
+        waits = sorted(rng.sample(recent, min(len(recent), max(least, rng.choice([0, 1, 1, 1, 2])))))
+        if done and rng.random() < (0.5 if writer.compat else 0.7):
+            waits = [done - 1]
     kinds = [_compute] * 4 + [_collective] * 4 + ([] if writer.world else [_move] * 2) + [_memory, _odd]
     rng.choice(kinds)(writer, waits)
 
@@ -184,7 +207,8 @@ def _move(writer: _Writer, waits: list[int]) -> None:
     if least < 2:
         which, least = 0, len(writer.builders)
     kind, by = rng.choice(["shift", "shift", "pipeline", "exchange", "pair"]), rng.randrange(1, least)
-    size, tag = rng.choice(BYTES), rng.choice([len(writer.text), len(writer.text), 7])
+    own = len(writer.text) % (writer.layer or 2**20)    # layers share tags
+    size, tag = rng.choice(BYTES), rng.choice([own, own, 7])
     chained, first = rng.random() < 0.5, rng.random() < 0.5
     writer.begin(f"{kind} by {by}, {size} bytes, partition {which}, tag {tag}, chained {chained}, "
                  f"receives first {first}, after {waits}")

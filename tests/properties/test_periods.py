@@ -1,0 +1,74 @@
+"""Equal layers: periods that recur are counted, and the integers are those of running them all.
+
+The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_PROGRAMS=N` draws more.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from astrarium import engine
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Plan
+from astrarium.errors import AstrariumError, InputError
+
+from .programs import RandomProgram, random_program
+
+pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core counts periods")
+
+SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
+PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 300)
+LAYERS = (8, 13, 40, 100)
+LEAST_SHARE = 0.25   # of the programs in which something is counted
+
+
+def run(plan: Plan, fold: bool) -> Outcome | tuple[str, str]:
+    """The outcome of a run that records nothing, or the error's class and words."""
+    try:
+        return engine.execute(plan, fold=fold)
+    except AstrariumError as error:
+        return type(error).__name__, str(error)
+
+
+def same(counted: Outcome, whole: Outcome, where: str) -> None:
+    """Every rank ends, and works, alike; where every rank ran, every event is counted."""
+    for name in ("finish", "busy"):
+        ours, theirs = (getattr(outcome, name)[outcome.row] for outcome in (counted, whole))
+        np.testing.assert_array_equal(ours, theirs, err_msg=name + where)
+    if not counted.folded:
+        assert counted.events == whole.events, where
+
+
+def drawn(seed: int, compat: bool) -> RandomProgram | None:
+    """None where the draw named an algorithm that has no such operation."""
+    try:
+        return random_program(seed, compat, random.Random(seed).choice(LAYERS))
+    except InputError:
+        return None
+
+
+@pytest.mark.parametrize("compat", [True, False], ids=["astra_sim", "native"])
+def test_counted_periods_give_the_same_integers(compat: bool) -> None:
+    print(f"ASTRARIUM_SEED={SEED}")
+    seen: Counter[str] = Counter()
+    numbers = random.Random(f"{SEED} periods {compat}")
+    while seen.total() < PROGRAMS // 2:
+        program = drawn(numbers.randrange(2**60), compat)
+        if program is None:
+            continue
+        counted, whole = run(program.plan, True), run(program.plan, False)
+        where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
+        if isinstance(counted, tuple) or isinstance(whole, tuple):
+            assert counted == whole, where
+            seen["refused"] += 1
+            continue
+        same(counted, whole, where)
+        seen["counted" if counted.counted else "run"] += 1
+        assert counted.counted < counted.events, where
+    print(dict(seen))
+    assert compat or seen["counted"] > LEAST_SHARE * seen.total(), seen   # there collectives of layers have arguments of their own
