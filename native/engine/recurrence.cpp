@@ -80,7 +80,13 @@ Recurrence::Recurrence(const std::vector<std::uint32_t>& program_of, const std::
     }
 }
 
-// State is looked at when a period of one rank begins; of another rank, when that one has none any more.
+// State is looked at when a period of one rank begins; of another rank, once that one has two while the first has none.
+bool Recurrence::owns(std::uint32_t rank) {
+    if (owner_ == none || rank == challenger_) owner_ = rank;
+    challenger_ = rank == owner_ ? none : challenger_ == none ? rank : challenger_;
+    return rank == owner_;
+}
+
 void Recurrence::completed(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
     r.touched.include(node);
@@ -88,10 +94,8 @@ void Recurrence::completed(std::uint32_t rank, std::uint32_t node) {
     if (!beats_of_[rank] || beat_ != 0) return;
     const std::uint8_t beat = (*beats_of_[rank])[node + static_cast<std::size_t>(programs_[r.program].skipped)];
     if (beat == 0) return;
-    const bool again = rank == last_owner_ || rank == before_.owner;
-    last_owner_ = rank;
     const std::size_t number = r.program * (most_runs + 1) + beat;
-    if (again && failures_[number] < most_failures) owner_ = rank, beat_ = number;
+    if (owns(rank) && failures_[number] < most_failures) beat_ = number;
 }
 
 void Recurrence::begin(Tick now, Tick horizon) {

@@ -89,6 +89,7 @@ private:
         bool used = false;
     };
 
+    bool owns(std::uint32_t rank);
     Waiting waiting(Rank& r) const;
     std::uint64_t periods(const State& now, Jump& jump);
     std::int32_t decrease(std::size_t rank, std::uint32_t node, std::int32_t left) const;
@@ -101,7 +102,7 @@ private:
     std::vector<Rank> ranks_;
     std::vector<std::uint8_t> failures_;                      // per program and run of periods
     std::size_t beat_ = 0;                                    // of the program's run that is due
-    std::uint32_t owner_ = none, last_owner_ = none;
+    std::uint32_t owner_ = none, challenger_ = none;
     Tick now_ = 0, horizon_ = 0;
     std::vector<std::int64_t> words_;
     std::vector<Span> live_;                                  // per rank: nodes of the state
