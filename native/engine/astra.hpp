@@ -4,6 +4,7 @@
 #pragma once
 #include <deque>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "astra_bus.hpp"
@@ -112,7 +113,15 @@ private:
     void enter_phase(std::uint32_t s);
     void init_machine(std::uint32_t s);
     void init_tree(Stream& s);
+    struct Packet {
+        bool first, reduces, sends_back;
+    };
+    Packet next_packet(Stream& s);
     void insert_packet(std::uint32_t s);
+    void make_steps(Stream& s);
+    bool moves_alone(const Stream& s) const;
+    static bool own_delay_is_fixed(const Stream& s);
+    Tick own_delay(const Stream& s) const;
     void bundle(std::uint32_t s, bool to_ma, bool reduces, bool sends_back, std::int64_t size);
     Tick reduction(const Stream& s, std::int64_t size) const;
     void run_general(std::uint32_t s);

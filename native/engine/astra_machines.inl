@@ -101,8 +101,7 @@ inline void Astra::init_machine(std::uint32_t id) {
 
 // Reductions are charged by ASTRA-sim's token counters, not by what a step does: the first packet of each round of
 // `zero + nonzero` is free, in all_reduce every second round is.
-inline void Astra::insert_packet(std::uint32_t id) {
-    Stream& s = streams_[id];
+inline Astra::Packet Astra::next_packet(Stream& s) {
     const Algorithm algorithm = s.phase->algorithm;
     const int op = s.phase->op;
     if (s.zero == 0 && s.nonzero == 0) {
@@ -120,30 +119,58 @@ inline void Astra::insert_packet(std::uint32_t id) {
     const bool sends_back = !first && s.nonzero > s.parallel;
     --(first ? s.zero : s.nonzero);
     ++s.inserted;
+    return {first, reduces, sends_back};
+}
+
+inline void Astra::insert_packet(std::uint32_t id) {
+    Stream& s = streams_[id];
+    const Packet packet = next_packet(s);
     const std::int64_t size = s.message;
-    if (algorithm == Algorithm::halving_doubling) {
+    if (s.phase->algorithm == Algorithm::halving_doubling) {
         s.packet_size = size;
         s.packet_step = s.halving ? s.offset : -s.offset;  // the way back meets the same partners with other sizes
         s.reduce_delay = reduction(s, size);
         s.offset = s.halving ? s.offset * 2 : s.offset / 2;
         s.message = s.halving ? s.message / 2 : s.message * 2;
-        if (s.offset == s.n && op == op_all_reduce) {
+        if (s.offset == s.n && s.phase->op == op_all_reduce) {
             s.halving = false;
             s.offset /= 2;
             s.message *= 2;
         }
     }
-    bundle(id, first, reduces, sends_back, size);
+    bundle(id, packet.first, packet.reduces, packet.sends_back, size);
 }
+
+// While one stream is all that moves, nothing comes between the steps of its ring and all of them but the last are made at
+// once: a packet's way through the member (with one more event where its reduction takes time), then one to the neighbour.
+inline void Astra::make_steps(Stream& s) {
+    for (; s.sends_left > 0; --s.sends_left, ++s.popped, ++s.received) {
+        if ((s.sends_left & 0xfffff) == 0) stop_if_interrupted();
+        const Tick reduces = next_packet(s).reduces ? s.reduce_delay : 0;
+        clock_.now = add(add(clock_.now, add(own_delay(s), reduces)), s.delay);
+        clock_.handled += reduces > 0 ? 3 : 2;
+    }
+}
+
+// One member of equal ones, where a step of its ring takes the same time whenever it is made.
+inline bool Astra::moves_alone(const Stream& s) const {
+    return alone_ && !record_ && s.phase->algorithm == Algorithm::ring && plan_.network.backend == Backend::unshared &&
+           std::accumulate(running_.begin(), running_.end(), 0u) == 1;
+}
+
+inline bool Astra::own_delay_is_fixed(const Stream& s) {
+    return s.local && s.phase->algorithm != Algorithm::double_binary_tree;
+}
+
+inline Tick Astra::own_delay(const Stream& s) const { return own_delay_is_fixed(s) ? 10000 : policy_.endpoint_delay; }
 
 inline void Astra::bundle(std::uint32_t id, bool to_ma, bool reduces, bool sends_back, std::int64_t size) {
     const Stream& s = streams_[id];
-    const bool fast = s.local && s.phase->algorithm != Algorithm::double_binary_tree;
-    if (policy_.shared_bus && !fast) {
+    if (policy_.shared_bus && !own_delay_is_fixed(s)) {
         buses_[s.rank].request(to_ma, size, reduces, sends_back, id, clock_.now);
         return;
     }
-    own(s.rank, fast ? 10000 : policy_.endpoint_delay, bundle_ready, id, reduces);
+    own(s.rank, own_delay(s), bundle_ready, id, reduces);
 }
 
 inline void Astra::run_general(std::uint32_t id) {
@@ -171,6 +198,7 @@ inline void Astra::run_received(std::uint32_t id) {
     ++streams_[id].received;
     tie_ |= streams_[id].last_wait == clock_.now;
     streams_[id].last_received = clock_.now;
+    if (moves_alone(streams_[id])) make_steps(streams_[id]);
     insert_packet(id);
 }
 

@@ -12,6 +12,7 @@ namespace astrarium {
 namespace {
 
 constexpr int most_chunks = 1 << 20;
+constexpr std::size_t most_schedules = 4096;
 
 class Reader {
 public:
@@ -28,7 +29,6 @@ public:
         plan_.slot_c = view<std::int32_t>(source, "slot_c");
         for (nb::handle g : source.attr("groups")) plan_.groups.push_back(view_of<std::int32_t>(g, "groups"));
         const nb::object collectives = source.attr("collectives");
-        plan_.schedules.reserve(4096);
         for (nb::handle c : collectives) plan_.collectives.push_back(collective(c));
         network(source.attr("network"));
         policy(source.attr("policy"));
@@ -84,7 +84,8 @@ private:
         if (s.is_none()) return nullptr;
         auto [it, fresh] = schedules_.try_emplace(s.ptr(), nullptr);
         if (!fresh) return it->second;
-        if (plan_.schedules.size() == plan_.schedules.capacity()) throw Unsupported("more than 4,096 schedules in a plan");
+        if (plan_.schedules.empty()) plan_.schedules.reserve(most_schedules);  // phases point at them
+        if (plan_.schedules.size() == most_schedules) throw Unsupported("more than 4,096 schedules in a plan");
         Schedule out;
         out.mode = static_cast<PeerMode>(number<int>(s, "peer_mode"));
         out.n = number<int>(s, "n");
@@ -204,12 +205,27 @@ private:
     }
 };
 
-template <class T>
-nb::object array_of(const std::vector<T>& values) {
-    auto* copy = new std::vector<T>(values);
-    nb::capsule owner(copy, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(copy->data(), {copy->size()}, owner));
-}
+// Columns as arrays; those without values (all of nodes and links, where nothing was recorded) are one and the same.
+class Arrays {
+public:
+    template <class T>
+    nb::object of(const std::vector<T>& values) {
+        nb::object& empty = std::is_same_v<T, Tick> ? no_ticks_ : no_numbers_;
+        if (!values.empty()) return copy(values);
+        if (!empty.is_valid()) empty = copy(values);
+        return empty;
+    }
+
+private:
+    nb::object no_ticks_, no_numbers_;
+
+    template <class T>
+    static nb::object copy(const std::vector<T>& values) {
+        auto* copy = new std::vector<T>(values);
+        nb::capsule owner(copy, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+        return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(copy->data(), {copy->size()}, owner));
+    }
+};
 
 }  // namespace
 
@@ -225,19 +241,20 @@ void read_plan(nb::handle source, BorrowedPlan& into) {
 
 nb::dict write_outcome(const Outcome& o) {
     nb::dict d;
-    d["row"] = array_of(o.row);
-    d["finish"] = array_of(o.finish);
-    d["busy"] = array_of(o.busy);
-    d["node_ptr"] = array_of(o.node_ptr);
-    d["start"] = array_of(o.start);
-    d["end"] = array_of(o.end);
-    d["link_dim"] = array_of(o.link_dim);
-    d["link_from"] = array_of(o.link_from);
-    d["link_to"] = array_of(o.link_to);
-    d["link_bytes"] = array_of(o.link_bytes);
-    d["link_busy"] = array_of(o.link_busy);
+    Arrays arrays;
+    d["row"] = arrays.of(o.row);
+    d["finish"] = arrays.of(o.finish);
+    d["busy"] = arrays.of(o.busy);
+    d["node_ptr"] = arrays.of(o.node_ptr);
+    d["start"] = arrays.of(o.start);
+    d["end"] = arrays.of(o.end);
+    d["link_dim"] = arrays.of(o.link_dim);
+    d["link_from"] = arrays.of(o.link_from);
+    d["link_to"] = arrays.of(o.link_to);
+    d["link_bytes"] = arrays.of(o.link_bytes);
+    d["link_busy"] = arrays.of(o.link_busy);
     d["use_width"] = o.use_width;
-    d["use_busy"] = array_of(o.use_busy);
+    d["use_busy"] = arrays.of(o.use_busy);
     d["events"] = o.events;
     d["counted"] = o.counted;
     d["folded"] = o.folded;

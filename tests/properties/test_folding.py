@@ -102,5 +102,10 @@ def test_a_folded_run_gives_the_same_integers(compat: bool) -> None:
         assert traffic(program.plan, folded) == traffic(program.plan, whole), where
         assert folded.use_width == whole.use_width, where
         np.testing.assert_array_equal(folded.use_busy, whole.use_busy, err_msg=where)
+        bare = engine.execute(program.plan)     # nothing recorded: more is made at once
+        for name in ("finish", "busy"):
+            ours, theirs = (getattr(outcome, name)[outcome.row] for outcome in (bare, whole))
+            np.testing.assert_array_equal(ours, theirs, err_msg=name + where)
+        assert not compat or bare.events == folded.events, where
     print(dict(seen))
     assert seen["folded"] > LEAST_SHARE * (seen["folded"] + seen["whole"]), seen

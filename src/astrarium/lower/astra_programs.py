@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,7 +12,7 @@ from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["COLLECTIVE_OPS", "COMM_TYPE", "program_of_class"]
+__all__ = ["COLLECTIVE_OPS", "COMM_KIND", "COMM_TYPE", "program_of_class"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -18,9 +20,12 @@ U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
+Scalar = TypeVar("Scalar", np.bool_, np.uint8, np.int16)
 
 MAX_NS = 9.2e15  # about 2^63 ps
 COLLECTIVE_OPS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.REDUCE_SCATTER)
+_SIMULATED = [*COLLECTIVE_OPS, CommOp.BROADCAST]
+_DELAY, _REMOTE = int(Kind.DELAY), int(Kind.REMOTE)     # numpy compares with plain integers four times as fast
 
 
 def _table(size: int, *members: int) -> Bool:
@@ -30,65 +35,93 @@ def _table(size: int, *members: int) -> Bool:
     return table
 
 
-_COMM_KIND = _table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
+COMM_KIND = _table(256, Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 COMM_TYPE = _table(256, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
-_SIMULATED = _table(16, *COLLECTIVE_OPS, CommOp.BROADCAST)
-_KIND = np.full(256, Kind.SKIP, dtype=np.uint8)
-_KIND[[NodeKind.MEM_LOAD, NodeKind.MEM_STORE]] = Kind.REMOTE
-_KIND[NodeKind.COMP], _KIND[NodeKind.COMM_COLL] = Kind.DELAY, Kind.COLLECTIVE
-_KIND[NodeKind.COMM_SEND], _KIND[NodeKind.COMM_RECV] = Kind.SEND, Kind.RECV
+
+_UNKNOWN = 15                                           # stands for no operation and for all that there are not
+_SHAPE = (2, max(NodeKind) + 1, _UNKNOWN + 1)           # on the CPU, type, operation
+_FIRST = np.arange(_SHAPE[1]) * _SHAPE[2]               # place of operation 0 of a type
+_CPU = _SHAPE[1] * _SHAPE[2]                            # from a node's place to that of its like on the CPU
+
+
+def _by_node(dtype: type[Scalar], others: int, *rules: tuple[Any, int]) -> npt.NDArray[Scalar]:
+    """A value for every node that there can be, flat (`_rows` finds a node's place); later rules win."""
+    table = np.full(_SHAPE, others, dtype=dtype)
+    for where, value in rules:
+        table[where] = value
+    return table.ravel()
+
+
+_MEMORY, _COMM = [NodeKind.MEM_LOAD, NodeKind.MEM_STORE], [NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV]
+_KIND = _by_node(
+    np.uint8, Kind.SKIP, (np.s_[:, NodeKind.COMP], Kind.DELAY), (np.s_[:, _MEMORY], Kind.REMOTE),
+    (np.s_[:, NodeKind.COMM_SEND], Kind.SEND), (np.s_[:, NodeKind.COMM_RECV], Kind.RECV),
+    (np.s_[:, NodeKind.COMM_COLL], Kind.COLLECTIVE), (np.s_[:, NodeKind.COMM_COLL, CommOp.BROADCAST], Kind.DELAY))
+_REFUSED = _by_node(
+    np.bool_, False, (np.s_[:, NodeKind.COMM_COLL], True), (np.s_[:, NodeKind.COMM_COLL, _SIMULATED], False),
+    (np.s_[1, _COMM], True))
+_BUSY = _by_node(np.bool_, False, (np.s_[0, NodeKind.COMP], True))      # whose time counts as compute
+# CPU nodes one by one, GPU compute one by one, everything else on the comm lane; receives need none.
+_LANE = _by_node(
+    np.int16, Lane.COMM, (np.s_[:, NodeKind.COMP], Lane.COMPUTE), (np.s_[:, NodeKind.COMM_RECV], -1),
+    (np.s_[1], Lane.CPU))
+_LANE_APART = _by_node(     # without the rule that communication takes turns
+    np.int16, Lane.COMM, (np.s_[:, NodeKind.COMP], Lane.COMPUTE), (np.s_[:, NodeKind.COMM_RECV], -1),
+    (np.s_[:, NodeKind.COMM_SEND], Lane.P2P), (np.s_[:, _MEMORY], Lane.COPY), (np.s_[1], Lane.CPU))
+
+
+def _rows(trace: TraceClass) -> I64:
+    """[nodes] place in the tables by node."""
+    rows = _FIRST[trace.type] + np.minimum(trace.comm_type.view(np.uint32), _UNKNOWN)
+    if trace.is_cpu.any():
+        rows[trace.is_cpu] += _CPU
+    return rows
 
 
 def program_of_class(trace: TraceClass, *, roofline: bool, replay_only: bool, local_mem_bw: float,
                      peak_perf: float, rules: AstraRules = ALL) -> Program:
     """The Program of a class. `local_mem_bw` is in 10^9 bytes/s, `peak_perf` in 10^12 flop/s."""
-    replay = np.where(trace.duration_us == 0, 1, trace.duration_us.astype(np.int64) * 1000) * 1000
+    rows = _rows(trace)
     if replay_only:
-        kind, duration = np.full(trace.type.size, Kind.DELAY, dtype=np.uint8), replay
-        busy = np.where(trace.is_cpu, 0, replay)
+        kind, duration = np.full(rows.size, Kind.DELAY, dtype=np.uint8), _recorded(trace)
+        busy = np.where(trace.is_cpu, 0, duration)
     else:
-        _check(trace)
-        kind = _kinds(trace)
-        duration = np.where(kind == Kind.DELAY, replay, 0)
-        if roofline:
-            _roofline(trace, kind, duration, local_mem_bw * 1_000_000_000, peak_perf * 1_000_000_000_000,
-                      rules.whole_ns)
-        busy = np.where((trace.type == NodeKind.COMP) & ~trace.is_cpu, duration, 0)
-    comm = _COMM_KIND[kind]
-    size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
+        if _REFUSED[rows].any():
+            _refuse(trace)
+        kind = _KIND[rows]
+        delay = kind == _DELAY
+        busy = duration = np.zeros(rows.size, dtype=np.int64)
+        if delay.any():
+            duration = np.where(delay, _recorded(trace), 0)
+            if roofline:
+                _roofline(trace, kind, duration, local_mem_bw * 1_000_000_000, peak_perf * 1_000_000_000_000,
+                          rules.whole_ns)
+            busy = np.where(_BUSY[rows], duration, 0)
+    comm = COMM_KIND[kind]
+    size = np.where(comm, trace.comm_size, np.where(kind == _REMOTE, trace.tensor_size.view(np.int64), 0))
+    slot = np.full(rows.size, -1, dtype=np.int32)
+    slot[comm] = np.arange(np.count_nonzero(comm), dtype=np.int32)
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
-    return Program(node_id=trace.node_id, kind=kind, lane=_lanes(trace, rules.one_slot), duration=duration, busy=busy,
-                   size=size, slot=np.where(comm, np.cumsum(comm) - 1, -1).astype(np.int32),
-                   parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+    return Program(node_id=trace.node_id, kind=kind, lane=(_LANE if rules.one_slot else _LANE_APART)[rows],
+                   duration=duration, busy=busy, size=size, slot=slot,
+                   parents=(trace.parent_ptr[1:] - trace.parent_ptr[:-1]).astype(np.int32), child_ptr=child_ptr,
+                   child=child)
 
 
-def _check(trace: TraceClass) -> None:
+def _recorded(trace: TraceClass) -> I64:
+    """ps; what was recorded with 0 us takes 1 ns."""
+    return np.maximum(trace.duration_us.view(np.int64) * 1_000_000, 1000)
+
+
+def _refuse(trace: TraceClass) -> None:
     """Refuse what ASTRA-sim throws on: comm nodes on the CPU, operations that it does not simulate."""
-    comm = COMM_TYPE[trace.type]
-    for i in np.flatnonzero(comm & trace.is_cpu)[:1]:
+    for i in np.flatnonzero(COMM_TYPE[trace.type] & trace.is_cpu)[:1]:
         raise trace.fault(i, "a communication node on the CPU", expected="is_cpu_op false")
-    known = (trace.comm_type >= 0) & (trace.comm_type < len(_SIMULATED)) & _SIMULATED[trace.comm_type % len(_SIMULATED)]
-    for i in np.flatnonzero((trace.type == NodeKind.COMM_COLL) & ~known)[:1]:
+    for i in np.flatnonzero((trace.type == NodeKind.COMM_COLL) & ~np.isin(trace.comm_type, _SIMULATED))[:1]:
         op = int(trace.comm_type[i])
         name = CommOp(op).name if op in CommOp._value2member_map_ else "missing" if op < 0 else str(op)
         raise trace.refusal(i, f"comm_type {name} is not simulated under compat: astra_sim",
                             expected="ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL or BROADCAST")
-
-
-def _kinds(trace: TraceClass) -> U8:
-    kind = np.asarray(_KIND[trace.type])
-    kind[(trace.type == NodeKind.COMM_COLL) & (trace.comm_type == CommOp.BROADCAST)] = Kind.DELAY
-    return kind
-
-
-def _lanes(trace: TraceClass, one_slot: bool) -> npt.NDArray[np.int16]:
-    """CPU nodes one by one, GPU compute one by one, everything else on the comm lane; receives need none."""
-    lane = np.where(trace.type == NodeKind.COMP, Lane.COMPUTE, Lane.COMM)
-    if not one_slot:
-        lane = np.where(trace.type == NodeKind.COMM_SEND, Lane.P2P, lane)
-        lane = np.where(_KIND[trace.type] == Kind.REMOTE, Lane.COPY, lane)
-    lane = np.where(trace.type == NodeKind.COMM_RECV, -1, lane)
-    return np.where(trace.is_cpu, Lane.CPU, lane).astype(np.int16)
 
 
 def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak: float, whole_ns: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from astrarium.engine.plan import (
 )
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import CollectiveTable, CustomCollective
-from astrarium.lower.astra_programs import COMM_TYPE, program_of_class
+from astrarium.lower.astra_programs import COMM_KIND, COMM_TYPE, program_of_class
 from astrarium.lower.astra_rules import ALL, AstraRules, in_ps
 from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.trace.work import TraceClass
@@ -39,6 +40,7 @@ __all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_a
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 LIFO = {"LIFO": 1, "FIFO": -1, "EXPLICIT": 0}
+COLLECTIVE, SEND, RECV, REMOTE = int(Kind.COLLECTIVE), int(Kind.SEND), int(Kind.RECV), int(Kind.REMOTE)
 SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}
 
 
@@ -90,23 +92,25 @@ def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system
     `classes` cover every rank once; `groups[g]` is the list of ranks of group g in the order of the file. Raises
     InputError and its kin with paths such as `system.preferred-dataset-splits`.
     """
-    npus = math.prod(dim.npus for dim in dims)
+    sizes = tuple([dim.npus for dim in dims])
+    npus = math.prod(sizes)
     if backend == Backend.LINKS and len(dims) > 1:
         raise UnsupportedError(f"{system.network}topology", f"{len(dims)} dims, but ASTRA-sim's congestion-aware back "
                                "end has one", expected="one dim; congestion_unaware; or a native design with "
                                "network.backend contention, which takes any number of dims (astrarium convert)")
-    table = CollectiveTable(npus, tuple(dim.npus for dim in dims), groups, system.splits, system.optimization,
+    table = CollectiveTable(npus, sizes, groups, system.splits, system.optimization,
                             system.implementations, system.custom, system.custom_nodes, system.where, rules)
+    remote = remote or Remote()
     programs, program_of = _programs(classes, npus, system, rules)
-    classes = [_only_slots(trace, program) for trace, program in zip(classes, programs, strict=True)]
-    _check_nodes(classes, programs, groups, npus, remote or Remote())
-    slot_ptr, slot_a, slot_b, slot_c = _slots(classes, programs, npus, table)
+    work = [_communication(trace, program) for trace, program in zip(classes, programs, strict=True)]
+    _check_nodes(work, groups, npus, remote)
+    slot_ptr, slot_a, slot_b, slot_c = _slots(work, npus, table)
     if system.shared_bus is not None:
         _check_bus(system, table.plans())
     plan = Plan(npus=npus, programs=programs, program_of=program_of, npu_of=np.arange(npus, dtype=np.int32),
                 slot_ptr=slot_ptr, slot_a=slot_a, slot_b=slot_b, slot_c=slot_c, groups=table.groups,
                 collectives=table.plans(), network=_network(dims, backend, system.network), policy=_policy(system),
-                remote=remote or Remote())
+                remote=remote)
     return plan if rules.whole_ns else in_ps(plan)
 
 
@@ -114,58 +118,67 @@ def _programs(classes: Sequence[TraceClass], npus: int, system: AstraSystem,
               rules: AstraRules) -> tuple[tuple[Program, ...], I32]:
     program_of = np.full(npus, -1, dtype=np.int32)
     for number, trace in enumerate(classes):
-        if trace.ranks.size and int(trace.ranks.max()) >= npus:
+        try:
+            program_of[trace.ranks] = number
+        except IndexError:
             raise InputError("workload", f"rank {int(trace.ranks.max())} is outside the network",
-                             expected=f"{npus} ranks")
-        program_of[trace.ranks] = number
-    missing = np.flatnonzero(program_of < 0)
-    if missing.size:
-        raise InputError("workload", f"rank {int(missing[0])} has no trace", expected=f"one per NPU, {npus} in all")
+                             expected=f"{npus} ranks") from None
+    if -1 in program_of:
+        raise InputError("workload", f"rank {int(program_of.argmin())} has no trace",
+                         expected=f"one per NPU, {npus} in all")
     programs = tuple(
         program_of_class(trace, roofline=system.roofline, replay_only=system.replay_only, peak_perf=system.peak_perf,
                          local_mem_bw=system.local_mem_bw, rules=rules) for trace in classes)
     return programs, program_of
 
 
-def _only_slots(trace: TraceClass, program: Program) -> TraceClass:
-    """The class without the arguments of communication that is only replayed (broadcasts, or everything)."""
-    kept = program.slot[COMM_TYPE[trace.type]] >= 0
-    return trace if kept.all() else replace(trace, slot_a=trace.slot_a[:, kept], slot_b=trace.slot_b[:, kept])
+class _Communicating(NamedTuple):
+    """A class whose slots are those of its program; `nodes`: indexes of the nodes that have one."""
+
+    trace: TraceClass
+    program: Program
+    nodes: I64
 
 
-def _check_nodes(classes: Sequence[TraceClass], programs: Sequence[Program], groups: Sequence[I32], npus: int,
-                 remote: Remote) -> None:
+def _communication(trace: TraceClass, program: Program) -> _Communicating:
+    """Without the arguments of communication that is only replayed (broadcasts, or everything)."""
+    nodes = np.flatnonzero(COMM_KIND[program.kind])
+    if nodes.size < trace.slot_a.shape[1]:
+        kept = program.slot[COMM_TYPE[trace.type]] >= 0
+        trace = replace(trace, slot_a=trace.slot_a[:, kept], slot_b=trace.slot_b[:, kept])
+    return _Communicating(trace, program, nodes)
+
+
+def _check_nodes(work: Sequence[_Communicating], groups: Sequence[I32], npus: int, remote: Remote) -> None:
     """Refuse what ASTRA-sim aborts on: remote memory that is not there, messages to oneself, foreign groups."""
     inside = member_test(groups, npus) if groups else None
-    for trace, program in zip(classes, programs, strict=True):
-        for i in np.flatnonzero(program.kind == Kind.REMOTE)[:1] if remote.kind == RemoteKind.NONE else ():
+    for trace, program, nodes in work:
+        kinds = program.kind.tobytes()      # faster to search than arrays
+        if REMOTE in kinds and remote.kind == RemoteKind.NONE:
+            i = kinds.index(REMOTE)
             raise trace.refusal(i, f"an access of {int(program.size[i])} bytes to remote memory, but there is none",
                                 expected="memory-type PER_NPU_MEMORY_EXPANSION, PER_NODE_MEMORY_EXPANSION or "
                                 "MEMORY_POOL")
-        nodes = np.flatnonzero(program.slot >= 0)
-        messages = bool((trace.slot_a >= 0).any())
+        messages = SEND in kinds or RECV in kinds
         for row, slot in np.argwhere(trace.slot_a == trace.ranks[:, None])[:1] if messages else ():
             raise trace.refusal(nodes[slot], "its peer is the rank itself", row=row, expected="another rank")
-        collective = np.flatnonzero(program.kind[nodes] == Kind.COLLECTIVE)
-        if inside is not None and collective.size:
+        if inside is not None and COLLECTIVE in kinds:
+            collective = np.flatnonzero(program.kind[nodes] == COLLECTIVE)
             refuse_strangers(trace, nodes[collective], trace.slot_b[:, collective], groups, npus, inside)
 
 
-def _slots(classes: Sequence[TraceClass], programs: Sequence[Program], npus: int,
-           table: CollectiveTable) -> tuple[I64, I32, I32, I32]:
+def _slots(work: Sequence[_Communicating], npus: int, table: CollectiveTable) -> tuple[I64, I32, I32, I32]:
     """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
     widths = np.zeros(npus + 1, dtype=np.int64)
-    for trace, program in zip(classes, programs, strict=True):
-        widths[trace.ranks + 1] = int((program.slot >= 0).sum())
-    pointer = np.cumsum(widths)
-    columns = [np.zeros(int(pointer[-1]), dtype=np.int32) for _ in range(3)]
-    for trace, program in zip(classes, programs, strict=True):
-        nodes = np.flatnonzero(program.slot >= 0)
-        if not nodes.size:
-            continue
-        places = pointer[trace.ranks][:, None] + np.arange(nodes.size)
-        for column, values in zip(columns, table.slots(trace, program, nodes), strict=True):
-            column[places] = values
+    for trace, _, nodes in work:
+        widths[trace.ranks + 1] = nodes.size
+    pointer = widths.cumsum()
+    columns = np.zeros((3, int(pointer[-1])), dtype=np.int32)
+    for trace, program, nodes in work:
+        if nodes.size:
+            places = pointer[trace.ranks][:, None] + np.arange(nodes.size)
+            for column, values in zip(columns, table.slots(trace, program, nodes), strict=True):
+                column[places] = values
     return pointer, columns[0], columns[1], columns[2]
 
 
@@ -182,9 +195,10 @@ def _check_bus(system: AstraSystem, plans: Sequence[CollectivePlan]) -> None:
 def _network(dims: Sequence[AstraDim], backend: Backend, where: str) -> NetworkPlan:
     result = []
     for number, dim in enumerate(dims):
-        if dim.topology not in SHAPES:
+        shape = SHAPES.get(dim.topology)
+        if shape is None:
             raise InputError(f"{where}topology[{number}]", repr(dim.topology), expected=", ".join(SHAPES))
-        result.append(Dim(SHAPES[dim.topology], dim.npus, dim.bandwidth * (1 << 30) / 1_000_000_000, dim.latency))
+        result.append(Dim(shape, dim.npus, dim.bandwidth * (1 << 30) / 1_000_000_000, dim.latency))
     return NetworkPlan(backend, tuple(result), whole_ns=True)
 
 

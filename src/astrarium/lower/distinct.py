@@ -13,7 +13,7 @@ I64 = npt.NDArray[np.int64]
 def distinct(values: npt.NDArray[np.integer]) -> tuple[I64, I64, I64]:
     """(sorted distinct values, first index of each, index of each value's distinct one) of an array, flattened."""
     flat = np.asarray(values, dtype=np.int64).ravel()
-    if flat.size and (flat == flat[0]).all():  # equal ranks: one value
+    if flat.size == 1 or (flat.size and (flat == flat[0]).all()):  # equal ranks: one value
         return flat[:1], np.zeros(1, dtype=np.int64), np.zeros(flat.size, dtype=np.int64)
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]
