@@ -10,10 +10,8 @@ inline std::uint32_t Astra::stream_at(const Stream& s, int index) const {
     return i.streams + position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks) + s.chunk;
 }
 
-static inline int wrap(int index, int n) {
-    index %= n;
-    return index < 0 ? index + n : index;
-}
+// A place of a ring from a number between -n and 2n - 1.
+static inline int wrap(int index, int n) { return index < 0 ? index + n : index < n ? index : index - n; }
 
 inline Tick Astra::reduction(const Stream& s, std::int64_t size) const {
     const double rate = plan_.reduction_rate(plan_.npu_of[s.rank]);

@@ -150,10 +150,12 @@ inline void Astra::call(Callback c) {
     }
 }
 
+// Over the lowest dim in which two NPUs differ, and that one only.
 static inline Tick unshared(const Plan& plan, const Geometry& geometry, int from, int to, std::int64_t size, std::size_t& dim) {
-    dim = plan.network.dims.size() == 1 ? 0 : static_cast<std::size_t>(geometry.lowest_dim(from, to));
-    const Dim& link = plan.network.dims[dim];
-    const int hops = geometry.hops(dim, geometry.coordinate(from, dim), geometry.coordinate(to, dim));
+    const auto& dims = plan.network.dims;
+    for (dim = 0; dim + 1 < dims.size() && from % dims[dim].npus == to % dims[dim].npus; ++dim) from /= dims[dim].npus, to /= dims[dim].npus;
+    const Dim& link = dims[dim];
+    const int hops = geometry.hops(dim, from % link.npus, to % link.npus);
     return ticks(hops * link.latency + static_cast<double>(size) / link.bandwidth, true);
 }
 

@@ -20,13 +20,6 @@ public:
 
     int coordinate(int npu, std::size_t dim) const { return npu / strides_[dim] % network_.dims[dim].npus; }
 
-    // The lowest dim in which two NPUs differ (ASTRA-sim sends over that one only); -1 when they are the same NPU.
-    int lowest_dim(int a, int b) const {
-        for (std::size_t d = 0; d < network_.dims.size(); ++d)
-            if (coordinate(a, d) != coordinate(b, d)) return static_cast<int>(d);
-        return -1;
-    }
-
     int hops(std::size_t dim, int from, int to) const {
         const Dim& d = network_.dims[dim];
         const int forward = from <= to ? to - from : to - from + d.npus;

@@ -96,8 +96,7 @@ class CollectiveTable:
         self._where, self._known, self._rules = where, optimization is not None, rules
         self._npus, self._sizes, self._splits, self._lists = npus, sizes, splits, groups
         self._local_aware = optimization == "localBWAware"
-        self._by_op = {op: [implementation(f"{where}{KEYS[op]}-implementation[{i}]", name)
-                            for i, name in enumerate(names)] for op, names in implementations.items()}
+        self._by_op = self._entries(implementations)
         for op, entries in self._by_op.items():
             if len(entries) > len(sizes):
                 raise InputError(f"{where}{KEYS[op]}-implementation", f"{len(entries)} entries for {len(sizes)} dims",
@@ -109,6 +108,15 @@ class CollectiveTable:
         self.groups = tuple(np.sort(g) if g.size == npus else g for g in groups)
         self._plans: list[CollectivePlan] = []
         self._index: dict[tuple[int, ...], int] = {}
+
+    def _entries(self, implementations: Mapping[CommOp, tuple[str, ...]]) -> dict[CommOp, list[Implementation]]:
+        """The parsed lists; most inputs name the same one or two algorithms for every operation."""
+        known: dict[str, Implementation] = {}
+        for op, names in implementations.items():
+            for i, name in enumerate(names):
+                if name not in known:
+                    known[name] = implementation(f"{self._where}{KEYS[op]}-implementation[{i}]", name)
+        return {op: [known[name] for name in names] for op, names in implementations.items()}
 
     def plans(self) -> tuple[CollectivePlan, ...]:
         """Everything interned so far, in order of index."""
@@ -141,8 +149,9 @@ class CollectiveTable:
 
     def _node_keys(self, trace: TraceClass, nodes: I64) -> I64:
         """[nodes, 4]: operation, bytes, involved dims, number of the custom program or -1."""
-        keys = np.full((nodes.size, 4), -1, dtype=np.int64)
+        keys = np.empty((nodes.size, 4), dtype=np.int64)
         keys[:, 0], keys[:, 1], keys[:, 2] = trace.comm_type[nodes], trace.comm_size[nodes], trace.involved[nodes]
+        keys[:, 3] = -1
         for op, number in self._custom_of_op.items():
             keys[keys[:, 0] == op, 3] = number
         for node, number in self._custom_of_node.items():

@@ -171,7 +171,7 @@ def _slots(work: Sequence[_Communicating], npus: int, table: CollectiveTable) ->
     """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
     widths = np.zeros(npus + 1, dtype=np.int64)
     for trace, _, nodes in work:
-        widths[trace.ranks + 1] = nodes.size
+        widths[1:][trace.ranks] = nodes.size
     pointer = widths.cumsum()
     columns = np.zeros((3, int(pointer[-1])), dtype=np.int32)
     for trace, program, nodes in work:
