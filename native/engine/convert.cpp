@@ -221,9 +221,9 @@ private:
 
     template <class T>
     static nb::object copy(const std::vector<T>& values) {
-        auto* copy = new std::vector<T>(values);
-        nb::capsule owner(copy, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-        return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(copy->data(), {copy->size()}, owner));
+        auto* kept = new std::vector<T>(values);
+        nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+        return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(kept->data(), {kept->size()}, owner));
     }
 };
 
