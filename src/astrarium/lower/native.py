@@ -56,7 +56,7 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
                                  lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes))
         table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, None, kept.schedules, kept=kept,
                                 kinds=kinds)
-        columns = held.columns.get((sizes, key), lambda: _columns(rows, table))
+        columns = held.columns.get((kinds[0].tobytes(), key), lambda: _columns(rows, table))
         settings = table.settings(columns.collectives)
         collectives = table.referred(columns.collectives) if settings is None else held.collectives.get(
             (sizes, key, settings), lambda: table.referred(columns.collectives))
@@ -179,6 +179,8 @@ def _reduce_bandwidth(memory: Memory) -> float:
 
 def _reduce_bandwidths(design: Design) -> F64:
     """The same for every NPU [npus]; [0] where all are the design's own."""
+    if not design.npu_types:
+        return np.zeros(0)
     type_of, types = npu_types(design)
     rates = np.array([_reduce_bandwidth(memory) for _, memory in types])
     return np.zeros(0) if (rates == rates[0]).all() else rates[type_of]

@@ -37,6 +37,7 @@ Kinds = tuple[I64, list[tuple[int, GroupShape]]]
 Key = tuple[int, int, int]
 FEW_KINDS = 8       # of groups of one size, beyond which they are looked up one by one
 DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
+NO_CUSTOM = Custom()
 
 
 def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32,
@@ -89,7 +90,7 @@ def _world(npu_of: I32, sizes: Sequence[int]) -> GroupShape:
 
 
 def _custom(design: Design) -> dict[CommOp, CustomSource]:
-    if design.collective.custom == Custom():
+    if design.collective.custom == NO_CUSTOM:
         return {}
     from astrarium.lower.native_custom import custom_sources
 
