@@ -93,11 +93,12 @@ class Generated:
     """What a workload generator makes: classes that cover every rank once, and the groups that they name.
 
     `groups[g]` holds the ranks of group g in order and `names[g]` its name, which is what a trace file writes as
-    `pg_name`; `tensors` [classes], None where nothing is said about memory. `phases` [classes], of equal names.
+    `pg_name`; `tensors` [classes], None where nothing is said about memory (a generator may make them when somebody
+    asks). `phases` [classes], of equal names.
     """
 
     classes: tuple[TraceClass, ...]
     groups: tuple[I32, ...]
     names: tuple[str, ...]
-    tensors: tuple[Tensors | None, ...]
+    tensors: Sequence[Tensors | None]
     phases: tuple[tuple[Phase, ...], ...] = ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,27 @@ I32 = npt.NDArray[np.int32]
 MOST_NODES = 2**26      # of one rank; about 5 GB of columns
 
 
+class _OnDemand(Sequence[Tensors]):
+    """The tensors of every stage, each made when somebody asks: a run that keeps no node times never does."""
+
+    def __init__(self, made: Sequence[Callable[[], Tensors]]) -> None:
+        self._made = tuple(functools.cache(each) for each in made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensors: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Tensors, ...]: ...
+    def __getitem__(self, index: int | slice) -> Tensors | tuple[Tensors, ...]:
+        return self._made[index]() if isinstance(index, int) else tuple(each() for each in self._made[index])
+
+
 @dataclass(frozen=True, eq=False)
 class _Stage:
     tiled: Tiled
-    tensors: Tensors
+    tensors: Callable[[], Tensors]
     name: Callable[[tuple[str, ...]], Callable[[int], str]]
 
 
@@ -47,7 +65,7 @@ def assemble(recipe: Recipe) -> Generated:
     classes = tuple(_class(recipe, pool, columns, groups, where, number, stage.tiled, stage.name(names))
                     for number, stage in enumerate(stages))
     return Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
-                     tuple(stage.tensors for stage in stages))
+                     _OnDemand([stage.tensors for stage in stages]))
 
 
 def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: int) -> _Stage:
@@ -61,10 +79,10 @@ def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: in
     ready = [int(tiled.offset[unit]) + node for unit in np.flatnonzero(final(recipe, units)).tolist()
              for node in templates[int(which[unit])].grads]
     end = tail(recipe, pool, where, stage, parts, len(tiled.rows), [*ready, int(tiled.exit[-1])])
-    tensors = tensors_of(recipe, parts, units, templates, which, tiled, end)
     whole = joined_to(tiled, end)
     first = [sum(len(part) for part in recipe.parts[:number]) for number in where.part[stage].tolist()]
-    return _Stage(whole, tensors, lambda steps: namer(whole, templates, which, units, steps, first))
+    return _Stage(whole, lambda: tensors_of(recipe, parts, units, templates, which, tiled, end),
+                  lambda steps: namer(whole, templates, which, units, steps, first))
 
 
 def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], groups: Groups, where: Places,
