@@ -125,7 +125,7 @@ def _work(design: Design, cache: TraceCache, kept: Kept | None) -> Traces | Gene
         return traces_of(design, cache)
     ranks = rank_count(design)
     return kept.works.get((design.workload, ranks),
-                          lambda: from_generated(generate(design.workload, ranks), ranks))
+                          lambda: from_generated(generate(design.workload, ranks, kept.forms), ranks))
 
 
 def traces_of(design: Design, cache: TraceCache) -> Traces | Generated | None:

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from astrarium.engine import Measurements
+from astrarium.workload.graph import Forms
 
 if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
@@ -65,6 +66,7 @@ class Kept:
 
     schedules: ScheduleCache = field(default_factory=dict)
     measurements: Measurements = field(default_factory=Measurements)
+    forms: Forms = field(default_factory=Forms)
     works: Latest[Work] = field(default_factory=lambda: Latest(WORKS))
     plans: Latest[Any] = field(default_factory=lambda: Latest(PLANS))
     _lowered: Latest[KeptWork] = field(default_factory=lambda: Latest(WORKS))

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.workload.config import Trace, Workload
+
+if TYPE_CHECKING:
+    from astrarium.workload.graph import Forms
 
 __all__ = ["GENERATORS", "generate"]
 
@@ -22,9 +26,13 @@ GENERATORS: Mapping[str, str] = MappingProxyType({
 })
 """Tag of a workload -> the function that makes it. One that has no `ranks` of its own is told how many there are."""
 
+SHARING = frozenset({"transformer"})
+"""Those whose function takes Forms."""
 
-def generate(workload: Workload, ranks: int | None = None) -> Generated:
-    """What `ranks` ranks run (left out: as many as the workload needs).
+
+def generate(workload: Workload, ranks: int | None = None, forms: Forms | None = None) -> Generated:
+    """What `ranks` ranks run (left out: as many as the workload needs). `forms` keeps what it has in common with other
+    workloads: whoever makes many gives the same to all.
 
     Raises InputError for a workload that is not generated, where the numbers of ranks differ, and where a size of the
     model does not divide.
@@ -45,4 +53,4 @@ def generate(workload: Workload, ranks: int | None = None) -> Generated:
         return made(workload, ranks)
     if ranks is not None and needed != ranks:
         raise InputError("workload", f"is of {needed} ranks", expected=f"{ranks}, the ranks of the design")
-    return made(workload)
+    return made(workload, forms) if workload.tag in SHARING else made(workload)

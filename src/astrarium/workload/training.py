@@ -9,7 +9,7 @@ from astrarium import config
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.workload.assemble import Recipe, assemble
-from astrarium.workload.graph import ModelPieces, Options
+from astrarium.workload.graph import Forms, ModelPieces, Options
 from astrarium.workload.graph.options import AXES
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
@@ -22,15 +22,16 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["even_parts", "recipe_of", "training"]
 
 
-def training(workload: Transformer) -> Generated:
-    """One iteration on `workload.ranks` ranks. Raises InputError where a size does not divide (`uneven: refuse`)."""
-    return assemble(recipe_of(workload))
+def training(workload: Transformer, forms: Forms | None = None) -> Generated:
+    """One iteration on `workload.ranks` ranks; `forms` keeps what it has in common with others. Raises InputError where
+    a size does not divide (`uneven: refuse`)."""
+    return assemble(recipe_of(workload, forms))
 
 
-def recipe_of(workload: Transformer) -> Recipe:
+def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
     """What assembly needs: the model's pieces, where they go, and in which order they run."""
     mesh = workload.mesh
-    pieces = model_pieces(_padded(workload), _options(workload, mesh))
+    pieces = model_pieces(_padded(workload), _options(workload, mesh), forms)
     sizes = sizes_of(workload.precision, workload.optimizer)
     bucket = workload.bucket if workload.bucket is not None else sizes.sent * max(40e6, 1e6 * workload.dp)
     tied = pieces.tied if workload.pp > 1 else frozenset[str]()

@@ -1,7 +1,8 @@
 """A model's blocks under a parallelisation: `lower_stack` is the door.
 
 `ir` blocks and operators, `layout` which axes shard which dim, `infer` collectives from placements, `ops` costs and
-gradients, `side` and `lower` a block's steps, `options` what a parallelisation says.
+gradients, `side` and `lower` a block's steps, `forms` what layouts have in common, `options` what a parallelisation
+says.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from astrarium.workload.graph.forms import Forms
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.lower import lower_block
 from astrarium.workload.graph.options import Options, layout_of
 from astrarium.workload.pieces import BlockPieces
 
-__all__ = ["ModelPieces", "Options", "Stack", "lower_stack"]
+__all__ = ["Forms", "ModelPieces", "Options", "Stack", "lower_stack"]
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,11 @@ class ModelPieces:
     tied: frozenset[str]
 
 
-def lower_stack(stack: Stack, options: Options) -> ModelPieces:
-    """Every block of a stack for one micro-batch. Raises InputError where a size does not divide (`uneven: refuse`)."""
-    layout = layout_of(options, stack.sizes, stack.axes)
-    blocks = tuple(lower_block(block, layout, recompute=options.recompute if number in stack.layers else "none",
-                               fuse=options.fuse, widths=options.widths, backward=options.backward)
+def lower_stack(stack: Stack, options: Options, forms: Forms | None = None) -> ModelPieces:
+    """Every block of a stack for one micro-batch; `forms` keeps what it has in common with others. Raises InputError
+    where a size does not divide (`uneven: refuse`)."""
+    layout, made = layout_of(options, stack.sizes, stack.axes), lower_block if forms is None else forms.pieces
+    blocks = tuple(made(block, layout, recompute=options.recompute if number in stack.layers else "none",
+                        fuse=options.fuse, widths=options.widths, backward=options.backward)
                    for number, block in enumerate(stack.blocks))
     return ModelPieces(blocks, stack.first, stack.layers, stack.last, stack.tied)

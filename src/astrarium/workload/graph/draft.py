@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.graph.amount import largest
 from astrarium.workload.pieces import Piece, Step
 
 __all__ = ["ENTRY", "Draft", "Drafts"]
@@ -87,7 +88,7 @@ class Drafts:
         peak = level = 0.0
         for each in change:
             level += each
-            peak = max(peak, level)
+            peak = largest(peak, level)
         return peak
 
 

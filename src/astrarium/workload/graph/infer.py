@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from astrarium.errors import InternalError
 from astrarium.vocab import CommOp
 from astrarium.workload.graph.ir import base
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Measures
 
 __all__ = ["Change", "Placed", "changes"]
 
@@ -46,7 +46,7 @@ class _Move:
     target: int | None
 
 
-def changes(have: Placed, want: tuple[str, ...], layout: Layout) -> tuple[Change, ...]:
+def changes(have: Placed, want: tuple[str, ...], layout: Measures) -> tuple[Change, ...]:
     """The collectives, in order, that bring `have` to dims `want` with nothing partial.
 
     Slices go first, then sums, then exchanges, then gathers, so that every step moves as little as it can; but nothing
@@ -76,12 +76,12 @@ def changes(have: Placed, want: tuple[str, ...], layout: Layout) -> tuple[Change
     return tuple(found)
 
 
-def _alike(dims: tuple[str, ...], want: tuple[str, ...], layout: Layout) -> bool:
+def _alike(dims: tuple[str, ...], want: tuple[str, ...], layout: Measures) -> bool:
     """Whether two ways to write the same dims lie alike."""
     return all(base(a) == base(b) and layout.axes_of(a) == layout.axes_of(b) for a, b in zip(dims, want, strict=True))
 
 
-def _moves(have: Placed, want: tuple[str, ...], layout: Layout) -> list[_Move]:
+def _moves(have: Placed, want: tuple[str, ...], layout: Measures) -> list[_Move]:
     """All differences, in the order in which they cost least."""
     left = {axis: place for place, dim in enumerate(have.dims) for axis in layout.axes_of(dim)}
     aims = {axis: place for place, dim in enumerate(want) for axis in layout.axes_of(dim)}

@@ -72,9 +72,9 @@ class Block:
     input: Use
     output: Use
     ops: tuple[Op, ...]
-    weights: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    weights: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     experts: frozenset[str] = frozenset()
     memory: Use = Use("", ())
     takes_memory: bool = False

@@ -6,15 +6,35 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Protocol
 
 from astrarium.errors import InputError
 from astrarium.workload.graph.ir import base
 
-__all__ = ["UNEVEN", "Layout", "Number", "Size"]
+__all__ = ["UNEVEN", "Layout", "Measures", "Number", "Size"]
 
 UNEVEN = ("refuse", "pad", "fractional")
 Number = int | Fraction
 Size = Number | float     # a float is a mean (rows per expert, lookups per table), which divides as it comes
+
+
+class Measures(Protocol):
+    """What the lowering of a block asks of a layout: which axes shard a dim, and how much is then on one rank."""
+
+    def axes_of(self, dim: str) -> tuple[str, ...]:
+        """See Layout."""
+
+    def ranks(self, axis: str) -> int:
+        """See Layout."""
+
+    def degree(self, axes: Sequence[str]) -> float:
+        """See Layout."""
+
+    def local(self, dim: str) -> float:
+        """See Layout."""
+
+    def elements(self, dims: tuple[str, ...]) -> float:
+        """See Layout."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,10 @@ class Layout:
     def degree(self, axes: Sequence[str]) -> int:
         """Ranks of a group over `axes`."""
         return math.prod([self.degrees[axis] for axis in axes])
+
+    def ranks(self, axis: str) -> int:
+        """Ranks along one axis."""
+        return self.degrees[axis]
 
     def size(self, dim: str) -> Size:
         """Global size. Raises KeyError for a dim that the model never sized."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed
 from astrarium.workload.graph.ir import Block, Op, Use
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Known, Side
 from astrarium.workload.pieces import BlockPieces, Piece, Weight
@@ -46,7 +47,7 @@ def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[set[str], 
 
 def _saved_bytes(side: Side, names: Iterable[str], extra: Iterable[tuple[str, Op]],
                  stored: Mapping[str, Placed]) -> float:
-    total = sum(side.layout.elements(stored[name].dims) * side.width(name) for name in names)
+    total = sum(side.layout.elements(stored[name].dims) * side.width(name) for name in sorted(names))
     for kind, op in extra:
         dims = op.outputs[0].dims if kind == "mask" else op.inputs[0].dims[:3]
         total += side.layout.elements(dims) * side.widths[kind]
@@ -119,7 +120,7 @@ def _weights(side: Side) -> tuple[Weight, ...]:
     return tuple(found)
 
 
-def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: bool = True,
+def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: bool = True,
                 widths: Mapping[str, float] = WIDTHS, backward: bool = True) -> BlockPieces:
     """The pieces of a block on one rank.
 
@@ -166,7 +167,7 @@ def lower_block(block: Block, layout: Layout, *, recompute: str = "none", fuse: 
     weights = _weights(back)
     saved = _saved_bytes(front, kept, extra, stored)
     held = kept | {gradient(name) for name in block.weights}
-    working = max(front.drafts.working(kept | {block.output.tensor}), back.drafts.working(held))
+    working = largest(front.drafts.working(kept | {block.output.tensor}), back.drafts.working(held))
     return BlockPieces(block.name, front.drafts.piece(end, kept | {block.output.tensor}), back.drafts.piece(done, held),
                        weights, saved, working, output)
 

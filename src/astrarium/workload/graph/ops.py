@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from astrarium.errors import InternalError
+from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.ir import Op, Use
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Measures
 
 __all__ = ["KINDS", "Cost", "Kind", "gradient", "looked_up"]
 
@@ -33,7 +34,7 @@ def _d(use: Use) -> Use:
     return Use(gradient(use.tensor), use.dims)
 
 
-def _gemm_cost(op: Op, layout: Layout) -> Cost:
+def _gemm_cost(op: Op, layout: Measures) -> Cost:
     union = [dim for dim in dict.fromkeys(op.inputs[0].dims + op.inputs[1].dims) if dim not in op.along]
     product = 2.0 * math.prod(layout.local(dim) for dim in union) * op.work
     biased = op.outputs[0].dims if len(op.inputs) > 2 else op.inputs[1].dims if len(op.outputs) > 1 else ()
@@ -53,8 +54,8 @@ def _gemm_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     return found
 
 
-def _point_cost(op: Op, layout: Layout) -> Cost:
-    return Cost(op.factor * max(layout.elements(use.dims) for use in (*op.inputs, *op.outputs)))
+def _point_cost(op: Op, layout: Measures) -> Cost:
+    return Cost(op.factor * largest(*[layout.elements(use.dims) for use in (*op.inputs, *op.outputs)]))
 
 
 def _point_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
@@ -68,7 +69,7 @@ def _point_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     return [replace(op, name=f"{op.name}.d", inputs=reads, outputs=targets, factor=2 * op.factor)]
 
 
-def _attention_cost(op: Op, layout: Layout) -> Cost:
+def _attention_cost(op: Op, layout: Measures) -> Cost:
     """QK^T and AV (2 FLOPs a multiply-add) and the softmax; a ring sees the keys of all its ranks."""
     q, k, v = op.inputs[:3]
     scores = layout.elements(q.dims[:3]) * layout.local(k.dims[1]) * op.work
@@ -85,7 +86,7 @@ def _attention_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
                     outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
 
 
-def _attention_backward_cost(op: Op, layout: Layout) -> Cost:
+def _attention_backward_cost(op: Op, layout: Measures) -> Cost:
     q, k, v = op.inputs[:3]
     scores = layout.elements(q.dims[:3]) * layout.local(k.dims[1]) * op.work
     if op.ring:
@@ -95,11 +96,11 @@ def _attention_backward_cost(op: Op, layout: Layout) -> Cost:
     return Cost(product + 2 * SOFTMAX * scores, product)
 
 
-def _add_cost(op: Op, layout: Layout) -> Cost:
+def _add_cost(op: Op, layout: Measures) -> Cost:
     return Cost(layout.elements(op.outputs[0].dims) * (len(op.inputs) - 1))
 
 
-def _scan_cost(op: Op, layout: Layout) -> Cost:
+def _scan_cost(op: Op, layout: Measures) -> Cost:
     """Inside chunks all pairs of positions, C B^T and its product with x; between them the states by C: Mamba-2's
     chunked form (arXiv 2405.21060, section 6). `factor` vector FLOPs per pair and head: decay, mask, product."""
     pairs, heads, groups, state, size = _scan_sizes(op, layout)
@@ -107,7 +108,7 @@ def _scan_cost(op: Op, layout: Layout) -> Cost:
     return Cost(product + op.factor * pairs * heads, product)
 
 
-def _scan_sizes(op: Op, layout: Layout) -> tuple[float, float, float, float, float]:
+def _scan_sizes(op: Op, layout: Measures) -> tuple[float, float, float, float, float]:
     """(pairs of positions, heads, groups, length of the state, channels of a head) of
     x[batch,chunks,chunk,heads,p], decay, b[batch,chunks,chunk,groups,n]."""
     x, b = op.inputs[0].dims, op.inputs[2].dims
@@ -120,24 +121,24 @@ def _scan_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
                     outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
 
 
-def _scan_backward_cost(op: Op, layout: Layout) -> Cost:
+def _scan_backward_cost(op: Op, layout: Measures) -> Cost:
     """C B^T again, then two products for each of forward's three."""
     pairs, heads, groups, state, size = _scan_sizes(op, layout)
     product = 2.0 * pairs * (3 * groups * state + 2 * heads * size) + 4.0 * layout.elements(op.inputs[0].dims) * state
     return Cost(product + 2 * op.factor * pairs * heads, product)
 
 
-def _append_cost(op: Op, layout: Layout) -> Cost:
+def _append_cost(op: Op, layout: Measures) -> Cost:
     del op, layout
     return Cost(0.0)
 
 
-def looked_up(index: Use, rows: Use, layout: Layout) -> float:
+def looked_up(index: Use, rows: Use, layout: Measures) -> float:
     """Rows that a look-up touches, over the rows that come out: above 1 where bags of rows are summed."""
     return layout.elements(index.dims) * layout.local(rows.dims[-1]) / layout.elements(rows.dims)
 
 
-def _gather_cost(op: Op, layout: Layout) -> Cost:
+def _gather_cost(op: Op, layout: Measures) -> Cost:
     out = op.outputs[0]
     return Cost(layout.elements(out.dims) * (looked_up(op.inputs[0], out, layout) - 1.0))
 
@@ -151,7 +152,7 @@ def _gather_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
                     outputs=(_d(table),))]
 
 
-def _scatter_cost(op: Op, layout: Layout) -> Cost:
+def _scatter_cost(op: Op, layout: Measures) -> Cost:
     return Cost(layout.elements(op.inputs[1].dims) * looked_up(op.inputs[0], op.inputs[1], layout))
 
 
@@ -164,7 +165,7 @@ def _no_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
 class Kind:
     """One kind of operator. `pointwise`: may share a kernel with its pointwise neighbours."""
 
-    cost: Callable[[Op, Layout], Cost]
+    cost: Callable[[Op, Measures], Cost]
     gradients: Callable[[Op, Collection[str]], list[Op]]
     pointwise: bool = False
 

@@ -17,7 +17,7 @@ __all__ = ["emit_ring"]
 
 def emit_ring(drafts: Drafts, whole: Draft, axis: str, ranks: int, shards: Sequence[float], backward: bool) -> int:
     """`whole`, the work of all rounds, as `ranks` rounds; `shards`: bytes of keys, of values. Returns the last step."""
-    payload = float(sum(shards))
+    payload = sum(shards, 0.0)
     arrived, done = set(whole.after), -1
     gradients: set[int] = set()
     for turn in range(ranks):

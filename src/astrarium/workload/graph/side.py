@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from astrarium.vocab import NodeKind
+from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Op, Use
-from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
 
@@ -33,7 +34,7 @@ class Known:
 class Side:
     """Writes one piece: operators in, steps out."""
 
-    def __init__(self, block: Block, layout: Layout, widths: Mapping[str, float], fuse: bool) -> None:
+    def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: bool) -> None:
         self.block, self.layout, self.widths = block, layout, widths
         self.drafts, self.known = Drafts(fuse), dict[str, Known]()
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
@@ -93,7 +94,7 @@ class Side:
         after = {self.need(use) for use in op.inputs}
         kind, cost = KINDS[op.kind], KINDS[op.kind].cost(op, self.layout)
         name = f"{prefix}{self.block.name}.{op.name}"
-        reads = {use.tensor: self.bytes_of(use) for use in sorted(op.inputs, key=self.bytes_of)}    # the widest use
+        reads = self._widest(op.inputs)
         writes = {use.tensor: self.bytes_of(use) for use in op.outputs}
         if op.kind in ("gather", "scatter"):     # of the table only the rows that are touched
             rows = op.outputs[0] if op.kind == "gather" else op.inputs[1]
@@ -106,10 +107,18 @@ class Side:
             writes = {use.tensor: self.appended(op.inputs[0], use) for use in op.outputs}
         draft = Draft(name, NodeKind.COMP, after, cost.flops, cost.gemm, reads, writes, kind.pointwise,
                       op.kind == "gemm", weight=weight)
-        if op.ring and self.layout.degree((op.ring,)) > 1:
-            return emit_ring(self.drafts, draft, op.ring, self.layout.degree((op.ring,)),
+        if op.ring and self.layout.ranks(op.ring) > 1:
+            return emit_ring(self.drafts, draft, op.ring, self.layout.ranks(op.ring),
                              [self.bytes_of(use) for use in op.inputs[1:3]], op.kind == "attention_backward")
         return self.drafts.emit(draft)
+
+    def _widest(self, uses: Iterable[Use]) -> dict[str, float]:
+        """Tensor -> bytes of its widest use."""
+        found: dict[str, float] = {}
+        for use in uses:
+            size = self.bytes_of(use)
+            found[use.tensor] = largest(found[use.tensor], size) if use.tensor in found else size
+        return found
 
     def forward(self, ops: Iterable[Op], prefix: str = "") -> None:
         for op in ops:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from astrarium.errors import UnsupportedError
-from astrarium.workload.graph import ModelPieces, Options, Stack, lower_stack
+from astrarium.workload.graph import Forms, ModelPieces, Options, Stack, lower_stack
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.diffusion import Diffusion
@@ -45,6 +45,7 @@ def stack_of(model: Model, options: Options) -> Stack:
     return build(model, options)
 
 
-def model_pieces(model: Model, options: Options) -> ModelPieces:
-    """One micro-batch of a model on one rank. Raises InputError where a size does not divide (`uneven: refuse`)."""
-    return lower_stack(stack_of(model, options), options)
+def model_pieces(model: Model, options: Options, forms: Forms | None = None) -> ModelPieces:
+    """One micro-batch of a model on one rank; `forms` as in `lower_stack`. Raises InputError where a size does not
+    divide (`uneven: refuse`)."""
+    return lower_stack(stack_of(model, options), options, forms)

@@ -1,0 +1,98 @@
+"""Blocks that many layouts have in common: which steps a block has depends on the axes that shard its dims, not on how
+many ranks they have. That is its form, made once; every layout gives it numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from astrarium.workload.graph.amount import Amount, Program, Tape
+from astrarium.workload.graph.ir import Block
+from astrarium.workload.graph.layout import Layout
+from astrarium.workload.graph.lower import lower_block
+from astrarium.workload.pieces import BlockPieces, Piece, Step, Weight
+
+__all__ = ["Forms"]
+
+MOST = 256      # forms, beyond which they are made anew: some 50 KB each
+
+
+class Unsized:
+    """A layout of known axes and ring, whose sizes are amounts."""
+
+    def __init__(self, layout: Layout, tape: Tape) -> None:
+        self._tape, self.axes_of, self.ranks = tape, layout.axes_of, layout.ranks
+
+    def degree(self, axes: Sequence[str]) -> float:
+        """See Layout."""
+        return _number(self._tape.leaf("degree", tuple(axes)))
+
+    def local(self, dim: str) -> float:
+        """See Layout."""
+        return _number(self._tape.leaf("local", dim))
+
+    def elements(self, dims: tuple[str, ...]) -> float:
+        """See Layout."""
+        return _number(self._tape.leaf("elements", dims))
+
+
+def _number(amount: Amount) -> float:
+    """The amount, for code that computes with it as with a float."""
+    return cast(float, amount)
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A block's pieces; `program` has their numbers: three for every step, one for every weight, then the rest."""
+
+    pieces: BlockPieces
+    program: Program
+
+    @staticmethod
+    def of(pieces: BlockPieces, tape: Tape) -> Form:
+        """Of pieces whose numbers are amounts."""
+        steps = (*pieces.forward.steps, *pieces.backward.steps)
+        wanted = [number for step in steps for number in (step.flops, step.gemm, step.bytes)]
+        wanted += [weight.elements for weight in pieces.weights]
+        return Form(pieces, tape.program([*wanted, pieces.saved, pieces.working, pieces.output]))
+
+    def sized(self, layout: Layout) -> BlockPieces:
+        """The pieces under a layout. Raises InputError where it refuses an uneven size."""
+        pieces, numbers = self.pieces, iter(self.program.run(layout))
+        forward, backward = (Piece(tuple([_step(step, next(numbers), next(numbers), next(numbers))
+                                          for step in piece.steps]), piece.exit)
+                             for piece in (pieces.forward, pieces.backward))
+        weights = tuple([Weight(each.name, next(numbers), each.replicas, each.dense) for each in pieces.weights])
+        return BlockPieces(pieces.name, forward, backward, weights, next(numbers), next(numbers), next(numbers))
+
+
+def _step(step: Step, flops: float, gemm: float, size: float) -> Step:
+    return Step(step.name, step.kind, step.after, flops, gemm, size, step.op, step.axes, step.shift, step.weight)
+
+
+class Forms:
+    """Forms of blocks by all that they depend on. Bounded; for several threads at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Form] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: bool, widths: Mapping[str, float],
+               backward: bool) -> BlockPieces:
+        """What `lower_block` gives."""
+        rings = {op.ring for op in block.ops if op.ring}
+        key = (block, tuple(layout.axes.items()), tuple(sorted((axis, layout.ranks(axis)) for axis in rings)),
+               recompute, fuse, tuple(widths.items()), backward)
+        form = self._known.get(key)
+        if form is None:
+            tape = Tape()
+            made = lower_block(block, Unsized(layout, tape), recompute=recompute, fuse=fuse, widths=widths,
+                               backward=backward)
+            form = Form.of(made, tape)
+            if len(self._known) >= MOST:
+                self._known.clear()
+            self._known[key] = form
+        return form.sized(layout)
