@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.workload.assemble.builder import Held, Template
+from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.holdings import Holdings, holdings
 from astrarium.workload.assemble.memory import Some, frees, held, saves, working
 from astrarium.workload.assemble.pool import Pool
@@ -100,8 +100,8 @@ def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple
     """([kinds] what a unit adds when most is there, what it leaves behind)."""
     change = np.zeros((len(KINDS), len(template) + 1))
     for what in KINDS:
-        tensors = [each for each in template.held if each.what == what]
-        _add(change[KINDS.index(what)], held(tensors), _ends(tensors))
+        tensors = held(template.held, what)
+        _add(change[KINDS.index(what)], tensors, _last(tensors.readers, tensors.reader))
     busy = working(recipe, part, kind, template.spans)
     _add(change[KINDS.index("working")], busy, _last(busy.readers, busy.reader))
     saved, away = change[KINDS.index("activations")], recipe.offload == "activations"
@@ -113,10 +113,6 @@ def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple
     level = np.cumsum(change, axis=1)
     left = float(saved.sum()) if not away else 0.0
     return level[:, int(level.sum(axis=0).argmax())], left
-
-
-def _ends(tensors: Sequence[Held]) -> npt.NDArray[np.int64]:
-    return np.array([max(each.readers) + 1 for each in tensors], np.int64)
 
 
 def _last(count: npt.NDArray[np.int64], reader: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import ENTRY, Strip
 
-__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Builder", "Held", "Mark", "Span", "Template", "What"]
+__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Again", "Builder", "Held", "Mark", "Span", "Template", "What"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -49,6 +49,15 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False)
+class Again:
+    """The `tensors` again, so many `times`, each time `stride` nodes further."""
+
+    tensors: tuple[Held | Again, ...]
+    times: int
+    stride: int
+
+
+@dataclass(frozen=True, eq=False)
 class Template:
     """One unit's nodes: row numbers, how many parents, parents (nodes of the unit, or BEFORE or BESIDE).
 
@@ -63,7 +72,7 @@ class Template:
     exit: int
     grads: tuple[int, ...]
     spans: tuple[Span, ...]
-    held: tuple[Held, ...]
+    held: tuple[Held | Again, ...]
     stores: tuple[tuple[int, int], ...] = ()
     reduced: int = -1
     gathered: int = -1
@@ -97,7 +106,7 @@ class Builder:
 
     def __init__(self, start: int = 0) -> None:
         self.size = start
-        self.held: list[Held] = []
+        self.held: list[Held | Again] = []
         self.grads: list[int] = []
         self.stores: list[tuple[int, int]] = []
         self._rows: list[I32] = []
@@ -156,11 +165,10 @@ class Builder:
         moved = parent + np.where(parent >= 0, size * turn[:, None], 0).astype(np.int32)
         self._add(np.tile(rows, times), np.tile(degree, times), moved.ravel())
         held, grads, stores = self.held[since.held:], self.grads[since.grads:], self.stores[since.stores:]
+        self.held += [Again(tuple(held), times, size)] if held else []
         self._spans += _repeated(self._spans[since.spans:], size, times, blocks)
         for number in range(1, times + 1):
             by, on = number * size, number * blocks
-            self.held += [Held(each.what, each.size, each.writer + by, tuple([node + by for node in each.readers]))
-                          for each in held]
             self.grads += [node + by for node in grads]
             self.stores += [(block + on, node + by) for block, node in stores]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.trace.work import Tensors
-from astrarium.workload.assemble.builder import Held, Span, Template
+from astrarium.workload.assemble.builder import Again, Held, Span, Template
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.tile import Tiled
@@ -51,8 +51,8 @@ def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: S
     """All of a stage's tensors; those of no bytes are left out."""
     found = [_static(recipe, parts), held(tail.held), *_inside(recipe, parts, units, templates, which, tiled),
              *_saved(recipe, parts, units, templates, which, tiled)]
-    size, count, reader, writer = (np.concatenate([getattr(each, name) for each in found])
-                                   for name in ("size", "readers", "reader", "writer"))
+    every = _joined(found)
+    size, count, reader, writer = every.size, every.readers, every.reader, every.writer
     keep = size >= 0.5
     if not keep.all():
         reader, size, count, writer = reader[np.repeat(keep, count)], size[keep], count[keep], writer[keep]
@@ -67,23 +67,41 @@ def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
     return Some(size, np.full(3, -1, np.int64), np.zeros(3, np.int64), np.zeros(0, np.int64))
 
 
-def held(tensors: Sequence[Held]) -> Some:
-    """What lives inside a unit, as columns."""
+def held(tensors: Sequence[Held | Again], what: str = "") -> Some:
+    """What lives inside a unit, as columns; all of it, or what is there for `what`."""
+    single = [each for each in tensors if isinstance(each, Held) and what in ("", each.what)]
+    if len(single) == len(tensors):
+        return _columns(single)
+    return _joined([_again(each, what) if isinstance(each, Again) else _columns([each])
+                   for each in tensors if isinstance(each, Again) or what in ("", each.what)])
+
+
+def _again(again: Again, what: str) -> Some:
+    turns = again.stride * np.arange(1, again.times + 1, dtype=np.int64)
+    return held(again.tensors, what).at(turns, turns)
+
+
+def _columns(tensors: Sequence[Held]) -> Some:
     return Some(np.array([each.size for each in tensors], np.float64),
                 np.array([each.writer for each in tensors], np.int64),
                 np.array([len(each.readers) for each in tensors], np.int64),
                 np.array([node for each in tensors for node in each.readers], np.int64))
 
 
+def _joined(found: Sequence[Some]) -> Some:
+    """All of them, in order."""
+    return Some(*(np.concatenate([getattr(each, name) for each in (_columns(()), *found)])
+                  for name in ("size", "writer", "readers", "reader")))
+
+
 def working(recipe: Recipe, part: Part, kind: int, spans: Sequence[Span]) -> Some:
     """Working memory of every block of a unit, from its first node to its last ones; WEIGHT units need none."""
-    found = [Some(np.zeros(0), *[np.zeros(0, np.int64)] * 3)]
+    found = list[Some]()
     for span in spans if kind != WEIGHT else ():
         size, base, sinks = recipe.kinds[part.blocks[span.block]].working, _starts(span), span.strip.sinks
         found.append(Some(np.full(span.count, size), base, np.full(span.count, len(sinks), np.int64),
                           (base[:, None] + sinks).ravel()))
-    return Some(*(np.concatenate([getattr(each, name) for each in found])
-                  for name in ("size", "writer", "readers", "reader")))
+    return _joined(found)
 
 
 def _inside(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
