@@ -45,6 +45,7 @@ class Mesh:
     sizes: tuple[int, ...]
     _known: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
     _ranks: dict[tuple[str, ...], int] = field(default_factory=dict, repr=False, compare=False)
+    _coordinates: dict[str, I32] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ranks(self) -> int:
@@ -90,6 +91,12 @@ class Mesh:
 
     def coordinate(self, axis: str) -> I32:
         """[ranks] coordinate on one axis (`dp`, `edp`: of all their parts)."""
+        found = self._coordinates.get(axis)
+        if found is None:
+            found = self._coordinates[axis] = self._coordinate(axis)
+        return found
+
+    def _coordinate(self, axis: str) -> I32:
         total = np.zeros(self.ranks, np.int32)
         scale, ranks = 1, np.arange(self.ranks, dtype=np.int64)
         for inner in MEANS[axis]:

@@ -61,10 +61,10 @@ class Gathered:
 
     def _gather(self, position: int, after: Waits) -> None:
         recipe, pool = self.recipe, self.pool
-        found, block = self.nodes.setdefault(position, []), recipe.kinds[self.order[position]]
-        if self.kind == BACKWARD and all(step.weight for step in block.backward.steps):
+        found, kind = self.nodes.setdefault(position, []), self.order[position]
+        if self.kind == BACKWARD and all(step.weight for step in recipe.kinds[kind].backward.steps):
             return      # gradients of weights alone do not need the weights (an embedding's)
-        for row in gathers(recipe, pool, block):
+        for row in gathers(recipe, pool, kind):
             self.last = self.build.node(row, (*after, self.last))
             found.append(self.last)
 
@@ -145,10 +145,9 @@ class Reduced:
         if not self.active:
             self.build.grads += ready if self.last else []
             return
-        pieces = self.recipe.kinds[kind]
-        self.pending.add(pieces, ready)
+        self.pending.add(kind, ready)
         if self.each:
-            whole = sum(weight.elements for weight in pieces.weights if self.recipe.shards(weight) > 1)
+            whole = sum(weight.elements for weight in self.recipe.kinds[kind].weights if self.recipe.shards(weight) > 1)
             self.whole.append((whole * self.recipe.sizes.gradients, base))
         if self.recipe.overlap:
             self._flush(False)

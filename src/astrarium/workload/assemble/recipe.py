@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from astrarium.workload.mesh import Mesh
@@ -56,11 +57,28 @@ class Recipe:
     sample: float = 0
     checkpoint: bool = False
     _shards: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _summed: dict[int, Mapping[tuple[str, ...], float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def stages(self) -> int:
         """Pipeline stages."""
         return self.mesh.size(("pp",))
+
+    def weights(self, kind: int) -> Mapping[tuple[str, ...], float]:
+        """Elements of a kind of block on one rank by the axes over which their gradients are summed."""
+        found = self._summed.get(kind)
+        if found is None:
+            total: dict[tuple[str, ...], float] = {}
+            for weight in self.kinds[kind].weights:
+                axes = self.mesh.real(weight.replicas)
+                total[axes] = total.get(axes, 0.0) + weight.elements
+            found = self._summed[kind] = total
+        return found
+
+    def split(self, axes: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(axes of ZeRO, the others) of a weight's replica axes."""
+        meant = self.mesh.real(self.zero_axes) if self.zero else ()
+        return tuple([a for a in axes if a in meant]), tuple([a for a in axes if a not in meant])
 
     def shard_axes(self, weight: Weight) -> tuple[str, ...]:
         """Axes over which ZeRO shards what belongs to a weight."""

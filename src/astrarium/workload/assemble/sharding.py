@@ -9,40 +9,23 @@ then reduced over the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from astrarium.vocab import CommOp
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.pieces import BlockPieces
 
-__all__ = ["Pending", "gathers", "reduction", "weights_by_axes"]
+__all__ = ["Pending", "gathers", "reduction"]
 
 Axes = tuple[str, ...]
 Emit = Callable[[int, Sequence[int]], int]
 
 
-def weights_by_axes(recipe: Recipe, block: BlockPieces, *, without: str | None = None) -> Mapping[Axes, float]:
-    """Elements of a block on one rank by the axes over which their gradients are summed; `without` one weight."""
-    found: dict[Axes, float] = {}
-    for weight in block.weights:
-        if weight.name != without:
-            axes = recipe.mesh.real(weight.replicas)
-            found[axes] = found.get(axes, 0.0) + weight.elements
-    return found
-
-
-def _split(recipe: Recipe, axes: Axes) -> tuple[Axes, Axes]:
-    """(axes of ZeRO, the others) of a weight's replica axes."""
-    meant = recipe.mesh.real(recipe.zero_axes) if recipe.zero else ()
-    return tuple(a for a in axes if a in meant), tuple(a for a in axes if a not in meant)
-
-
 def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: float, after: Iterable[int],
               last: int | None, among: str = "") -> int | None:
     """Emits the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
-    shard, rest = _split(recipe, axes)
+    shard, rest = recipe.split(axes)
     size = elements * recipe.sizes.sent
     if size <= 0 or not (axes or among):
         return last
@@ -61,11 +44,11 @@ def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: floa
     return last
 
 
-def gathers(recipe: Recipe, pool: Pool, block: BlockPieces) -> list[int]:
-    """Row numbers of the all_gathers that bring a block's weights together (ZeRO 3)."""
+def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
+    """Row numbers of the all_gathers that bring the weights of a kind of block together (ZeRO 3)."""
     found = []
-    for axes, elements in weights_by_axes(recipe, block).items():
-        shard, _ = _split(recipe, axes)
+    for axes, elements in recipe.weights(kind).items():
+        shard, _ = recipe.split(axes)
         if shard:
             size = elements * recipe.sizes.weights / recipe.mesh.size(shard)
             found.append(pool.collective("weights.all_gather", CommOp.ALL_GATHER, size, shard, priority=1,
@@ -83,9 +66,9 @@ class Pending:
     last: int | None = None
     waiting: dict[Axes, tuple[float, list[int]]] = field(default_factory=dict)
 
-    def add(self, block: BlockPieces, nodes: Sequence[int]) -> None:
-        """A block's gradients are ready after `nodes`."""
-        for axes, elements in weights_by_axes(self.recipe, block).items():
+    def add(self, kind: int, nodes: Sequence[int]) -> None:
+        """The gradients of a kind of block are ready after `nodes`."""
+        for axes, elements in self.recipe.weights(kind).items():
             before, known = self.waiting.get(axes, (0.0, []))
             self.waiting[axes] = before + elements, known + list(nodes)
 

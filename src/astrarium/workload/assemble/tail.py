@@ -9,7 +9,7 @@ from astrarium.workload.assemble.builder import Builder, Held, Template
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.assemble.sharding import Pending, reduction, weights_by_axes
+from astrarium.workload.assemble.sharding import Pending, reduction
 from astrarium.workload.assemble.stages import Places
 from astrarium.workload.assemble.units import Part
 
@@ -41,7 +41,7 @@ def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
         return ready
     pending = Pending(recipe, pool, build.node)
     for block in (block for part in parts for block in part.blocks):
-        pending.add(recipe.kinds[block], ready)
+        pending.add(block, ready)
     return sorted({*pending.flush(everything=True), *ready})
 
 
@@ -99,7 +99,7 @@ def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
     """ZeRO 1 and 2: every rank gets the weights that the others have stepped, as many collectives as for gradients."""
     total: dict[tuple[str, ...], float] = {}
     for block in (block for part in parts for block in part.blocks):
-        for axes, elements in weights_by_axes(recipe, recipe.kinds[block]).items():
+        for axes, elements in recipe.weights(block).items():
             shard = tuple(axis for axis in axes if axis in recipe.mesh.real(recipe.zero_axes))
             if shard:
                 total[shard] = total.get(shard, 0.0) + elements * recipe.sizes.weights

@@ -20,6 +20,7 @@ def decoder_stack(model: Decoder, options: Options) -> Stack:
     share = options.packed.share if options.packed else 1
     kinds = [(model.layer(index), index % share == 0) for index in range(model.layers)]
     distinct = list(dict.fromkeys(kinds))
+    number = {kind: 1 + place for place, kind in enumerate(distinct)}
     head = language_head(options, norm_kind=model.norm, tied=model.tied_embeddings, bias="head" in model.biases)
     blocks = (_embedding(model, options),
               *(_layer(model, kind, options, owner=owner) for kind, owner in distinct), head)
@@ -30,7 +31,7 @@ def decoder_stack(model: Decoder, options: Options) -> Stack:
         "d": model.d_model, "heads": model.heads, "kv_heads": kv_heads(model, options), "head": model.head,
         "ffn": model.ffn, "vocab": model.vocab, "positions": model.max_positions or 1, **latent_sizes(model),
         **expert_sizes(model, options), **cache_sizes(model, options)}
-    return Stack(blocks, (0,), tuple(1 + distinct.index(kind) for kind in kinds), last, sizes,
+    return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
                  {**expert_axes(options), **cache_axes(options)},
                  tied=frozenset({"embedding"} if model.tied_embeddings else ()))
 
