@@ -17,7 +17,7 @@ from astrarium.workload.assemble.holdings import Holdings, holdings
 from astrarium.workload.assemble.memory import Some, frees, held, saves, working
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
-from astrarium.workload.assemble.stages import chosen, parts_of, places
+from astrarium.workload.assemble.stages import chosen, final, parts_of, places
 from astrarium.workload.assemble.units import Part, Templates
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 from astrarium.workload.training import recipe_of
@@ -67,7 +67,7 @@ def footprints(recipe: Recipe) -> tuple[Footprint, ...]:
 
 def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -> Footprint:
     units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
-    templates, which = chosen(made, recipe, units, parts)
+    templates, which = chosen(made, units, parts, final(recipe, units))
     peaks, left = [], []
     for number, template in enumerate(templates):
         first = int(np.argmax(which == number))

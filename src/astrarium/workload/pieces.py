@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["BlockPieces", "Piece", "Step", "Weight"]
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One node to be. `after` holds indexes of earlier steps of the piece; empty: it waits for the piece's entry.
 
     Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written. Collectives and messages:
@@ -39,8 +39,7 @@ class Piece:
     exit: int
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(NamedTuple):
     """One weight tensor of a block on one rank.
 
     `elements` of this rank before ZeRO; the gradient must be summed over `replicas` (mesh axes over which the weight is

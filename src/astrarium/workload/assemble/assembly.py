@@ -71,12 +71,13 @@ def assemble(recipe: Recipe) -> Generated:
 def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: int) -> _Stage:
     parts = parts_of(recipe, where, stage)
     units = recipe.schedule.units(recipe.stages, stage, recipe.batches, recipe.chunks)
-    templates, which = chosen(made, recipe, units, parts)
+    complete = final(recipe, units)
+    templates, which = chosen(made, units, parts, complete)
     nodes = int(np.array([len(each) for each in templates], np.int64)[which].sum())
     if nodes > MOST_NODES:
         raise InputError("workload", f"{nodes:,} nodes on one rank", expected=f"at most {MOST_NODES:,}")
     tiled = tile(templates, which, units.joined)
-    ready = [int(tiled.offset[unit]) + node for unit in np.flatnonzero(final(recipe, units)).tolist()
+    ready = [int(tiled.offset[unit]) + node for unit in np.flatnonzero(complete).tolist()
              for node in templates[int(which[unit])].grads]
     end = tail(recipe, pool, where, stage, parts, len(tiled.rows), [*ready, int(tiled.exit[-1])])
     whole = joined_to(tiled, end)

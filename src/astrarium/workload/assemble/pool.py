@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ MESSAGES = (NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 MEMORY = (NodeKind.MEM_LOAD, NodeKind.MEM_STORE)
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(NamedTuple):
     """What a comm node is told per rank: nodes equal in all of it share a slot.
 
     Collectives: `axes` of the group, which `ends` or `mirror` in `among` narrows to those stages, and whose they are:
@@ -50,8 +49,7 @@ class Arguments:
     chunk: int = -1
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     name: str
     kind: NodeKind
     flops: float = float("nan")
@@ -162,6 +160,19 @@ def _turns(pool: Pool, piece: Piece, kind: int) -> list[int]:
     return found
 
 
+def _behind(parents: Sequence[Sequence[int]], waits: Sequence[int], goal: int) -> bool:
+    """Whether what waits for `waits` waits for `goal` too; parents come before their children."""
+    todo, seen = list(waits), set[int]()
+    while todo:
+        here = todo.pop()
+        if here == goal:
+            return True
+        if here > goal and here not in seen:
+            seen.add(here)
+            todo += parents[here]
+    return False
+
+
 def strip_of(pool: Pool, piece: Piece, kind: int, chosen: Collection[int] | None = None) -> Strip:
     """The steps of a piece for a kind of unit (those in `chosen`, where given: what else they wait for is done).
 
@@ -171,16 +182,14 @@ def strip_of(pool: Pool, piece: Piece, kind: int, chosen: Collection[int] | None
     place = {number: position for position, number in enumerate(kept)}
     last: dict[tuple[str, ...], int] = {}
     parents: list[list[int]] = []
-    behind: list[set[int]] = []
     for position, number in enumerate(kept):
         step = piece.steps[number]
         waits = sorted({place[other] for other in step.after if other in place})
         if step.kind == NodeKind.COMM_COLL:
             group = pool.mesh.real(step.axes)
-            if group in last and not any(last[group] == other or last[group] in behind[other] for other in waits):
+            if group in last and not _behind(parents, waits, last[group]):
                 waits.append(last[group])
             last[group] = position
-        behind.append(set(waits).union(*(behind[other] for other in waits)))
         parents.append(waits or [ENTRY])
     inner = {parent for waits in parents for parent in waits}
     sinks = [position for position in range(len(kept)) if position not in inner]

@@ -13,7 +13,7 @@ from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.units import Part, Templates
 from astrarium.workload.schedule import BACKWARD, WEIGHT, Units
 
-__all__ = ["Places", "chosen", "places"]
+__all__ = ["Places", "chosen", "final", "places"]
 
 I32 = npt.NDArray[np.int32]
 Bool = npt.NDArray[np.bool_]
@@ -59,9 +59,9 @@ def final(recipe: Recipe, units: Units) -> Bool:
     return found
 
 
-def chosen(made: Templates, recipe: Recipe, units: Units, parts: Sequence[Part]) -> tuple[list[Template], I32]:
-    """(templates, which of them each unit has)."""
-    code = (units.chunk * 3 + units.kind) * 2 + final(recipe, units)
+def chosen(made: Templates, units: Units, parts: Sequence[Part], complete: Bool) -> tuple[list[Template], I32]:
+    """(templates, which of them each unit has); `complete`: what `final` says of the units."""
+    code = (units.chunk * 3 + units.kind) * 2 + complete
     distinct, which = np.unique(code, return_inverse=True)
     templates = [made.of(parts[each // 6], each // 2 % 3, bool(each % 2)) for each in distinct.tolist()]
     return templates, which.reshape(-1).astype(np.int32)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder, Held, Template
-from astrarium.workload.assemble.holdings import holdings
+from astrarium.workload.assemble.holdings import Holdings, holdings
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.sharding import Pending, reduction
@@ -25,13 +25,14 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
     done = _reduced(recipe, pool, build, parts, list(ready))
     done = _copies(recipe, pool, build, where, stage, done)
     done = _tied(recipe, pool, build, where, stage, done)
-    done = _norm(recipe, pool, build, parts, done)
-    done = _step(recipe, pool, build, parts, done)
+    owned = holdings(recipe, parts)
+    done = _norm(recipe, pool, build, owned, done)
+    done = _step(recipe, pool, build, owned, done)
     stepped = done
     if recipe.zero in (1, 2):
         done = _updated(recipe, pool, build, parts, done)
     if recipe.checkpoint:
-        build.node(pool.memory("checkpoint.store", NodeKind.MEM_STORE, holdings(recipe, parts).checkpoint), stepped)
+        build.node(pool.memory("checkpoint.store", NodeKind.MEM_STORE, owned.checkpoint), stepped)
     return build.template(done[-1])
 
 
@@ -68,30 +69,28 @@ def _tied(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int,
     return ready if last is None else [last]
 
 
-def _norm(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: list[int]) -> list[int]:
     """Square and add all gradients (2 FLOPs each), and sum up over the ranks that hold different ones."""
     if not recipe.clip:
         return ready
-    held = holdings(recipe, parts)
-    elements = held.own
-    node = build.node(pool.compute("gradients.norm", 2 * elements, elements * recipe.sizes.gradients), ready)
+    node = build.node(pool.compute("gradients.norm", 2 * owned.own, owned.own * recipe.sizes.gradients), ready)
     axes = recipe.mesh.real(recipe.mesh.axes if recipe.zero else ("tp", "pp", "ep"))
     if axes:
         node = build.node(pool.collective("gradients.norm.all_reduce", CommOp.ALL_REDUCE, NORM_BYTES, axes), [node])
     return [node]
 
 
-def _step(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
+def _step(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: list[int]) -> list[int]:
     """One node: the optimizer's step over this rank's states, loaded and stored where they are in remote memory."""
-    held, sizes = holdings(recipe, parts), recipe.sizes
+    sizes = recipe.sizes
     load = -1
-    if held.remote > 0:
-        load = build.node(pool.memory("optimizer.load", NodeKind.MEM_LOAD, held.remote), ready)
+    if owned.remote > 0:
+        load = build.node(pool.memory("optimizer.load", NodeKind.MEM_LOAD, owned.remote), ready)
         ready = [load]
-    node = build.node(pool.compute("optimizer.step", held.own * sizes.step_flops, held.own * sizes.step_bytes), ready)
+    node = build.node(pool.compute("optimizer.step", owned.own * sizes.step_flops, owned.own * sizes.step_bytes), ready)
     if load >= 0:
-        store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, held.remote), [node])
-        build.held.append(Held("states", held.remote, load, (store,)))
+        store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, owned.remote), [node])
+        build.held.append(Held("states", owned.remote, load, (store,)))
     return [node]
 
 

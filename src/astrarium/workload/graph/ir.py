@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 __all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point", "scan"]
 
@@ -26,16 +27,17 @@ def base(dim: str) -> str:
     return dim.partition(".")[0]
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """A tensor as an operator sees it."""
 
     tensor: str
     dims: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Op:
+NOTHING = Use("", ())
+
+
+class Op(NamedTuple):
     """One operator. `kind` is a key of `ops.KINDS`; `factor` FLOPs per element where the kind counts elements.
 
     `saves`: what backward needs: `inputs`, `outputs`, `mask` (a byte per element of the result), `index` or `nothing`.
@@ -76,7 +78,7 @@ class Block:
     states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     experts: frozenset[str] = frozenset()
-    memory: Use = Use("", ())
+    memory: Use = NOTHING
     takes_memory: bool = False
     gives_memory: bool = False
 

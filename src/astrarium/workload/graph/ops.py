@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from astrarium.errors import InternalError
@@ -47,10 +47,10 @@ def _gemm_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     dy = _d(op.outputs[0])
     found = []
     if left.tensor in wanted:
-        found.append(replace(op, name=f"{op.name}.d_{left.tensor}", inputs=(right, dy), outputs=(_d(left),)))
+        found.append(op._replace(name=f"{op.name}.d_{left.tensor}", inputs=(right, dy), outputs=(_d(left),)))
     if right.tensor in wanted:
         offsets = tuple(_d(each) for each in bias)
-        found.append(replace(op, name=f"{op.name}.d_{right.tensor}", inputs=(left, dy), outputs=(_d(right), *offsets)))
+        found.append(op._replace(name=f"{op.name}.d_{right.tensor}", inputs=(left, dy), outputs=(_d(right), *offsets)))
     return found
 
 
@@ -66,7 +66,7 @@ def _point_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     if not targets:
         return []
     reads = (*(_d(use) for use in op.outputs), *dict.fromkeys((*kept, *weights)))
-    return [replace(op, name=f"{op.name}.d", inputs=reads, outputs=targets, factor=2 * op.factor)]
+    return [op._replace(name=f"{op.name}.d", inputs=reads, outputs=targets, factor=2 * op.factor)]
 
 
 def _attention_cost(op: Op, layout: Measures) -> Cost:
@@ -82,7 +82,7 @@ def _attention_cost(op: Op, layout: Measures) -> Cost:
 def _attention_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     """One kernel: scores again, then dV, dP, dQ, dK: five products for forward's two (FlashAttention-2, section 3)."""
     reads = (*op.inputs, op.outputs[0], _d(op.outputs[0]))
-    return [replace(op, name=f"{op.name}.d", kind="attention_backward", inputs=reads,
+    return [op._replace(name=f"{op.name}.d", kind="attention_backward", inputs=reads,
                     outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
 
 
@@ -117,7 +117,7 @@ def _scan_sizes(op: Op, layout: Measures) -> tuple[float, float, float, float, f
 
 
 def _scan_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
-    return [replace(op, name=f"{op.name}.d", kind="scan_backward", inputs=(*op.inputs, _d(op.outputs[0])),
+    return [op._replace(name=f"{op.name}.d", kind="scan_backward", inputs=(*op.inputs, _d(op.outputs[0])),
                     outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
 
 
@@ -148,7 +148,7 @@ def _gather_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     index, table = op.inputs
     if table.tensor not in wanted:
         return []
-    return [replace(op, name=f"{op.name}.d_{table.tensor}", kind="scatter", inputs=(index, _d(op.outputs[0])),
+    return [op._replace(name=f"{op.name}.d_{table.tensor}", kind="scatter", inputs=(index, _d(op.outputs[0])),
                     outputs=(_d(table),))]
 
 

@@ -9,7 +9,6 @@ gathers keys and values instead, as training does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from astrarium.workload.graph import Options
@@ -117,5 +116,5 @@ def sparse(block: Block, density: float) -> Block:
     """The block with weights of which a product computes only the share `density` (2:4 sparsity: 0.5)."""
     if density == 1.0:
         return block
-    return block.with_ops(replace(op, work=op.work * density)
+    return block.with_ops(op._replace(work=op.work * density)
                           if op.kind == "gemm" and op.inputs[1].tensor in block.weights else op for op in block.ops)

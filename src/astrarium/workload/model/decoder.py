@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from astrarium.config import Config, Knob, Problem
 from astrarium.workload.model.base import Model
@@ -72,8 +71,7 @@ def _decoder_rules(model: Decoder) -> Iterator[Problem]:
                       f"0 to {model.layers}")
 
 
-@dataclass(frozen=True)
-class LayerKind:
+class LayerKind(NamedTuple):
     """What differs between the layers of one decoder: experts or not, and how far back a token looks (None: all)."""
 
     moe: bool

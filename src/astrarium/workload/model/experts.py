@@ -9,7 +9,6 @@ backward (Megatron: at the activation).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from astrarium.errors import InternalError
@@ -89,4 +88,4 @@ def _of_the_hit(op: Op, weights: Mapping[str, str]) -> Op:
     if op.kind != "gemm" or op.inputs[1].tensor not in weights:
         return op
     hit = tuple(Use(use.tensor, ("experts.hit", *use.dims[1:])) for use in op.inputs[1:])
-    return replace(op, inputs=(op.inputs[0], *hit), along=("experts.hit",))
+    return op._replace(inputs=(op.inputs[0], *hit), along=("experts.hit",))
