@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InternalError
-from astrarium.workload.assemble.pool import ENTRY, Strip
+from astrarium.workload.assemble.pool import Strip
 
 __all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Again", "Builder", "Held", "Mark", "Span", "Template", "What"]
 
@@ -125,6 +125,17 @@ class Builder:
         self.size += 1
         return self.size - 1
 
+    def chain(self, rows: Sequence[int], parents: Sequence[int]) -> int:
+        """Nodes one after the other, the first after `parents`; returns the last one's number."""
+        self.node(rows[0], parents)
+        known, degree, parent = self._single
+        more = len(rows) - 1
+        known += rows[1:]
+        degree += [1] * more
+        parent += range(self.size - 1, self.size - 1 + more)
+        self.size += more
+        return self.size - 1
+
     def strips(self, strip: Strip, entry: Sequence[int], *, block: int, count: int = 1, down: bool = False) -> int:
         """`count` equal strips, each after the one before, the first after `entry`; returns the first node's number."""
         if strip.exit < 0 and count > 1:
@@ -133,22 +144,21 @@ class Builder:
         base, size = self.size, len(strip)
         self._spans.append(Span(block, count, base, strip, down, size))
         waits = sorted(set(entry))
-        mark = strip.parent == ENTRY
-        degree, parent = strip.degree, strip.parent + np.int32(base)
+        mark, degree, parent = strip.entry, strip.degree, strip.parent + np.int32(base)
         if len(waits) == 1:
             parent[mark] = waits[0]
-        else:
+        else:       # a node that waits for the entry waits for nothing else
+            degree = degree.copy()
+            degree[strip.first] = len(waits)
             times = np.where(mark, len(waits), 1)
-            node = np.repeat(np.arange(size), degree)
-            degree = np.bincount(np.repeat(node, times), minlength=size).astype(np.int32)
             parent = np.repeat(parent, times)
-            parent[np.repeat(mark, times)] = np.tile(waits, int(mark.sum()))
+            parent[np.repeat(mark, times)] = waits * len(strip.first)
         self._add(strip.rows, degree, parent)
         if count > 1:
             starts = base + size * np.arange(1, count, dtype=np.int32)[:, None]
             more = strip.parent[None, :] + starts
             more[:, mark] = starts - size + strip.exit
-            self._add(np.tile(strip.rows, count - 1), np.tile(strip.degree, count - 1), more.ravel())
+            self._add(_tiled(strip.rows, count - 1), _tiled(strip.degree, count - 1), more.ravel())
         return base
 
     def mark(self) -> Mark:
@@ -163,7 +173,7 @@ class Builder:
         rows, degree, parent = (np.concatenate(each[since.arrays:])
                                 for each in (self._rows, self._degree, self._parent))
         moved = parent + np.where(parent >= 0, size * turn[:, None], 0).astype(np.int32)
-        self._add(np.tile(rows, times), np.tile(degree, times), moved.ravel())
+        self._add(_tiled(rows, times), _tiled(degree, times), moved.ravel())
         held, grads, stores = self.held[since.held:], self.grads[since.grads:], self.stores[since.stores:]
         self.held += [Again(tuple(held), times, size)] if held else []
         self._spans += _repeated(self._spans[since.spans:], size, times, blocks)
@@ -193,6 +203,11 @@ class Builder:
         rows, degree, parent = (np.concatenate(each) for each in (self._rows, self._degree, self._parent))
         return Template(rows, degree, parent, exit_node, tuple(self.grads), tuple(self._spans), tuple(self.held),
                         tuple(self.stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered)
+
+
+def _tiled(values: I32, times: int) -> I32:
+    """The same values so many times in a row."""
+    return np.broadcast_to(values, (times, len(values))).ravel()
 
 
 def _repeated(spans: Sequence[Span], size: int, times: int, blocks: int) -> list[Span]:

@@ -135,7 +135,7 @@ class Reduced:
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, last: bool, each: bool) -> None:
         self.recipe, self.build, self.last, self.each = recipe, build, last, each
         self.active = each or (last and recipe.overlap)
-        self.pending = Pending(recipe, pool, build.node, REDUCED)
+        self.pending = Pending(recipe, pool, build, REDUCED)
         self.whole: list[tuple[float, int]] = []
 
     def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:

@@ -63,6 +63,7 @@ class Pool:
 
     mesh: Mesh
     rows: dict[_Row, int] = field(default_factory=dict)
+    _collectives: dict[tuple[object, ...], int] = field(default_factory=dict)
     arguments: dict[Arguments, int] = field(default_factory=dict)
 
     def compute(self, name: str, flops: float, size: float) -> int:
@@ -81,8 +82,12 @@ class Pool:
     def collective(self, name: str, op: CommOp, size: float, axes: Sequence[str], *, priority: int = 0,
                    among: str = "", stream: Stream = "") -> int:
         """Row number of a collective over the group of `axes`."""
-        return self.comm(name, Arguments(NodeKind.COMM_COLL, op, round(size), priority, self.mesh.real(axes), among,
-                                         stream))
+        key = (name, op, size, axes, priority, among, stream)
+        found = self._collectives.get(key)
+        if found is None:
+            found = self._collectives[key] = self.comm(name, Arguments(
+                NodeKind.COMM_COLL, op, round(size), priority, self.mesh.real(axes), among, stream))
+        return found
 
     def _row(self, row: _Row) -> int:
         return self.rows.setdefault(row, len(self.rows))
@@ -129,7 +134,8 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Strip:
-    """A piece as row numbers. Node i waits for `degree[i]` entries of `parent` (positions in the strip, or ENTRY).
+    """A piece as row numbers. Node i waits for `degree[i]` entries of `parent` (positions in the strip, or ENTRY, which
+    is then the only one). `entry` says which parents are ENTRY, `first` which nodes have it.
 
     `exit` is a position, or -1: the strip's entry. `sinks` nobody in the strip waits for; `weight` are those sinks of
     the steps that make gradients of weights.
@@ -141,6 +147,8 @@ class Strip:
     exit: int
     sinks: I32
     weight: I32
+    entry: npt.NDArray[np.bool_]
+    first: I32
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -195,7 +203,8 @@ def strip_of(pool: Pool, piece: Piece, kind: int, chosen: Collection[int] | None
     sinks = [position for position in range(len(kept)) if position not in inner]
     weight = [position for position in sinks if piece.steps[kept[position]].weight]
     turns = _turns(pool, piece, kind)
+    flat = np.array([parent for waits in parents for parent in waits], np.int32)
+    first = [position for position, waits in enumerate(parents) if waits[0] == ENTRY]
     return Strip(np.array([pool.step(piece.steps[number], turns[number]) for number in kept], np.int32),
-                 np.array([len(waits) for waits in parents], np.int32),
-                 np.array([parent for waits in parents for parent in waits], np.int32),
-                 place.get(piece.exit, -1), np.array(sinks, np.int32), np.array(weight, np.int32))
+                 np.array([len(waits) for waits in parents], np.int32), flat, place.get(piece.exit, -1),
+                 np.array(sinks, np.int32), np.array(weight, np.int32), flat == ENTRY, np.array(first, np.int32))

@@ -6,6 +6,7 @@ it. Where all of that is as it was some blocks ago, but for numbers of nodes tha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -47,8 +48,11 @@ def moved(nodes: Nodes, by: int) -> Nodes:
 def walk(unit: Walk, build: Builder, order: Sequence[int], ahead: int) -> None:
     """All blocks of `order` (kinds); a block sees the kinds of `ahead` blocks behind it (at least 1)."""
     seen: dict[State, tuple[int, Mark]] = {}
-    position = 0
+    position, often = 0, Counter(order)
     while position < len(order):
+        if often[order[position]] == 1 or position + ahead >= len(order):   # nothing that could be repeated
+            position += unit.block(position)
+            continue
         state = unit.state(position)
         here = State(state.fixed, moved(state.nodes, FAR - build.size))
         if here in seen:

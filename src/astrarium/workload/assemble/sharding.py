@@ -9,22 +9,22 @@ then reduced over the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from astrarium.vocab import CommOp
+from astrarium.workload.assemble.builder import Builder
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 
 __all__ = ["Pending", "gathers", "reduction"]
 
 Axes = tuple[str, ...]
-Emit = Callable[[int, Sequence[int]], int]
 
 
-def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: float, after: Iterable[int],
+def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: float, after: Iterable[int],
               last: int | None, among: str = "") -> int | None:
-    """Emits the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
+    """Adds the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
     shard, rest = recipe.split(axes)
     size = elements * recipe.sizes.sent
     if size <= 0 or not (axes or among):
@@ -37,11 +37,7 @@ def reduction(recipe: Recipe, pool: Pool, emit: Emit, axes: Axes, elements: floa
     if rest or among or not shard:
         rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among,
                                     stream="gradients"))
-    first = tuple(after)
-    for row in rows * pieces:
-        last = emit(row, (*first, *(() if last is None else (last,))))
-        first = ()
-    return last
+    return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
 
 
 def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
@@ -62,7 +58,7 @@ class Pending:
 
     recipe: Recipe
     pool: Pool
-    emit: Emit
+    build: Builder
     last: int | None = None
     waiting: dict[Axes, tuple[float, list[int]]] = field(default_factory=dict)
 
@@ -80,7 +76,7 @@ class Pending:
                 continue
             del self.waiting[axes]
             if axes:
-                self.last = reduction(self.recipe, self.pool, self.emit, axes, elements, nodes, self.last)
+                self.last = reduction(self.recipe, self.pool, self.build, axes, elements, nodes, self.last)
                 done += [self.last] if self.last is not None and self.last >= 0 else nodes
             else:
                 done += nodes

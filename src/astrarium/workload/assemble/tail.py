@@ -40,7 +40,7 @@ def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
     """Everything that was not reduced as it came."""
     if recipe.zero >= 2 or recipe.overlap:
         return ready
-    pending = Pending(recipe, pool, build.node)
+    pending = Pending(recipe, pool, build)
     for block in (block for part in parts for block in part.blocks):
         pending.add(block, ready)
     return sorted({*pending.flush(everything=True), *ready})
@@ -54,7 +54,7 @@ def _copies(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: in
     for number in sorted(where.part[stage].tolist()):
         own = sum(w.elements / (recipe.shards(w) if recipe.zero else 1)
                   for block in recipe.parts[number] for w in recipe.kinds[block].weights)
-        last = reduction(recipe, pool, build.node, (), own, ready, last, among="mirror")
+        last = reduction(recipe, pool, build, (), own, ready, last, among="mirror")
     return ready if last is None else [last]
 
 
@@ -65,7 +65,7 @@ def _tied(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int,
         return ready
     own = sum(w.elements / (recipe.shards(w) if recipe.zero else 1)
               for block in set(recipe.parts[0]) for w in recipe.kinds[block].weights if w.name in recipe.tied)
-    last = reduction(recipe, pool, build.node, (), own, ready, None, among="ends")
+    last = reduction(recipe, pool, build, (), own, ready, None, among="ends")
     return ready if last is None else [last]
 
 
@@ -106,6 +106,5 @@ def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
         pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
         row = pool.collective("weights.all_gather", CommOp.ALL_GATHER, size / pieces / recipe.mesh.size(shard), shard,
                               stream="weights")
-        for _ in range(pieces):
-            ready = [build.node(row, ready)]
+        ready = [build.chain([row] * pieces, ready)]
     return ready
