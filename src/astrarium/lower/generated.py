@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.lower.astra_programs import COMM_TYPE
-from astrarium.lower.members import refuse_foreign_groups
+from astrarium.lower.members import Members, first_nodes, refuse_foreign_groups
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind
 
@@ -27,14 +27,15 @@ def check_generated(generated: Generated, ranks: int) -> None:
     """Refuse classes that do not cover each of `ranks` ranks once, groups that are not of these ranks, columns that do
     not fit each other, and collectives of groups that their ranks are not in."""
     _check_cover(generated.classes, ranks)
-    _check_groups(generated, ranks)
+    members = Members.of(generated.groups)
+    _check_groups(members, generated.names, ranks)
     if len(generated.tensors) != len(generated.classes):
         raise InputError(WHERE, f"tensors of {len(generated.tensors)} classes", expected=f"{len(generated.classes)}")
     for number, trace in enumerate(generated.classes):
         _check_columns(trace, number)
         _check_parents(trace)
         _check_slots(trace, number, ranks, len(generated.groups))
-    refuse_foreign_groups(generated.classes, generated.groups, ranks)
+    refuse_foreign_groups(generated.classes, members, ranks)
 
 
 def _check_cover(classes: Sequence[TraceClass], ranks: int) -> None:
@@ -48,14 +49,12 @@ def _check_cover(classes: Sequence[TraceClass], ranks: int) -> None:
         raise InputError(WHERE, f"rank {rank} is in {int(times[rank])} classes of the workload", expected="one")
 
 
-def _check_groups(generated: Generated, ranks: int) -> None:
-    groups, names = generated.groups, generated.names
+def _check_groups(members: Members, names: Sequence[str], ranks: int) -> None:
+    groups, owner, member = members.groups, members.owner, members.member
     if len(names) != len(groups) or len(set(names)) != len(names):
         raise InputError(WHERE, f"{len(groups)} groups with {len(set(names))} names", expected="a name for each")
     if not groups:
         return
-    sizes = np.array([group.size for group in groups], np.int64)
-    owner, member = np.repeat(np.arange(sizes.size), sizes), np.concatenate(groups).astype(np.int64)
     bad = np.flatnonzero((member < 0) | (member >= ranks))
     if bad.size:
         raise InputError(WHERE, f"group {names[int(owner[bad[0]])]}: there is no rank {int(member[bad[0]])}",
@@ -65,7 +64,7 @@ def _check_groups(generated: Generated, ranks: int) -> None:
     if twice.size:
         group, rank = divmod(int(pairs[twice[0]]), ranks)
         raise InputError(WHERE, f"group {names[group]} has rank {rank} twice", expected="each rank once")
-    for group in np.flatnonzero(sizes == 0)[:1].tolist():
+    for group in np.flatnonzero(np.bincount(owner, minlength=len(groups)) == 0)[:1].tolist():
         raise InputError(WHERE, f"group {names[group]} is empty", expected="at least one rank")
 
 
@@ -122,8 +121,7 @@ def _shared(trace: TraceClass, comm: I64, width: int, number: int) -> I64:
     assert slot is not None
     for node in comm[(slot < 0) | (slot >= width)][:1].tolist():
         raise trace.fault(node, f"its slot is not one of the {width}")
-    first = np.full(width, -1, np.int64)
-    first[slot[::-1]] = comm[::-1]
+    first = first_nodes(trace, comm)
     for empty in np.flatnonzero(first < 0)[:1].tolist():
         raise InputError(WHERE, f"class {number}: no node uses slot {empty}", expected="slots that are used")
     other = first[slot]

@@ -13,7 +13,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.alone import replays_everything, without_peers
 from astrarium.lower.generated import check_generated
-from astrarium.lower.members import refuse_foreign_groups
+from astrarium.lower.members import Members, refuse_foreign_groups
 from astrarium.lower.shared_slots import share_slots
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, TraceClass
@@ -101,7 +101,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     names = tuple(groups)
     classes = trace_classes(traces, names, dependencies=workload.dependencies)
     grouped = tuple(np.array(each, np.int32) for each in groups.values())
-    refuse_foreign_groups(classes, grouped, ranks)
+    refuse_foreign_groups(classes, Members.of(grouped), ranks)
     return Work(tuple(map(share_slots, classes)), grouped, names, traces)
 
 
