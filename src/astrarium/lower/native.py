@@ -14,7 +14,7 @@ from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program
 from astrarium.errors import UnsupportedError
-from astrarium.lower.native_collectives import CollectiveTable, shapes_of
+from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_work import Work, rank_count, work_of
 from astrarium.memory.access import behind, plan_remote
@@ -53,7 +53,8 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
         rows = held.programs.get(key, lambda: _programs(design, work, None))
         sizes = tuple([dim.npus for dim in dims])
         kinds = held.columns.get((sizes, design.system.placement),
-                                 lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes))
+                                 lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes,
+                                                   held.columns.get("by size", lambda: by_size(work.groups))))
         table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, None, kept.schedules, kept=kept,
                                 kinds=kinds)
         columns = held.columns.get((kinds[0].tobytes(), key), lambda: _columns(rows, table))

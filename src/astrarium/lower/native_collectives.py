@@ -28,33 +28,39 @@ if TYPE_CHECKING:
     from astrarium.lower.kept import Kept
     from astrarium.lower.native_custom import CustomSource
 
-__all__ = ["CollectiveTable", "shapes_of"]
+__all__ = ["CollectiveTable", "by_size", "shapes_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 GroupShape = tuple[SubDim, ...]
 Kinds = tuple[I64, list[tuple[int, GroupShape]]]
 Key = tuple[int, int, int]
+BySize = list[tuple[I64, I32]]
 FEW_KINDS = 8       # of groups of one size, beyond which they are looked up one by one
 DENSE = 1 << 22     # entries of a look-up table, beyond which pairs are sorted instead
 NO_CUSTOM = Custom()
 
 
-def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32,
-              sizes: Sequence[int]) -> tuple[I64, list[tuple[int, GroupShape]]]:
+def by_size(groups: Sequence[I32]) -> BySize:
+    """(which groups, their members [groups, members]) for every size of groups."""
+    counts = np.array([group.size for group in groups], np.int64)
+    alike = [(count, np.flatnonzero(counts == count)) for count in np.flatnonzero(np.bincount(counts)).tolist()]
+    return [(same, np.concatenate([groups[g] for g in same.tolist()]).reshape(same.size, count))
+            for count, same in alike]
+
+
+def shapes_of(groups: Sequence[I32], names: Sequence[str], npu_of: I32, sizes: Sequence[int],
+              tables: BySize | None = None) -> tuple[I64, list[tuple[int, GroupShape]]]:
     """(kind of group g at index g + 1, all ranks at 0; (members, shape) of every kind).
 
     Shapes are those of NPU numbers, not of ranks. Groups whose members lie alike relative to the first are one kind,
-    analysed once. Groups of one size are compared together.
+    analysed once. Groups of one size are compared together; `tables`: what `by_size` says of the groups.
     """
     if len(names) != len(groups):
         raise InternalError(f"{len(groups)} groups with {len(names)} names")
-    counts = np.array([group.size for group in groups], np.int64)
     like = np.arange(len(groups), dtype=np.int64)       # the first group of the same kind
-    for count in np.flatnonzero(np.bincount(counts)).tolist():
-        same = np.flatnonzero(counts == count)
-        npus = npu_of[np.concatenate([groups[g] for g in same.tolist()])].reshape(same.size, count)
-        like[same] = same[_first_alike(npus, sizes)]
+    for same, members in by_size(groups) if tables is None else tables:
+        like[same] = same[_first_alike(npu_of[members], sizes)]
     first, kind = np.unique(like, return_inverse=True)
     shapes = [(npu_of.size, _world(npu_of, sizes))]
     shapes += [(groups[g].size, group_shape(npu_of[groups[g]], sizes, path=f"group {names[g]}"))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from astrarium.workload.assemble.builder import Builder, Mark
 
@@ -19,8 +18,7 @@ Nodes = tuple[Any, ...]     # numbers of nodes, and tuples of such; below 0: mar
 FAR = 1 << 40               # beyond all nodes
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """What is remembered between two blocks: `nodes`, and all else (`fixed`, which can be a key)."""
 
     fixed: tuple[Any, ...]
