@@ -30,7 +30,7 @@ class Members:
     @staticmethod
     def of(groups: Sequence[I32]) -> Members:
         """Of groups by their members."""
-        owner = np.repeat(np.arange(len(groups), dtype=np.int64), [group.size for group in groups])
+        owner = np.repeat(np.arange(len(groups), dtype=np.int64), list(map(len, groups)))
         return Members(groups, owner, np.concatenate([np.zeros(0, np.int32), *groups]).astype(np.int64))
 
     def test(self, ranks: int) -> Callable[[I64], npt.NDArray[np.bool_]]:

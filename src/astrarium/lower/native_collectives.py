@@ -43,7 +43,7 @@ NO_CUSTOM = Custom()
 
 def by_size(groups: Sequence[I32]) -> BySize:
     """(which groups, their members [groups, members]) for every size of groups."""
-    counts = np.array([group.size for group in groups], np.int64)
+    counts = np.array(list(map(len, groups)), np.int64)
     alike = [(count, np.flatnonzero(counts == count)) for count in np.flatnonzero(np.bincount(counts)).tolist()]
     return [(same, np.concatenate([groups[g] for g in same.tolist()]).reshape(same.size, count))
             for count, same in alike]

@@ -64,7 +64,7 @@ def assemble(recipe: Recipe) -> Generated:
     groups = groups_of(recipe.mesh, pool.arguments, where)
     classes = tuple(_class(recipe, pool, columns, groups, where, number, stage.tiled, stage.name(names))
                     for number, stage in enumerate(stages))
-    return Generated(classes, groups.members, tuple(str(number + 1) for number in range(len(groups.members))),
+    return Generated(classes, groups.members, tuple(map(str, range(1, len(groups.members) + 1))),
                      _OnDemand([stage.tensors for stage in stages]))
 
 

@@ -172,15 +172,14 @@ class Builder:
         size, turn = self.size - since.size, np.arange(1, times + 1, dtype=np.int32)
         rows, degree, parent = (np.concatenate(each[since.arrays:])
                                 for each in (self._rows, self._degree, self._parent))
-        moved = parent + np.where(parent >= 0, size * turn[:, None], 0).astype(np.int32)
+        moved = np.where(parent >= 0, parent + np.int32(size) * turn[:, None], parent)
         self._add(_tiled(rows, times), _tiled(degree, times), moved.ravel())
         held, grads, stores = self.held[since.held:], self.grads[since.grads:], self.stores[since.stores:]
         self.held += [Again(tuple(held), times, size)] if held else []
         self._spans += _repeated(self._spans[since.spans:], size, times, blocks)
-        for number in range(1, times + 1):
-            by, on = number * size, number * blocks
-            self.grads += [node + by for node in grads]
-            self.stores += [(block + on, node + by) for block, node in stores]
+        turns = range(1, times + 1)
+        self.grads += [node + number * size for number in turns for node in grads]
+        self.stores += [(block + number * blocks, node + number * size) for number in turns for block, node in stores]
 
     def _add(self, rows: I32, degree: I32, parent: I32) -> None:
         self._rows.append(rows)

@@ -79,10 +79,8 @@ class Gathered:
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """The gathered weights live from their first gather to the end of the block."""
         if self.recipe.zero >= 3 and self.nodes[position]:
-            recipe = self.recipe
-            size = sum(w.elements for w in recipe.kinds[self.order[position]].weights if recipe.shards(w) > 1)
-            first = self.nodes[position][0]
-            self.build.held.append(Held("weights", size * recipe.sizes.weights, first, tuple(readers)))
+            size = self.recipe.sharded(self.order[position]) * self.recipe.sizes.weights
+            self.build.held.append(Held("weights", size, self.nodes[position][0], tuple(readers)))
 
 
 class Loaded:
@@ -147,8 +145,7 @@ class Reduced:
             return
         self.pending.add(kind, ready)
         if self.each:
-            whole = sum(weight.elements for weight in self.recipe.kinds[kind].weights if self.recipe.shards(weight) > 1)
-            self.whole.append((whole * self.recipe.sizes.gradients, base))
+            self.whole.append((self.recipe.sharded(kind) * self.recipe.sizes.gradients, base))
         if self.recipe.overlap:
             self._flush(False)
 

@@ -57,6 +57,7 @@ class Recipe:
     sample: float = 0
     checkpoint: bool = False
     _shards: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _sharded: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
     _summed: dict[int, Mapping[tuple[str, ...], float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -73,6 +74,14 @@ class Recipe:
                 axes = self.mesh.real(weight.replicas)
                 total[axes] = total.get(axes, 0.0) + weight.elements
             found = self._summed[kind] = total
+        return found
+
+    def sharded(self, kind: int) -> float:
+        """Elements of a kind of block that ZeRO shards over more than one rank."""
+        found = self._sharded.get(kind)
+        if found is None:
+            found = self._sharded[kind] = sum(weight.elements for weight in self.kinds[kind].weights
+                                              if self.shards(weight) > 1)
         return found
 
     def split(self, axes: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
