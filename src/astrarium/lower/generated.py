@@ -106,13 +106,14 @@ def _check_slots(trace: TraceClass, number: int, ranks: int, groups: int) -> Non
                          expected=f"{shape}")
     first = comm if trace.slot is None else _shared(trace, comm, width, number)
     p2p = trace.type[first] != NodeKind.COMM_COLL
-    own, a, b = trace.ranks[:, None], trace.slot_a, trace.slot_b
-    for bad, message in (
-            (p2p & ((a < 0) | (a >= ranks)), f"its peer is not one of the {ranks} ranks"),
-            (p2p & (a == own), "its peer is the rank itself"), (p2p & (b < 0), "a negative tag"),
-            (~p2p & ((b < -1) | (b >= groups)), f"its group is not one of the workload's {groups}")):
-        for row, slot in np.argwhere(bad)[:1].tolist() if bad.any() else ():
-            raise trace.fault(int(first[slot]), message, row=row)
+    message, group = np.flatnonzero(p2p), np.flatnonzero(~p2p)
+    own, a, b, c = trace.ranks[:, None], trace.slot_a[:, message], trace.slot_b[:, message], trace.slot_b[:, group]
+    for slots, bad, what in (
+            (message, (a < 0) | (a >= ranks), f"its peer is not one of the {ranks} ranks"),
+            (message, a == own, "its peer is the rank itself"), (message, b < 0, "a negative tag"),
+            (group, (c < -1) | (c >= groups), f"its group is not one of the workload's {groups}")):
+        for row, place in np.argwhere(bad)[:1].tolist() if bad.any() else ():
+            raise trace.fault(int(first[slots[place]]), what, row=row)
 
 
 def _shared(trace: TraceClass, comm: I64, width: int, number: int) -> I64:

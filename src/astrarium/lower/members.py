@@ -80,5 +80,5 @@ def refuse_foreign_groups(classes: Sequence[TraceClass], members: Members, ranks
     inside = members.test(ranks)
     for trace in classes:
         nodes = first_nodes(trace, np.flatnonzero(COMM_TYPE[trace.type]))
-        group = np.where(trace.type[nodes] == NodeKind.COMM_COLL, trace.slot_b, -1)
-        refuse_strangers(trace, nodes, group, members.groups, ranks, inside)
+        collective = np.flatnonzero(trace.type[nodes] == NodeKind.COMM_COLL)
+        refuse_strangers(trace, nodes[collective], trace.slot_b[:, collective], members.groups, ranks, inside)

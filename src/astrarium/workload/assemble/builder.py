@@ -212,8 +212,8 @@ def _tiled(values: I32, times: int) -> I32:
 def _repeated(spans: Sequence[Span], size: int, times: int, blocks: int) -> list[Span]:
     """So many `times` more, `size` nodes and `blocks` blocks further each time."""
     def at(span: Span, turn: int) -> Span:
-        on = turn * blocks
-        return replace(span, base=span.base + turn * size, block=span.block + (-on if span.down else on))
+        on = -turn * blocks if span.down else turn * blocks
+        return Span(span.block + on, span.count, span.base + turn * size, span.strip, span.down, span.stride)
     if len(spans) == 1 and spans[0].count == 1:
         return [replace(at(spans[0], 1), count=times, stride=size)]
     return [at(span, turn) for turn in range(1, times + 1) for span in spans]

@@ -33,10 +33,10 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
     """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
     elements = own = weights = gradients = once = 0.0
     for block, times in Counter(block for part in parts for block in part.blocks).items():
-        for weight in recipe.kinds[block].weights:
-            shards, each = recipe.shards(weight), weight.elements * times
+        for size, shards, replicas in recipe.portions(block):
+            each = size * times
             elements += each
-            once += each / recipe.mesh.size(weight.replicas)
+            once += each / replicas
             own += each / (shards if recipe.zero >= 1 else 1)
             gradients += each / (shards if recipe.zero >= 2 else 1)
             weights += each / (shards if recipe.zero >= 3 else 1)

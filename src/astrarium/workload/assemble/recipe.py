@@ -57,6 +57,7 @@ class Recipe:
     sample: float = 0
     checkpoint: bool = False
     _shards: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+    _portions: dict[int, tuple[tuple[float, int, int], ...]] = field(default_factory=dict, repr=False, compare=False)
     _sharded: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
     _summed: dict[int, Mapping[tuple[str, ...], float]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -76,12 +77,20 @@ class Recipe:
             found = self._summed[kind] = total
         return found
 
+    def portions(self, kind: int) -> tuple[tuple[float, int, int], ...]:
+        """(elements on one rank before ZeRO, ranks that ZeRO shards over, ranks that have the same) of every weight of
+        a kind of block."""
+        found = self._portions.get(kind)
+        if found is None:
+            found = self._portions[kind] = tuple([(each.elements, self.shards(each), self.mesh.size(each.replicas))
+                                                  for each in self.kinds[kind].weights])
+        return found
+
     def sharded(self, kind: int) -> float:
         """Elements of a kind of block that ZeRO shards over more than one rank."""
         found = self._sharded.get(kind)
         if found is None:
-            found = self._sharded[kind] = sum(weight.elements for weight in self.kinds[kind].weights
-                                              if self.shards(weight) > 1)
+            found = self._sharded[kind] = sum([elements for elements, shards, _ in self.portions(kind) if shards > 1])
         return found
 
     def split(self, axes: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
