@@ -279,3 +279,21 @@ def test_prefetch_hides_the_gathers() -> None:
         made = recipe("1f1b", layers=8, batches=2, mesh=mesh, zero=3, prefetch=prefetch)
         times.append(_run(made, assemble(made)).makespan)
     assert times[0] > times[1] >= times[2]
+
+
+def test_a_recipe_that_is_changed_forgets_what_it_knew() -> None:
+    made = recipe("1f1b", mesh=mesh_of("megatron", dp=2, pp=2), zero=3)
+    assemble(made)
+    larger = tuple(replace(kind, weights=tuple(each._replace(elements=2 * each.elements) for each in kind.weights))
+                   for kind in made.kinds)
+    once, twice = (bytes_by(assemble(each), 0, "weights.all_gather")[GATHER, 2]
+                   for each in (made, replace(made, kinds=larger)))
+    assert twice == 2 * once > 0
+
+
+def test_a_run_that_keeps_no_node_times_makes_no_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("astrarium.workload.assemble.assembly.tensors_of", lambda *_: pytest.fail("nobody asked"))
+    design = ar.Design(workload=ar.Transformer("gpt2-small", dp=2, global_batch=2),
+                       network=ar.Network([ar.Ring(2, bandwidth="1 GB/s", latency="1 us")]),
+                       compute=ar.Roofline(peak="1 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"))
+    assert ar.simulate(design, record=False).makespan > 0

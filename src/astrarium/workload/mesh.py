@@ -43,9 +43,9 @@ class Mesh:
 
     axes: tuple[str, ...]
     sizes: tuple[int, ...]
-    _known: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _ranks: dict[tuple[str, ...], int] = field(default_factory=dict, repr=False, compare=False)
-    _coordinates: dict[str, I32] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _ranks: dict[tuple[str, ...], int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _coordinates: dict[str, I32] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def ranks(self) -> int:

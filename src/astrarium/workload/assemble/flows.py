@@ -79,7 +79,7 @@ class Gathered:
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """The gathered weights live from their first gather to the end of the block."""
         if self.recipe.zero >= 3 and self.nodes[position]:
-            size = self.recipe.sharded(self.order[position]) * self.recipe.sizes.weights
+            size = self.recipe.totals(self.order[position]).sharded * self.recipe.sizes.weights
             self.build.held.append(Held("weights", size, self.nodes[position][0], tuple(readers)))
 
 
@@ -145,7 +145,7 @@ class Reduced:
             return
         self.pending.add(kind, ready)
         if self.each:
-            self.whole.append((self.recipe.sharded(kind) * self.recipe.sizes.gradients, base))
+            self.whole.append((self.recipe.totals(kind).sharded * self.recipe.sizes.gradients, base))
         if self.recipe.overlap:
             self._flush(False)
 

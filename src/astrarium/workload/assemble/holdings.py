@@ -33,7 +33,7 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
     """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
     elements = own = weights = gradients = once = 0.0
     for block, times in Counter(block for part in parts for block in part.blocks).items():
-        for size, shards, replicas in recipe.portions(block):
+        for size, shards, replicas in recipe.totals(block).portions:
             each = size * times
             elements += each
             once += each / replicas

@@ -11,6 +11,8 @@ from astrarium.workload.schedule import Line
 
 __all__ = ["Recipe", "Sizes"]
 
+Axes = tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -25,6 +27,17 @@ class Sizes:
     states: float = 12
     step_flops: float = 15
     step_bytes: float = 30
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A kind of block on one rank, before ZeRO. `portions`: of every weight (elements, ranks that ZeRO shards over,
+    ranks that have the same); `sharded`: elements that ZeRO shards over more than one rank; `summed`: elements by the
+    axes over which their gradients are summed."""
+
+    portions: tuple[tuple[float, int, int], ...]
+    sharded: float
+    summed: Mapping[Axes, float]
 
 
 @dataclass(frozen=True)
@@ -56,49 +69,35 @@ class Recipe:
     clip: bool = True
     sample: float = 0
     checkpoint: bool = False
-    _shards: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _portions: dict[int, tuple[tuple[float, int, int], ...]] = field(default_factory=dict, repr=False, compare=False)
-    _sharded: dict[int, float] = field(default_factory=dict, repr=False, compare=False)
-    _summed: dict[int, Mapping[tuple[str, ...], float]] = field(default_factory=dict, repr=False, compare=False)
+    _shards: dict[Axes, Axes] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: dict[int, Totals] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def stages(self) -> int:
         """Pipeline stages."""
         return self.mesh.size(("pp",))
 
-    def weights(self, kind: int) -> Mapping[tuple[str, ...], float]:
-        """Elements of a kind of block on one rank by the axes over which their gradients are summed."""
-        found = self._summed.get(kind)
+    def totals(self, kind: int) -> Totals:
+        """Of the weights of a kind of block."""
+        found = self._known.get(kind)
         if found is None:
-            total: dict[tuple[str, ...], float] = {}
-            for weight in self.kinds[kind].weights:
-                axes = self.mesh.real(weight.replicas)
-                total[axes] = total.get(axes, 0.0) + weight.elements
-            found = self._summed[kind] = total
+            found = self._known[kind] = self._totals(kind)
         return found
 
-    def portions(self, kind: int) -> tuple[tuple[float, int, int], ...]:
-        """(elements on one rank before ZeRO, ranks that ZeRO shards over, ranks that have the same) of every weight of
-        a kind of block."""
-        found = self._portions.get(kind)
-        if found is None:
-            found = self._portions[kind] = tuple([(each.elements, self.shards(each), self.mesh.size(each.replicas))
-                                                  for each in self.kinds[kind].weights])
-        return found
+    def _totals(self, kind: int) -> Totals:
+        weights, summed = self.kinds[kind].weights, dict[Axes, float]()
+        for weight in weights:
+            axes = self.mesh.real(weight.replicas)
+            summed[axes] = summed.get(axes, 0.0) + weight.elements
+        return Totals(tuple([(each.elements, self.shards(each), self.mesh.size(each.replicas)) for each in weights]),
+                      sum([each.elements for each in weights if self.shards(each) > 1]), summed)
 
-    def sharded(self, kind: int) -> float:
-        """Elements of a kind of block that ZeRO shards over more than one rank."""
-        found = self._sharded.get(kind)
-        if found is None:
-            found = self._sharded[kind] = sum([elements for elements, shards, _ in self.portions(kind) if shards > 1])
-        return found
-
-    def split(self, axes: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def split(self, axes: Axes) -> tuple[Axes, Axes]:
         """(axes of ZeRO, the others) of a weight's replica axes."""
         meant = self.mesh.real(self.zero_axes) if self.zero else ()
         return tuple([a for a in axes if a in meant]), tuple([a for a in axes if a not in meant])
 
-    def shard_axes(self, weight: Weight) -> tuple[str, ...]:
+    def shard_axes(self, weight: Weight) -> Axes:
         """Axes over which ZeRO shards what belongs to a weight."""
         found = self._shards.get(weight.replicas)
         if found is None:

@@ -43,7 +43,7 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
 def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
     """Row numbers of the all_gathers that bring the weights of a kind of block together (ZeRO 3)."""
     found = []
-    for axes, elements in recipe.weights(kind).items():
+    for axes, elements in recipe.totals(kind).summed.items():
         shard, _ = recipe.split(axes)
         if shard:
             size = elements * recipe.sizes.weights / recipe.mesh.size(shard)
@@ -64,7 +64,7 @@ class Pending:
 
     def add(self, kind: int, nodes: Sequence[int]) -> None:
         """The gradients of a kind of block are ready after `nodes`."""
-        for axes, elements in self.recipe.weights(kind).items():
+        for axes, elements in self.recipe.totals(kind).summed.items():
             before, known = self.waiting.get(axes, (0.0, []))
             self.waiting[axes] = before + elements, known + list(nodes)
 

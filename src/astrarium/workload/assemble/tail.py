@@ -98,7 +98,7 @@ def _updated(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], 
     """ZeRO 1 and 2: every rank gets the weights that the others have stepped, as many collectives as for gradients."""
     total: dict[tuple[str, ...], float] = {}
     for block in (block for part in parts for block in part.blocks):
-        for axes, elements in recipe.weights(block).items():
+        for axes, elements in recipe.totals(block).summed.items():
             shard = tuple(axis for axis in axes if axis in recipe.mesh.real(recipe.zero_axes))
             if shard:
                 total[shard] = total.get(shard, 0.0) + elements * recipe.sizes.weights

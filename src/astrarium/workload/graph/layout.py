@@ -50,8 +50,8 @@ class Layout:
     axes: Mapping[str, tuple[str, ...]]
     degrees: Mapping[str, int]
     uneven: str = "refuse"
-    _known: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
-    _elements: dict[tuple[str, ...], float] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _elements: dict[tuple[str, ...], float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def axes_of(self, dim: str) -> tuple[str, ...]:
         """Axes of more than one rank that shard the dim."""
