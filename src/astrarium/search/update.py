@@ -44,14 +44,15 @@ class _Part:
     slots: tuple[int, ...] = ()
     kept: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     fields: dict[str | int, FieldSpec] = field(default_factory=dict)
+    spec: FieldSpec | None = None       # the field that holds this part
 
-    def finish(self) -> tuple[int, ...]:
+    def finish(self, spec: FieldSpec | None = None) -> tuple[int, ...]:
         """Every slot below."""
-        own = list(self.leaves.values())
-        for part in self.parts.values():
-            own.extend(part.finish())
+        own, self.spec = list(self.leaves.values()), spec
         if isinstance(self.base, Config):
-            self.fields = {spec.name: spec for spec in specs(type(self.base))}
+            self.fields = {each.name: each for each in specs(type(self.base))}
+        for step, part in self.parts.items():
+            own.extend(part.finish(self.fields.get(step)))
         self.slots = tuple(own)
         return self.slots
 
@@ -75,25 +76,39 @@ class _Part:
             if values[slot] is not UNSET:
                 new[step] = values[slot]
         if isinstance(self.base, tuple):
-            return tuple(new.get(index, each) for index, each in enumerate(self.base))
+            return self._listed(tuple([new.get(index, each) for index, each in enumerate(self.base)]))
         tag = new.pop(self.base.tag_key, self.base.tag) if self.base.tag_key else ""
         if tag != self.base.tag:
             return _turned(self.base, tag, new)
         return self._exchanged(new)
 
+    def _listed(self, values: tuple[Any, ...]) -> Any:
+        """A list, checked as the constructor of its owner checks it."""
+        problems: list[Problem] = []
+        found = values if self.spec is None else _coerced(values, self.spec, problems)
+        if problems:
+            raise ConfigError(problems)
+        return found
+
     def _exchanged(self, new: dict[str | int, Any]) -> Config:
-        """The base with `new` fields, checked as its constructor checks them; what stays was checked with the base."""
+        """The base with `new` fields, checked as its constructor checks them; parts were checked when they were made,
+        and what stays with the base."""
         made: Config = copy(self.base)
         problems: list[Problem] = []
         for step, value in new.items():
             spec = self.fields[step]
             msgspec.structs.force_setattr(made, spec.name,
-                                          coerce(value, spec.type, spec.knob, spec.name, problems))
+                                          value if step in self.parts else _coerced(value, spec, problems))
         for rule in () if problems else made.rules:
             problems.extend(rule(made))
         if problems:
             raise ConfigError(problems)
         return made
+
+
+def _coerced(value: Any, spec: FieldSpec, problems: list[Problem]) -> Any:
+    """`value` as the field holds it."""
+    return coerce(value, spec.type, spec.knob, spec.name, problems)
 
 
 def _turned(base: Config, tag: str, new: dict[str | int, Any]) -> Config:
