@@ -97,6 +97,7 @@ private:
     void begin_collective(std::uint32_t collective, std::int32_t kind, const Meeting& all);
     std::shared_ptr<const Measured> shared(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
     const std::vector<std::uint32_t>& index_of(std::size_t kind);
+    std::uint32_t index_number(std::size_t kind);
     Measured measured(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& offsets, bool together);
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
@@ -105,7 +106,7 @@ private:
     LineStore::Looped loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) const;
     Plan plan_of(const Collective& c) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);
-    void run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, Measured& found);
+    std::uint64_t run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses);
     bool lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out);
     std::uint32_t line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
                        const std::vector<int>& places);
@@ -146,6 +147,7 @@ private:
     std::vector<std::uint8_t> kind_passes_;  // as far as asked for: 1 no message passes others
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, std::shared_ptr<const Measured>> measured_;
+    std::vector<std::uint32_t> kind_index_number_;
     std::vector<std::vector<std::uint32_t>> kind_index_;  // as far as asked for: by member, of its class among the participants
     std::unique_ptr<Image> image_;  // made when first asked for
     std::vector<const Measured*> together_;  // by collective and kind: of all that come at once

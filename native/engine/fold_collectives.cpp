@@ -157,7 +157,7 @@ std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind
     Words content = facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]);
     content.push_back(offsets.size());
     for (const Tick t : offsets) content.push_back(static_cast<std::uint64_t>(t));
-    for (const std::uint32_t i : index_of(static_cast<std::size_t>(kind))) content.push_back(i);
+    content.push_back(index_number(static_cast<std::size_t>(kind)));
     const std::uint64_t shape = classes_.shape(static_cast<std::size_t>(kind));
     const auto kept = store_->measured(content, [&] {
         try {
@@ -169,6 +169,15 @@ std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind
     });
     if (!kept->apart.empty()) throw Asymmetric{{kept->why}, {shape, kept->apart}};
     return {kept, &kept->found};
+}
+
+std::uint32_t Fold::index_number(std::size_t kind) {
+    kind_index_number_.resize(participants_.size(), LineStore::none);
+    std::uint32_t& number = kind_index_number_[kind];
+    if (number != LineStore::none) return number;
+    Words index;
+    pack(index_of(kind), index);
+    return number = store_->number(std::move(index));
 }
 
 const std::vector<std::uint32_t>& Fold::index_of(std::size_t kind) {
@@ -220,7 +229,7 @@ Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vec
     for (const std::uint32_t cls : participants) {
         out.done.push_back(alone.each[cls]), out.late.push_back(alone.late[cls]);
         if (record_) out.loads.push_back(std::move(alone.loads[cls]));
-        if (!alone.uses[cls].empty()) out.uses.push_back(std::move(alone.uses[cls]));
+        if (!alone.uses[cls].empty()) out.uses.push_back(alone.uses[cls]);
     }
     for (Step& step : out.steps) step.change /= groups_like(static_cast<std::size_t>(kind));  // the steps of one group
     return out;
@@ -294,7 +303,7 @@ Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vecto
     Measured out{std::vector<Tick>(sorted.size(), -1), std::vector<std::uint8_t>(sorted.size(), 0), alone.quiet, alone.events, {}, std::move(alone.steps), {}};
     std::vector<std::size_t> one(sorted.size());
     if (record_) out.loads.resize(sorted.size());
-    if (!alone.uses.empty() && !alone.uses[0].empty()) out.uses.assign(sorted.size(), std::vector<PortUse>(plan_.network.dims.size()));
+    std::vector<Uses::Row> uses(!alone.uses.empty() && !alone.uses[0].empty() ? sorted.size() : 0, Uses::Row(plan_.network.dims.size()));
     const auto what = [&](std::size_t p) {  // in order of rank: what all of a class must share
         std::vector<std::int64_t> found{alone.each[p], alone.late[p]};
         for (std::size_t k = 0; record_ && k < alone.loads[p].size(); ++k) {
@@ -307,7 +316,7 @@ Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vecto
     for (const std::int32_t p : order) by_position.push_back(what(static_cast<std::size_t>(p)));
     for (std::size_t p = 0; p < members.size(); ++p) {
         const std::size_t at = index(static_cast<std::uint32_t>(of[ascending[p]]));
-        for (std::size_t d = 0; !out.uses.empty() && d < plan_.network.dims.size(); ++d) join(out.uses[at][d], alone.uses[p][d], 0);
+        for (std::size_t d = 0; !uses.empty() && d < plan_.network.dims.size(); ++d) join(uses[at][d], alone.uses[p][d], 0);
         if (out.done[at] < 0) {
             out.done[at] = alone.each[p], out.late[at] = alone.late[p], one[at] = p;
             if (record_) out.loads[at] = alone.loads[p];
@@ -315,6 +324,7 @@ Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vecto
             throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), by_position)};
         }
     }
+    for (const Uses::Row& row : uses) out.uses.push_back(row);
     return out;
 }
 

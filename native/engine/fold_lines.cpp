@@ -129,8 +129,9 @@ bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::
     std::vector<Pattern> now;
     for (const std::uint32_t i : index) now.push_back({offsets[i], level});
     found = {std::vector<Tick>(participants.size(), -1), std::vector<std::uint8_t>(participants.size(), 0), 0, 0, {}, {}, {}};
-    found.uses.assign(participants.size(), std::vector<PortUse>(plan_.network.dims.size()));
-    for (const Lines::Stage& stage : lines.stages) run_stage(stage, index, now, found);
+    std::vector<Uses::Row> uses(participants.size(), Uses::Row(plan_.network.dims.size()));
+    for (const Lines::Stage& stage : lines.stages) found.events += run_stage(stage, index, now, uses);
+    for (const Uses::Row& row : uses) found.uses.push_back(row);
     Pattern last{-1, 0};
     Tick end = 0;
     std::vector<Tick> ends;
@@ -147,13 +148,15 @@ bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::
     return true;
 }
 
-// All lines of a stage, most of them like the one before. `now`: when each member's chunks come, then when they leave.
-void Fold::run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, Measured& found) {
+// All lines of a stage, most of them like the one before; how many events. `now`: when each member's chunks come, then when they
+// leave.
+std::uint64_t Fold::run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses) {
     struct Use {  // what was last added to a participant's
         const PortUse* use = nullptr;
         Tick base = 0;
     };
-    std::vector<Use> added(found.uses.size());
+    std::uint64_t events = 0;
+    std::vector<Use> added(uses.size());
     std::vector<Pattern> line, before;
     const LineStore::Found* run = nullptr;
     for (const std::uint32_t p : stage.first) {
@@ -162,16 +165,17 @@ void Fold::run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>
         for (const std::uint32_t step : stage.steps) base = std::min(base, now[p + step].base);
         for (const std::uint32_t step : stage.steps) line.push_back({now[p + step].base - base, now[p + step].shape});
         if (!run || line != before) run = &store_->run(stage.line, line), std::swap(line, before);
-        found.events += run->events;
+        events += run->events;
         for (std::size_t i = 0; i < stage.steps.size(); ++i) {
             const std::uint32_t q = p + stage.steps[i];
             now[q] = {add(base, run->exits[i].base), run->exits[i].shape};
             Use& last = added[index[q]];
             if (last.use == &run->uses[i] && last.base == base) continue;
             last = {&run->uses[i], base};
-            join(found.uses[index[q]][stage.dim], run->uses[i], base);
+            join(uses[index[q]][stage.dim], run->uses[i], base);
         }
     }
+    return events;
 }
 
 }  // namespace astrarium

@@ -193,7 +193,7 @@ void Image::check(const Collective& c, std::uint32_t kind) {
     number(labels);
     Words content = facts_.places(classes_.first_group[kind]);
     for (const Phase* p : unknown) content.insert(content.end(), {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
-    content.insert(content.end(), labels.begin(), labels.end());
+    pack(labels, content);
     const auto refined = facts_.store->steps(content, [&] { return std::make_shared<const std::vector<std::uint64_t>>(refine(unknown, kind, labels)); });
     if (*refined != labels)
         throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {refined->begin(), refined->end()}}};

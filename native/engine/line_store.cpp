@@ -21,8 +21,12 @@ std::uint32_t LineStore::schedule(const Schedule& s) {
         content.insert(content.end(), each->begin(), each->end());
     }
     content.insert(content.end(), s.recv_reduce.begin(), s.recv_reduce.end());
+    return number(std::move(content));
+}
+
+std::uint32_t LineStore::number(Words content) {
     const std::lock_guard<std::mutex> held(lock_);
-    const auto [it, fresh] = schedules_.try_emplace(std::move(content), static_cast<std::uint32_t>(schedules_.size()));
+    const auto [it, fresh] = contents_.try_emplace(std::move(content), static_cast<std::uint32_t>(contents_.size()));
     if (fresh) count(8 * it->first.size());
     return it->second;
 }

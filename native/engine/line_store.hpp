@@ -13,6 +13,12 @@ using Words = std::vector<std::uint64_t>;
 struct WordsHash {
     std::size_t operator()(const Words& words) const;
 };
+// Appends small numbers, two to a word.
+template <class Number>
+void pack(const std::vector<Number>& numbers, Words& out) {
+    for (std::size_t i = 0; i < numbers.size(); i += 2)
+        out.push_back(static_cast<std::uint64_t>(numbers[i]) << 32 | (i + 1 < numbers.size() ? static_cast<std::uint32_t>(numbers[i + 1]) : 0));
+}
 
 // Times by chunk: the first, and the number of the others relative to it.
 struct Pattern {
@@ -29,7 +35,7 @@ struct Measured {
     std::uint64_t events = 0;
     std::vector<std::vector<Load>> loads;    // per participant class, or one for all
     std::vector<Step> steps;                 // of all members of one group
-    std::vector<std::vector<PortUse>> uses;  // per participant class and dim, where known
+    Uses uses;                               // per participant class, where known
 };
 
 // Keys are contents, exactly. Numbers and what they stand for stay as long as the store.
@@ -42,6 +48,7 @@ public:
     };
 
     std::uint32_t schedule(const Schedule& schedule);
+    std::uint32_t number(Words content);  // of anything: the same for the same
     // The line with this content, made where it is new; none where it is not usable.
     static constexpr std::uint32_t none = 0xffffffffu;
     template <class Make>
@@ -70,8 +77,7 @@ public:
     template <class Make>
     std::shared_ptr<const Kept> measured(const Words& content, Make&& make) {
         return keep(measured_, content, make, [](const std::shared_ptr<const Kept>& made) {
-            const auto& uses = made->found.uses;
-            return sizeof(Kept) + 16 * made->found.done.size() + 4 * made->apart.size() + (uses.empty() ? 0 : uses.size() * uses[0].size() * sizeof(PortUse));
+            return sizeof(Kept) + 16 * made->found.done.size() + 4 * made->apart.size() + made->found.uses.bytes();
         });
     }
     // Labels of members, refined until members of one label take the same steps.
@@ -102,7 +108,7 @@ private:
     }
 
     mutable std::mutex lock_;
-    std::unordered_map<Words, std::uint32_t, WordsHash> schedules_, numbers_, shapes_;
+    std::unordered_map<Words, std::uint32_t, WordsHash> contents_, numbers_, shapes_;
     std::vector<std::unique_ptr<const Line>> lines_;
     std::vector<const Words*> shape_;
     std::unordered_map<Words, Looped, WordsHash> looped_;

@@ -10,6 +10,7 @@ namespace astrarium {
 
 struct Span {
     Tick from, until;
+    bool operator==(const Span&) const = default;
 };
 
 // Spans of one collective at one NPU's ports in or out of a dim; of more than a few, those closest to each other count as one.
@@ -39,6 +40,7 @@ public:
     }
     const Span* begin() const { return spans_.data(); }
     const Span* end() const { return spans_.data() + count_; }
+    bool operator==(const Spans& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 private:
     static constexpr std::size_t most = 4;
@@ -59,9 +61,31 @@ private:
 
 struct PortUse {  // in one dim
     Spans out, in;
+    bool operator==(const PortUse&) const = default;
 };
 
 inline void join(PortUse& sum, const PortUse& use, Tick base) { sum.out.join(use.out, base), sum.in.join(use.in, base); }
+
+// Of participants, by dim. What is like that of one of the last few stands there once.
+class Uses {
+public:
+    using Row = std::vector<PortUse>;
+    bool empty() const { return of_.empty(); }
+    const Row& operator[](std::size_t participant) const { return rows_[of_[participant]]; }
+    std::size_t bytes() const { return 4 * of_.size() + (rows_.empty() ? 0 : rows_.size() * (sizeof(Row) + rows_[0].size() * sizeof(PortUse))); }
+    void assign(std::size_t participants, const Row& row) { rows_.assign(1, row), of_.assign(participants, 0); }
+    void push_back(const Row& row) {
+        std::size_t at = rows_.size();
+        while (at > 0 && at + few > rows_.size() && rows_[at - 1] != row) --at;
+        if (at == 0 || at + few <= rows_.size()) rows_.push_back(row), at = rows_.size();
+        of_.push_back(static_cast<std::uint32_t>(at - 1));
+    }
+
+private:
+    static constexpr std::size_t few = 16;
+    std::vector<Row> rows_;
+    std::vector<std::uint32_t> of_;
+};
 
 // What an NPU's ports in or out of a dim have been used for; touching spans count as one.
 class PortLog {

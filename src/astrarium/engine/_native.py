@@ -35,7 +35,7 @@ class Measurements:
     """How long collectives take, found by folded runs and kept for further ones, in about `most` bytes; for several
     threads at once. The integers of a run do not depend on it."""
 
-    def __init__(self, most: int = 1 << 28) -> None:
+    def __init__(self, most: int = 1 << 27) -> None:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
 
 
