@@ -53,8 +53,8 @@ class BoundClass {
     bool sealed_ = false;
 };
 
-template <class T> nb::object view(const std::vector<T> &column, nb::handle owner) {
-    return nb::cast(nb::ndarray<nb::numpy, const T, nb::ndim<1>>(column.data(), {column.size()}, owner));
+template <class T> nb::object view(const T &column, nb::handle owner) {
+    return nb::cast(nb::ndarray<nb::numpy, const typename T::value_type, nb::ndim<1>>(column.data(), {column.size()}, owner));
 }
 
 template <class T> nb::object table(const std::vector<T> &column, std::size_t rows, nb::handle owner) {

@@ -62,7 +62,7 @@ class Reader {
         add_hole(start, offset, HoleKind::FRAME);
         while (!cursor.done()) read_field(cursor);
         c_.data_ptr[node_ + 1] = static_cast<std::int64_t>(c_.data_dep.size());
-        c_.ctrl_ptr[node_ + 1] = static_cast<std::int64_t>(c_.ctrl_dep.size());
+        if (!c_.ctrl_dep.empty()) c_.ctrl_ptr[node_ + 1] = static_cast<std::int64_t>(c_.ctrl_dep.size());
         add_hole(cursor.offset(), cursor.offset(), HoleKind::END);
         if (is_comm(static_cast<NodeType>(c_.type[node_]))) finish_comm(cursor);
         if (values_.size > 0 && static_cast<NodeType>(c_.type[node_]) == NodeType::METADATA) finish_metadata(cursor);

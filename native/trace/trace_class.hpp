@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,15 +36,35 @@ enum class NodeType : std::uint8_t {
 
 inline bool is_comm(NodeType type) { return type >= NodeType::COMM_SEND && type <= NodeType::COMM_COLL; }
 
+// Memory that is zero as the system gives it: what is never written takes no room.
+template <class T> struct Zeroed {
+    using value_type = T;
+
+    Zeroed() = default;
+    template <class U> explicit Zeroed(const Zeroed<U> &) {}
+
+    T *allocate(std::size_t count) {
+        if (void *found = std::calloc(count, sizeof(T))) return static_cast<T *>(found);
+        throw std::bad_alloc();
+    }
+    void deallocate(T *held, std::size_t) { std::free(held); }
+    template <class U> void construct(U *) {}
+    template <class U, class V> void construct(U *at, const V &value) { *at = value; }
+    friend bool operator==(const Zeroed &, const Zeroed &) { return true; }
+};
+
+// Sized once.
+template <class T> using Column = std::vector<T, Zeroed<T>>;
+
 // One entry per node, in file order, unless said otherwise. Offsets count from the start of the file.
 struct Columns {
-    std::vector<std::uint64_t> id, start, duration, offset, name_offset;
-    std::vector<std::uint32_t> size, name_size, dims;
-    std::vector<std::uint8_t> type, is_cpu_op, dims_count;
-    std::vector<std::uint16_t> present, wrong;                     // bit per Attr
-    std::vector<std::int64_t> comm_type, comm_size, comm_priority, tensor_size, stream;
-    std::vector<double> num_ops;
-    std::vector<std::int64_t> data_ptr, ctrl_ptr;                  // nodes + 1
+    Column<std::uint64_t> id, start, duration, offset, name_offset;
+    Column<std::uint32_t> size, name_size, dims;
+    Column<std::uint8_t> type, is_cpu_op, dims_count;
+    Column<std::uint16_t> present, wrong;                          // bit per Attr
+    Column<std::int64_t> comm_type, comm_size, comm_priority, tensor_size, stream;
+    Column<double> num_ops;
+    Column<std::int64_t> data_ptr, ctrl_ptr;                       // nodes + 1
     std::vector<std::uint64_t> data_dep, ctrl_dep;                 // node ids
     std::vector<std::int32_t> comm_node;                           // indexes of send, receive and collective nodes
     std::vector<std::int32_t> meta_node;                           // METADATA nodes with inputs.values, and where it is

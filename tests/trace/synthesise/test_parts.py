@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astrarium.errors import InputError
-from astrarium.trace.synthesise import Model, learn, load_model, sample, save_model
-from astrarium.trace.synthesise.fold import CLOSE, OPEN, Folder, bodies_of, expand
+from astrarium.trace.synthesise import Model, fold, learn, load_model, sample, save_model
+from astrarium.trace.synthesise.fold import CLOSE, LONGEST, OPEN, Folder, _least, bodies_of, expand
 from astrarium.trace.synthesise.laws import fit_count, fit_law, forms_of
+from astrarium.trace.synthesise.tokens import plain_names
 
 from .corpus import examples
+
+LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4))
@@ -40,6 +43,54 @@ def test_orders_of_other_lengths_are_one_program() -> None:
     assert {program for program, _ in found} == \
         {(OPEN, 0, OPEN, 1, 2, 3, CLOSE, OPEN, 4, 5, CLOSE, 6, CLOSE, 7)}
     assert [counts for _, counts in found] == [[n, n, b] for n in (1, 2, 5) for b in (1, 2, 3)]
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.integers(1, 4), st.integers(0, 12))
+def test_bodies_begun_elsewhere_or_repeated_are_one(body: list[int], times: int, begin: int) -> None:
+    at = begin % len(body)
+    assert _least(tuple((body[at:] + body[:at]) * times)) == _least(tuple(body))
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=7), st.lists(st.integers(0, 1), min_size=1, max_size=7))
+def test_other_bodies_are_two(one: list[int], two: list[int]) -> None:
+    def forms(body: list[int]) -> set[tuple[int, ...]]:     # as many as both have in a multiple of their sizes
+        line = body * (len(one) * len(two) // len(body))
+        return {tuple(line[at:] + line[:at]) for at in range(len(line))}
+
+    assert (_least(tuple(one)) == _least(tuple(two))) == (forms(one) == forms(two))
+
+
+def _tandems(order: list[int]) -> tuple[int, list[tuple[int, int]]] | None:
+    """The shortest period that repeats, and its runs, by the definition."""
+    for period in range(1, min(len(order) // 2, LONGEST) + 1):
+        runs, at = [], 0
+        while at < len(order):
+            count = 1
+            while order[at + count * period:at + (count + 1) * period] == order[at:at + period]:
+                count += 1
+            runs += [(at, count)] if count > 1 else []
+            at += count * period if count > 1 else 1
+        if runs:
+            return period, runs
+    return None
+
+
+@given(st.lists(st.integers(0, 2), max_size=60))
+def test_the_shortest_repeat_is_found_by_windows(order: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fold, "ALL", 0)       # as in a long order
+        assert fold._shortest(np.array(order, np.int64)) == _tandems(order)
+
+
+def test_an_order_that_does_not_repeat_is_refused() -> None:
+    with pytest.raises(InputError, match=r"270,000 are left"):
+        bodies_of([np.arange(270_000)])
+
+
+def test_more_kinds_of_nodes_than_a_model_has_are_refused() -> None:
+    names = (str(number).translate(LETTERS) for number in range(300_000))
+    with pytest.raises(InputError, match="more than 262,144 kinds"):
+        plain_names(names, 300_000)
 
 
 def test_expansion_is_bounded() -> None:

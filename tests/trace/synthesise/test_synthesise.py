@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +20,7 @@ from astrarium.trace.synthesise import Example, Model, examples_of, examples_of_
 from astrarium.trace.synthesise.join import Drawn, join
 from astrarium.trace.synthesise.layout import layout_of
 
-from .corpus import examples, held_out, makespan
+from .corpus import examples, held_out, makespan, write_long_trace
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +114,18 @@ def test_ten_million_nodes_are_sampled_in_a_minute(learned: tuple[Model, list[Ex
         nodes += sample(learned[0], c, jitter=True, extrapolate=True).classes[0].type.size
     print(f"{nodes:,} nodes in {time.process_time() - start:.1f} s")
     assert time.process_time() - start < 60
+
+
+@pytest.mark.exam
+def test_ten_million_nodes_are_learned_in_bounded_memory(tmp_path: Path) -> None:
+    """One rank's file, steps of forward and backward layers: CPU seconds and memory of a process of its own."""
+    write_long_trace(tmp_path / "t.0.et", 10_000_000)
+    (tmp_path / "t.conditions.json").write_text('{"tp": 1, "dp": 1, "pp": 1, "layers": 100}')
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "astrarium", "trace", "synthesise", "learn", str(tmp_path / "t"), "-o",
+                    str(tmp_path / "m")], check=True, timeout=1200)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{spent:.0f} s, {after.ru_maxrss / 1e6:.2f} GB")
+    assert spent < 120
+    assert after.ru_maxrss < 2_800_000      # KB

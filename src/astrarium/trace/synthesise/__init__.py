@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from astrarium.trace.synthesise.examples import Example, Token, examples_of, examples_of_generated
+from astrarium.trace.synthesise.examples import Example, examples_of, examples_of_generated
 from astrarium.trace.synthesise.fidelity import Fidelity, fidelity
 from astrarium.trace.synthesise.learn import Model, learn
 from astrarium.trace.synthesise.reproduce import Reproduction, reproduced
 from astrarium.trace.synthesise.sample import sample
 from astrarium.trace.synthesise.store import load_model, save_model
+from astrarium.trace.synthesise.tokens import Token
 
 __all__ = ["Example", "Fidelity", "Model", "Reproduction", "Token", "examples_of", "examples_of_generated", "fidelity",
            "learn", "load_model", "reproduced", "sample", "save_model"]

@@ -7,6 +7,7 @@ et al., VLDB 2020, section 3.2.3), FSDP and Megatron-LM reduce gradients.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,11 +89,10 @@ def learned_as_buckets(examples: Sequence[Example], coded: Sequence[I64], tokens
     found: set[int] = set()
     for each, order in zip(examples, coded, strict=True):
         many = np.zeros(tokens, np.bool_)
-        np.logical_or.at(many, order, np.diff(each.ptr) > MANY)
-        for own, token in enumerate(each.tokens):
-            if token.kind == NodeKind.COMM_COLL and token.role not in SHARED:
-                places = order[each.token == own]
-                found |= {int(places[0])} if places.size and many[places[0]] else set()
+        many[order[np.diff(each.ptr) > MANY]] = True
+        there, first = np.unique(each.token, return_index=True)
+        found |= {token for own, token in zip(there.tolist(), order[first].tolist(), strict=True) if many[token]
+                  and each.tokens[own].kind == NodeKind.COMM_COLL and each.tokens[own].role not in SHARED}
     return found
 
 
@@ -159,14 +159,16 @@ def _events(row: int, main: Sequence[Sequence[int]], closed: Sequence[int], size
     places = [(at, int(sites[at])) for at in range(first, end + 1) if int(sites[at]) in closing]
     for each, count in Counter(kind for _, kind in places).items():
         windows[each][row] = count
-    out, before = [], -1
+    kinds, ends = [kind for _, kind in places], [at for at, _ in places]
+    out, before = [], 0
     for number, start in enumerate(begin):
         stop = begin[number + 1] if number + 1 < len(begin) else len(main)
         close = closed[start]
-        counts = Counter(kind for at, kind in places if before < at <= close)
+        after = max(before, bisect_right(ends, close))
+        counts = Counter(kinds[before:after])
         out.append(_Event(row, dict(counts), int(sites[close]), float(size[start:stop].sum()), stop - start,
                           number + 1 == len(begin)))
-        before = close
+        before = after
     return out
 
 

@@ -3,8 +3,7 @@ conditions."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,30 +14,17 @@ from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.graph import graph_of, ready_order
 from astrarium.trace.groups import Groups, group_key
 from astrarium.trace.synthesise.layout import Layout, layout_of
+from astrarium.trace.synthesise.tokens import COMM, Token, Told, plain_names
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind
 
-__all__ = ["VALUES", "Example", "Token", "examples_of", "examples_of_generated"]
+__all__ = ["VALUES", "Example", "examples_of", "examples_of_generated", "values_of"]
 
 VALUES = ("duration_us", "num_ops", "tensor_size", "comm_size")
-DIGITS = re.compile(r"\d+")
-COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+AT_ONCE = 1 << 16       # names
 F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, order=True)
-class Token:
-    """What nodes are told apart by: kind, name without numbers, host or not, operation, the role of the group or of
-    the peer (see `layout`), priority, and dims that are involved (bits; -1: not said)."""
-
-    kind: int
-    name: str
-    host: bool
-    op: int
-    role: str
-    priority: int
-    involved: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,26 +59,28 @@ def _read(traces: Traces, members: Mapping[str, Sequence[int]], conditions: Mapp
     order = ready_order(columns, graph)
     if len(order) != columns.nodes:
         raise InputError("synthesise", f"{traces.sources[rank]} cannot run", expected="a trace without cycles")
-    place = {node: at for at, node in enumerate(columns.comm_node.tolist())}
 
-    def role(node: int) -> str:
-        at = place[node]
-        if columns.type[node] == NodeKind.COMM_COLL:
-            number = int(columns.group[row][at])
-            name = group_key(traces.texts[number]) if number >= 0 else ""
-            return layout.role(None if name in ("", "0") else members.get(name), rank)
-        side = columns.destination if columns.type[node] == NodeKind.COMM_SEND else columns.source
-        return layout.peer(int(side[row][at]), rank)
+    def role(node: int, number: int) -> str:
+        if columns.type[node] != NodeKind.COMM_COLL:
+            return layout.peer(number, rank)
+        name = group_key(traces.texts[number]) if number >= 0 else ""
+        return layout.role(None if name in ("", "0") else members.get(name), rank)
 
-    values = np.stack([columns.duration.astype(np.float64), _value(columns, "num_ops", Attr.NUM_OPS),
-                       _value(columns, "tensor_size", Attr.TENSOR_SIZE),
-                       _value(columns, "comm_size", Attr.COMM_SIZE)], axis=1)
-    names, name = columns.distinct_names()
-    involved = np.where(columns.has(Attr.INVOLVED_DIM), columns.dims.astype(np.int64), -1)
-    told = Told(columns.type.tolist(), (columns.is_cpu_op != 0).tolist(), columns.comm_type.tolist(),
-                columns.comm_priority.tolist(), involved.tolist(), lambda node: names[name[node]], role)
-    return _ordered(order.astype(np.int64), told, values, graph.ptr, graph.parent,
-                    {**conditions, "stage": float(stage)})
+    comm = columns.comm_node
+    kinds = columns.type[comm]
+    other = np.where(kinds == NodeKind.COMM_COLL, columns.group[row],
+                     np.where(kinds == NodeKind.COMM_SEND, columns.destination[row], columns.source[row]))
+    involved = np.where(columns.has(Attr.INVOLVED_DIM)[comm], columns.dims[comm].astype(np.int64), -1)
+    told = Told(columns.type, columns.is_cpu_op, *plain_names(_names(columns), columns.nodes), comm,
+                columns.comm_type[comm], other, columns.comm_priority[comm], involved, role)
+    tokens, token = told.tokens(order)
+    waits, parent = _waits(order, graph.ptr, graph.parent)
+    values = np.empty((columns.nodes, len(VALUES)))
+    values[:, 0] = columns.duration[order]
+    for at, attr in enumerate((Attr.NUM_OPS, Attr.TENSOR_SIZE, Attr.COMM_SIZE), 1):
+        values[:, at] = getattr(columns, VALUES[at])[order]
+        values[~columns.has(attr)[order], at] = np.nan
+    return Example({**conditions, "stage": float(stage)}, tokens, token, values, waits, parent)
 
 
 def examples_of_generated(made: Generated, conditions: Mapping[str, float]) -> tuple[Example, ...]:
@@ -111,65 +99,52 @@ def _generated(made: Generated, trace: TraceClass, conditions: Mapping[str, floa
         raise InputError("synthesise", "a node waits for a later one", expected="a trace in an order that can run")
     comm = np.flatnonzero(np.isin(trace.type, COMM))
     slots = np.arange(comm.size) if trace.slot is None else trace.slot
-    place = dict(zip(comm.tolist(), slots.tolist(), strict=True))
-    known: dict[tuple[int, int], str] = {}
+    coll = trace.type[comm] == NodeKind.COMM_COLL
 
-    def role(node: int) -> str:
-        coll = bool(trace.type[node] == NodeKind.COMM_COLL)
-        found = int((trace.slot_b if coll else trace.slot_a)[0, place[node]])
-        if (coll, found) not in known:
-            if coll:
-                known[coll, found] = layout.role(None if found < 0 else made.groups[found].tolist(), rank)
-            else:
-                known[coll, found] = layout.peer(found, rank)
-        return known[coll, found]
+    def role(node: int, number: int) -> str:
+        if trace.type[node] != NodeKind.COMM_COLL:
+            return layout.peer(number, rank)
+        return layout.role(None if number < 0 else made.groups[number].tolist(), rank)
 
+    told = Told(trace.type, trace.is_cpu, *plain_names(map(trace.names or str, range(nodes)), nodes), comm,
+                trace.comm_type[comm], np.where(coll, trace.slot_b[0, slots], trace.slot_a[0, slots]),
+                trace.priority[comm], trace.involved[comm], role)
+    order = np.arange(nodes, dtype=np.int32)
+    return Example({**conditions, "stage": float(stage)}, *told.tokens(order), values_of(trace),
+                   *_waits(order, trace.parent_ptr, trace.parent))
+
+
+def values_of(trace: TraceClass) -> F64:
+    """[nodes, VALUES] of what was generated, NaN where a kind of node has no such attribute."""
     comp, moved = trace.type == NodeKind.COMP, np.isin(trace.type, COMM)
-    values = np.stack([trace.duration_us.astype(np.float64), trace.num_ops,
-                       np.where(comp | ~moved, trace.tensor_size.astype(np.float64), np.nan),
-                       np.where(moved, trace.comm_size.astype(np.float64), np.nan)], axis=1)
-    told = Told(trace.type.tolist(), trace.is_cpu.tolist(), trace.comm_type.tolist(), trace.priority.tolist(),
-                trace.involved.tolist(), trace.names or str, role)
-    return _ordered(np.arange(nodes, dtype=np.int64), told, values, trace.parent_ptr, trace.parent,
-                    {**conditions, "stage": float(stage)})
+    return np.stack([trace.duration_us.astype(np.float64), trace.num_ops,
+                     np.where(comp | ~moved, trace.tensor_size.astype(np.float64), np.nan),
+                     np.where(moved, trace.comm_size.astype(np.float64), np.nan)], axis=1)
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a token is made of, per node; `role` of communication nodes only."""
-
-    kind: Sequence[int]
-    host: Sequence[bool]
-    op: Sequence[int]
-    priority: Sequence[int]
-    involved: Sequence[int]
-    name: Callable[[int], str]
-    role: Callable[[int], str]
-
-    def token(self, node: int, plain: dict[str, str]) -> Token:
-        """The token of a node; `plain` remembers names without numbers."""
-        text, kind = self.name(node), self.kind[node]
-        short = plain.get(text) or plain.setdefault(text, DIGITS.sub("#", text))
-        moved = kind in COMM
-        return Token(kind, short, self.host[node], self.op[node] if kind == NodeKind.COMM_COLL else -1,
-                     self.role(node) if moved else "", self.priority[node] if moved else 0,
-                     self.involved[node] if moved else -1)
+def _names(columns: Columns) -> Iterator[str]:
+    """Names of all nodes, one after the other."""
+    for first in range(0, columns.nodes, AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        for start, size in zip(columns.name_offset[part].tolist(), columns.name_size[part].tolist(), strict=True):
+            yield columns.data[start:start + size].decode("utf-8", "replace")
 
 
-def _ordered(order: I64, told: Told, values: F64, ptr: I64, parent: npt.NDArray[np.int32],
-             conditions: Mapping[str, float]) -> Example:
-    place = np.empty(order.size, np.int64)
-    place[order] = np.arange(order.size)
-    tokens: dict[Token, int] = {}
-    plain: dict[str, str] = {}
-    token = np.array([tokens.setdefault(told.token(node, plain), len(tokens)) for node in order.tolist()], np.int64)
-    waits, listed = ptr.tolist(), place[np.maximum(parent, 0)].tolist()
-    good = (parent >= 0).tolist()
-    lists = [sorted({listed[at] for at in range(waits[node], waits[node + 1]) if good[at]}) for node in order.tolist()]
-    return Example(conditions, tuple(tokens), token, values[order],
-                   np.cumsum([0, *map(len, lists)]).astype(np.int64),
-                   np.array([p for each in lists for p in each], np.int64))
-
-
-def _value(columns: Columns, name: str, attr: Attr) -> F64:
-    return np.where(columns.has(attr), getattr(columns, name).astype(np.float64), np.nan)
+def _waits(order: I32, ptr: I64, parent: I32) -> tuple[I64, I64]:
+    """`ptr` and `parent` of nodes in that order, each node's parents distinct and ascending; missing ones (-1) go."""
+    nodes = order.size
+    place = np.empty(nodes, np.int64)
+    place[order] = np.arange(nodes)
+    edges = np.repeat(place, np.diff(ptr))
+    edges *= nodes
+    edges += place[parent]
+    if parent.size and parent.min() < 0:
+        edges = edges[parent >= 0]
+    if not (edges[1:] > edges[:-1]).all():
+        edges.sort()
+        edges = edges[np.append(True, edges[1:] != edges[:-1])]
+    child = edges // max(1, nodes)
+    waits = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=nodes))]).astype(np.int64)
+    child *= nodes
+    edges -= child
+    return waits, edges

@@ -11,7 +11,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.trace.synthesise.examples import VALUES, Example, Token
+from astrarium.trace.synthesise.examples import VALUES, Example
+from astrarium.trace.synthesise.tokens import Token
 
 __all__ = ["Fidelity", "fidelity"]
 

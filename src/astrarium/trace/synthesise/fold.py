@@ -6,10 +6,13 @@ the order of the CLOSEs. So a trace of 128 layers and one of 2 are the same few 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from astrarium.errors import InputError
 
 __all__ = ["CLOSE", "END", "OPEN", "Folder", "Program", "bodies_of", "expand", "loops"]
 
@@ -18,48 +21,115 @@ END, OPEN, CLOSE = -1, -2, -3
 FIRST = -10             # numbers of bodies and loops go down from here
 Program = tuple[int, ...]
 LONGEST = 4096          # symbols of a body; longer repeats stay as they are
+MOST_BODIES = 1 << 12
+MOST_SYMBOLS = 1 << 18  # of an order without its loops
+ALL = 1 << 12           # symbols up to which every period is looked at in full
+MIX = np.int64(0x2545F4914F6CDD1D)
 
 
 def bodies_of(orders: Sequence[I64]) -> list[tuple[int, ...]]:
-    """The bodies of all loops in the orders, as tokens, shortest first; each is written without loops inside."""
+    """The bodies of all loops in the orders, as tokens, shortest first; each is written without loops inside.
+
+    InputError for more than MOST_BODIES, and for an order of which more than MOST_SYMBOLS are left once its loops are
+    taken out: a model of it would be a copy.
+    """
     found: set[tuple[int, ...]] = set()
     for order in orders:
         found |= set(_repeats(order))
-    ordered = sorted(found, key=lambda body: (len(body), body))
+        if len(found) > MOST_BODIES:
+            raise InputError("synthesise", f"more than {MOST_BODIES:,} different stretches of nodes that repeat",
+                             expected="traces in which a few do: layers, micro-batches, steps")
     kept: list[tuple[int, ...]] = []
-    for body in ordered:
-        if not _rotation(body, kept):
+    sizes: dict[tuple[int, ...], list[int]] = {}        # what a body repeats, begun at its least -> sizes of those kept
+    for body in sorted(found, key=lambda body: (len(body), body)):
+        known = sizes.setdefault(_least(body), [])
+        if not any(len(body) % size == 0 for size in known):
+            known.append(len(body))
             kept.append(body)
     return kept
 
 
-def _rotation(body: tuple[int, ...], kept: Sequence[tuple[int, ...]]) -> bool:
-    """Whether a body is another one, begun elsewhere, or repeats of a shorter one."""
-    text = f",{','.join(map(str, body * 2))},"
-    return any(len(body) % len(each) == 0 and f",{','.join(map(str, each * (len(body) // len(each))))}," in text
-               for each in kept)
+def _least(body: tuple[int, ...]) -> tuple[int, ...]:
+    """The shortest part that a body repeats, begun where that is least: equal for bodies begun elsewhere."""
+    size = len(body)
+    ahead = [0] * size                  # the longest border of every beginning (Knuth, Morris, Pratt)
+    for at in range(1, size):
+        far = ahead[at - 1]
+        while far and body[at] != body[far]:
+            far = ahead[far - 1]
+        ahead[at] = far + (body[at] == body[far])
+    part = size - ahead[-1]
+    line = body[:part if size % part == 0 else size] * 2
+    size = len(line) // 2
+    first, other, same = 0, 1, 0        # two beginnings, compared so far (Shiloach, J. Algorithms 2, 1981)
+    while first < size and other < size and same < size:
+        one, two = line[(first + same) % size], line[(other + same) % size]
+        if one == two:
+            same += 1
+            continue
+        if one > two:
+            first += same + 1
+        else:
+            other += same + 1
+        other += first == other
+        same = 0
+    begin = min(first, other)
+    return line[begin:begin + size]
 
 
 def _repeats(order: I64) -> Iterator[tuple[int, ...]]:
     """Bodies of tandem repeats, innermost first: each run found is replaced by one symbol before the next search."""
     symbols: dict[int, tuple[int, ...]] = {}
     number: dict[tuple[int, ...], int] = {}
-    line, period = order.copy(), 1
-    while period <= min(len(line) // 2, LONGEST):
-        runs = _runs(line, period)
-        if not runs:
-            period += 1
-            continue
-        parts, at = [], 0
-        for start, count in runs:
+    line = order.copy()
+    while runs := _shortest(line):
+        period, found = runs
+        kinds, at = [], []
+        for start, _ in found:
             body = tuple(t for s in line[start:start + period].tolist() for t in symbols.get(s, (s,)))
             if body not in number:
                 number[body] = FIRST - len(number)
                 symbols[number[body]] = body
                 yield body
-            parts += [line[at:start], np.array([number[body]], np.int64)]
-            at = start + period * count
-        line, period = np.concatenate([*parts, line[at:]]), 1
+            kinds.append(number[body])
+            at.append(start)
+        line = _shortened(line, np.array(at), period * np.array([count for _, count in found]), np.array(kinds))
+    if line.size > MOST_SYMBOLS:
+        raise InputError("synthesise", f"of {order.size:,} nodes in order {line.size:,} are left once what repeats is "
+                         "taken out", expected=f"at most {MOST_SYMBOLS:,}; a model of more would be a copy")
+
+
+def _shortened(line: I64, starts: I64, sizes: I64, symbols: I64) -> I64:
+    """A line with one symbol in place of each of some stretches, which are in order and apart."""
+    out = line.copy()
+    out[starts] = symbols
+    edge = np.zeros(line.size + 1, np.int8)
+    edge[starts + 1] += 1
+    edge[starts + sizes] -= 1
+    kept: I64 = out[np.cumsum(edge[:-1], dtype=np.int8) == 0]
+    return kept
+
+
+def _shortest(line: I64) -> tuple[int, list[tuple[int, int]]] | None:
+    """The shortest period that repeats somewhere, and its runs (see `_runs`); None where none does."""
+    longest = min(line.size // 2, LONGEST)
+    window, code = 1, line
+    for period in range(1, longest + 1):
+        while line.size > ALL and period >= 4 * window:
+            code = code[:-window] * MIX + code[window:]     # of twice as many symbols; it may be the same by chance
+            window *= 2
+        if window == 1 or _may_repeat(code, window, period):
+            runs = _runs(line, period)
+            if runs:
+                return period, runs
+    return None
+
+
+def _may_repeat(code: I64, window: int, period: int) -> bool:
+    """Whether a stretch of `period` symbols may come twice in a row. Among as many beginnings of windows as fit into
+    it is one of every `period - window + 1`: those are compared with what comes a period later, not all."""
+    step = period - window + 1
+    return bool((code[:-period:step] == code[period::step]).any())
 
 
 def _runs(line: I64, period: int) -> list[tuple[int, int]]:
@@ -108,27 +178,32 @@ class Folder:
 
     def _one(self, words: I64, items: I64, number: int, shape: I64) -> tuple[I64, I64]:
         starts = np.flatnonzero(words[:words.size - shape.size + 1] == shape[0])
-        if starts.size:
-            starts = starts[(words[starts[:, None] + np.arange(shape.size)] == shape).all(axis=1)]
+        for at in range(1, shape.size):
+            if not starts.size:
+                break
+            starts = starts[words[starts + at] == shape[at]]
         if not starts.size:
             return words, items
-        parts, kinds, at = [], [], 0
-        good = set(starts.tolist())
-        for start in starts.tolist():
-            if start < at:
-                continue
-            inside, count = items[start:start + shape.size], 1
-            while start + count * shape.size in good and \
-                    (items[start + count * shape.size:start + (count + 1) * shape.size] == inside).all():
-                count += 1
-            key = (count, tuple(inside.tolist()))
-            if key not in self.loops:
-                self.loops[key] = len(self.made)
-                self.made.append(key)
-            parts += [items[at:start], np.array([FIRST - self.loops[key]], np.int64)]
-            kinds += [words[at:start], np.array([FIRST - number], np.int64)]
-            at = start + count * shape.size
-        return np.concatenate([*kinds, words[at:]]), np.concatenate([*parts, items[at:]])
+        counts = _rounds(items, starts, shape.size)
+        listed, left = starts.tolist(), counts.tolist()
+        runs, place = [], 0
+        while place < len(listed):
+            runs.append(place)
+            place = bisect_left(listed, listed[place] + left[place] * shape.size, place + 1)
+        begin, rounds = starts[runs], counts[runs]
+        kinds = np.array([self._loop(int(count), items[start:start + shape.size])
+                          for start, count in zip(begin.tolist(), rounds.tolist(), strict=True)], np.int64)
+        sizes = rounds * shape.size
+        return (_shortened(words, begin, sizes, np.full(begin.size, FIRST - number)),
+                _shortened(items, begin, sizes, FIRST - kinds))
+
+    def _loop(self, count: int, inside: I64) -> int:
+        """The number of a loop."""
+        key = (count, tuple(inside.tolist()))
+        if key not in self.loops:
+            self.loops[key] = len(self.made)
+            self.made.append(key)
+        return self.loops[key]
 
     def _write(self, items: Sequence[int], out: list[int], counts: list[int]) -> None:
         for item in items:
@@ -140,6 +215,20 @@ class Folder:
             self._write(inside, out, counts)
             out.append(CLOSE)
             counts.append(count)
+
+
+def _rounds(items: I64, starts: I64, size: int) -> I64:
+    """[starts] how often the `size` items at each come one after the other, at places that are starts too."""
+    after = np.searchsorted(starts, starts + size)
+    follows = np.append(starts, -1)[after] == starts + size
+    for at in range(size):
+        mine = np.flatnonzero(follows)
+        follows[mine] = items[starts[mine] + at] == items[starts[mine] + size + at]
+    row = np.lexsort((starts, starts % size))       # starts that may follow each other are neighbours
+    ends = np.flatnonzero(~follows[row])
+    counts = np.empty(starts.size, np.int64)
+    counts[row] = ends[np.searchsorted(ends, np.arange(row.size))] - np.arange(row.size) + 1
+    return counts
 
 
 def expand(program: Program, counts: Sequence[int], most: int) -> I64:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.trace.synthesise.examples import VALUES, Token
+from astrarium.trace.synthesise.examples import VALUES
 from astrarium.trace.synthesise.layout import ROLES, SHARED, Layout
+from astrarium.trace.synthesise.tokens import Token
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind
 
@@ -75,13 +76,16 @@ def _class(tokens: Sequence[Token], drawn: Drawn, layout: Layout, stage: int, in
         else:
             slot_a[:, at] = (ranks + (step if role == "next" else -step))[:, None]
             slot_b[:, at] = int((role == "next") != (tokens[kind].kind == NodeKind.COMM_SEND))
-    whole = np.nan_to_num(np.rint(np.clip(drawn.values, 0, 2.0**62)))
+
+    def whole(column: int) -> F64:
+        return np.nan_to_num(np.rint(np.clip(drawn.values[:, column], 0, 2.0**62)))
+
     involved, priority = np.array([(each.involved, each.priority) for each in tokens], np.int32)[token].T
     return TraceClass(
         ranks=ranks, node_id=np.arange(token.size, dtype=np.uint64), type=kinds[token],
-        is_cpu=np.array([each.host for each in tokens], np.bool_)[token], duration_us=whole[:, 0].astype(np.uint64),
-        num_ops=np.rint(drawn.values[:, 1]), tensor_size=whole[:, 2].astype(np.uint64), comm_type=ops[token],
-        comm_size=whole[:, SIZE].astype(np.int64), involved=involved, priority=priority,
+        is_cpu=np.array([each.host for each in tokens], np.bool_)[token], duration_us=whole(0).astype(np.uint64),
+        num_ops=np.rint(drawn.values[:, 1]), tensor_size=whole(2).astype(np.uint64), comm_type=ops[token],
+        comm_size=whole(SIZE).astype(np.int64), involved=involved, priority=priority,
         parent_ptr=drawn.ptr, parent=drawn.parent.astype(np.int32),
         slot_a=slot_a, slot_b=slot_b, slot=np.arange(comm.size, dtype=np.int32),
         names=lambda node: tokens[int(token[node])].name.replace("#", "0"))

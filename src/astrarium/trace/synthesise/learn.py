@@ -7,8 +7,8 @@ site where those differ, a law of the conditions. Collectives that gather gradie
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,21 +17,20 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.trace.synthesise.buckets import Bucket, learn_buckets, learned_as_buckets, site_codes
-from astrarium.trace.synthesise.examples import VALUES, Example, Token
+from astrarium.trace.synthesise.examples import VALUES, Example
 from astrarium.trace.synthesise.fold import Folder, Program, bodies_of, loops
 from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of, table
 from astrarium.trace.synthesise.order import Orders, learn_orders
+from astrarium.trace.synthesise.tokens import Token
+from astrarium.trace.synthesise.waits import Waits, learn_waits
 
-__all__ = ["Coded", "Context", "Loop", "Model", "Motif", "Size", "SizeKey", "Waits", "contexts_of", "learn",
+__all__ = ["Coded", "Loop", "Model", "Size", "SizeKey", "learn",
            "loop_sites", "main_of", "programs_of", "size_rows"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 FEWEST = 8              # examples that a law of its own needs
-FEW = 8                 # occurrences of one token that are waited for one by one
 EQUAL = 1e-6
-CONTEXT, CHOICES = 5, 8     # tokens that a node's parents depend on; sets of parents that are kept
-Context = tuple[int, ...]
 SizeKey = tuple[int | None, int, int]
 
 
@@ -41,20 +40,6 @@ class Loop(msgspec.Struct, frozen=True):
     body: list[int]
     before: int | None
     count: Count
-
-
-class Motif(msgspec.Struct, frozen=True):
-    """A parent: `back` of its occurrences (1: the latest); none of them: all since the last node of this site."""
-
-    parent: int
-    back: list[int]
-
-
-class Waits(msgspec.Struct, frozen=True):
-    """What a node waits for by the tokens up to it (itself last): sets of parents, the most frequent first."""
-
-    context: list[int]
-    motifs: list[list[Motif]]
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -102,8 +87,9 @@ def learn(examples: Sequence[Example]) -> Model:
     programs = programs_of(coded)
     raw = x[:, :len(coded.names)]
     return Model(coded.names, raw.min(axis=0).tolist(), raw.max(axis=0).tolist(), coded.tokens,
-                 learn_orders([program for program, _ in programs], x), _loops(programs, x), _waits(coded),
-                 _sizes(coded, sizes), learn_buckets(examples, coded.order, coded.gathered, x, sizes), len(examples),
+                 learn_orders([program for program, _ in programs], x), _loops(programs, x),
+                 learn_waits(examples, coded.order, coded.main, coded.gathered), _sizes(coded, sizes),
+                 learn_buckets(examples, coded.order, coded.gathered, x, sizes), len(examples),
                  max(each.size for each in coded.order))
 
 
@@ -156,51 +142,6 @@ def loop_sites(program: Program) -> Iterator[tuple[int, Program, int]]:
         yield at, body, program[opened - 1] if opened > 0 else -1
 
 
-# ------------------------------------------------------------ dependencies
-def contexts_of(order: I64, base: int) -> tuple[list[Context], I64]:
-    """The distinct contexts of an order of main nodes, and which each node has [nodes]."""
-    code = order.copy()
-    for _ in range(CONTEXT - 1):        # numbers of contexts one token longer, dense again
-        code = np.unique(code, return_inverse=True)[1].astype(np.int64)
-        code = np.concatenate([[-1], code[:-1]])[:code.size] * base + order
-    _, first, code = np.unique(code, return_index=True, return_inverse=True)
-    return [tuple(order[max(0, at - CONTEXT + 1):at + 1].tolist()) for at in first.tolist()], code.astype(np.int64)
-
-
-def _waits(coded: Coded) -> list[Waits]:
-    """Per context, and per end of it, which sets of parents and distances there are."""
-    sets: dict[Context, Counter[tuple[tuple[int, tuple[int, ...]], ...]]] = defaultdict(Counter)
-    for each, order, main in zip(coded.examples, coded.order, coded.main, strict=True):
-        contexts, code = contexts_of(order[main], len(coded.tokens) + 1)
-        for at, motifs in zip(code.tolist(), _backs(each, order, main, coded.gathered), strict=True):
-            sets[contexts[at]][motifs] += 1
-    for context, counted in list(sets.items()):
-        for length in range(1, len(context)):
-            sets[context[-length:]].update(counted)
-    return [Waits(list(context), [[Motif(kind, list(back)) for kind, back in motifs] for motifs, _ in
-                                  sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:CHOICES]])
-            for context, counted in sets.items()]
-
-
-def _backs(each: Example, order: I64, main: I64,
-           gathered: set[int]) -> Iterator[tuple[tuple[int, tuple[int, ...]], ...]]:
-    """Per main node its parents' tokens with how many occurrences back they are (1: the latest); () for many, and
-    for buckets."""
-    listed, ptr, parent = order.tolist(), each.ptr.tolist(), each.parent.tolist()
-    seen: Counter[int] = Counter()
-    rank = [0] * len(listed)
-    mains = set(main.tolist())
-    for node, token in enumerate(listed):
-        if node in mains:
-            back: dict[int, list[int]] = defaultdict(list)
-            for before in parent[ptr[node]:ptr[node + 1]]:
-                back[listed[before]].append(seen[listed[before]] - rank[before])
-            yield tuple(sorted((kind, () if kind in gathered or len(far) > FEW else tuple(sorted(far)))
-                               for kind, far in back.items()))
-        rank[node] = seen[token]
-        seen[token] += 1
-
-
 # ------------------------------------------------------------ sizes
 def _sizes(coded: Coded, x: F64) -> list[Size]:
     """Laws of the mean of each example; per site where a token's differ within one example."""
@@ -208,27 +149,40 @@ def _sizes(coded: Coded, x: F64) -> list[Size]:
 
 
 def size_rows(coded: Coded) -> dict[SizeKey, dict[int, F64]]:
-    """(token before, or None; token; column) -> row of the example -> values there."""
-    by_site: dict[SizeKey, dict[int, F64]] = defaultdict(dict)
+    """(token before, or None; token; column) -> row of the example -> values there. In order of the first row, there
+    tokens before sites."""
+    base, few = len(coded.tokens) + 1, len(coded.examples) < FEWEST
+    seen: dict[SizeKey, dict[int, F64]] = defaultdict(dict)
     uneven: set[tuple[int, int]] = set()
-    for row, (each, order, main) in enumerate(zip(coded.examples, coded.order, coded.main, strict=True)):
-        tokens = order[main]
-        values = each.values[main]
-        codes = site_codes(tokens, len(coded.tokens) + 1)
-        for keys, site in ((tokens, False), (codes, True)):
-            sort = np.argsort(keys, kind="stable")
-            found, begin = np.unique(keys[sort], return_index=True)
-            for key, part in zip(found.tolist(), np.split(sort, begin[1:]), strict=True):
-                before, token = divmod(key, len(coded.tokens) + 1) if site else (None, key)
-                for column in range(len(VALUES)):
-                    of_it = values[part, column]
-                    of_it = of_it[~np.isnan(of_it)]
-                    if of_it.size:
-                        by_site[before, token, column][row] = of_it
-                        if not site and np.ptp(of_it) > EQUAL * of_it.max():
-                            uneven.add((token, column))
-    return {(before, token, column): seen for (before, token, column), seen in by_site.items()
-            if before is None or ((token, column) in uneven and len(seen) >= FEWEST)}
+    for row, (order, main) in enumerate(zip(coded.order, coded.main, strict=True)):
+        for token, column, values in _parts(coded.examples[row], main, order[main], range(len(VALUES))):
+            seen[None, token, column][row] = values
+            if np.ptp(values) > EQUAL * values.max():
+                uneven.add((token, column))
+    for row, (order, main) in enumerate(zip(coded.order, coded.main, strict=True)):
+        columns = () if few else sorted({column for _, column in uneven})
+        for code, column, values in _parts(coded.examples[row], main, site_codes(order[main], base), columns):
+            if (code % base, column) in uneven:
+                seen[code // base, code % base, column][row] = values
+    rows = {key: found for key, found in seen.items() if key[0] is None or len(found) >= FEWEST}
+
+    def first(key: SizeKey) -> tuple[int, bool, int, int]:
+        before, token, column = key
+        return next(iter(rows[key])), before is not None, token if before is None else before * base + token, column
+
+    return {key: rows[key] for key in sorted(rows, key=first)}
+
+
+def _parts(each: Example, main: I64, keys: I64, columns: Iterable[int]) -> Iterator[tuple[int, int, F64]]:
+    """(key, column, values that are there) of the main nodes of every key; equal values take the room of one."""
+    sort = np.argsort(keys, kind="stable")
+    found, begin = np.unique(keys[sort], return_index=True)
+    for key, part in zip(found.tolist(), np.split(sort, begin[1:]), strict=True):
+        for column in columns:
+            values = each.values[main[part], column]
+            values = values[~np.isnan(values)]
+            if values.size:
+                yield key, column, values if np.ptp(values) else np.broadcast_to(values[:1].copy(), values.shape)
 
 
 def _law(seen: Mapping[int, F64], x: F64) -> Law | None:

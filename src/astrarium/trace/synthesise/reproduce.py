@@ -6,15 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.errors import InputError
-from astrarium.trace.synthesise.examples import VALUES, Example, examples_of_generated
+from astrarium.trace.synthesise.examples import VALUES, Example, values_of
 from astrarium.trace.synthesise.learn import Model
 from astrarium.trace.synthesise.sample import sample
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Reproduction", "reproduced"]
 
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Totals = dict[tuple[str, str], float]
 TRIED = 12
 SMALL = 0.001       # share of all of a value below which a kind of node does not count
 
@@ -47,30 +52,41 @@ def reproduced(model: Model, examples: Sequence[Example]) -> Reproduction:
 
 def _worst(model: Model, conditions: Mapping[str, float], stages: Mapping[float, Example]) -> tuple[float, str]:
     try:
-        made = examples_of_generated(sample(model, conditions), conditions)
+        made = sample(model, conditions)
     except InputError as error:
         return float("inf"), str(error)
     found = [(0.0, "nodes")]
-    for each in made:
-        real = stages.get(each.conditions["stage"])
+    for stage, trace in enumerate(made.classes):        # one class per stage
+        real = stages.get(float(stage))
         if real is not None:
-            ours, theirs = _totals(each), _totals(real)
+            ours, theirs = _drawn_totals(trace), _totals(real)
             most = {value: max(abs(total) for (_, of), total in theirs.items() if of == value) for _, value in theirs}
             found += [(abs(ours.get(key, 0.0) - total) / abs(total), f"{key[1]} of {key[0]}")
                       for key, total in theirs.items() if abs(total) > SMALL * most[key[1]]]
     return max(found)
 
 
-def _totals(trace: Example) -> dict[tuple[str, str], float]:
+def _totals(trace: Example) -> Totals:
+    kinds = np.array([each.kind for each in trace.tokens], np.int64)
+    ops = np.array([each.op for each in trace.tokens], np.int64)
+    return _added(kinds[trace.token], ops[trace.token], trace.values)
+
+
+def _drawn_totals(trace: TraceClass) -> Totals:
+    coll = trace.type == NodeKind.COMM_COLL
+    return _added(trace.type.astype(np.int64), np.where(coll, trace.comm_type, -1), values_of(trace))
+
+
+def _added(kinds: I64, ops: I64, values: F64) -> Totals:
     """(kind of node, "nodes" or a value) -> the sum; collectives by operation."""
-    found: dict[tuple[str, str], float] = {}
-    for token in np.unique(trace.token).tolist():
-        told = trace.tokens[token]
-        coll = told.kind == NodeKind.COMM_COLL
-        kind = CommOp(told.op).name.lower() if coll and told.op in set(CommOp) else _kind(told.kind)
-        rows = trace.values[trace.token == token]
-        for name, total in (("nodes", float(len(rows))), *zip(VALUES, np.nansum(rows, axis=0).tolist(), strict=True)):
-            found[kind, name] = found.get((kind, name), 0.0) + total
+    found: Totals = {}
+    pairs = [(kind, op) for kind in np.unique(kinds).tolist() for op in np.unique(ops[kinds == kind]).tolist()]
+    for kind, op in pairs:
+        mine = (kinds == kind) & (ops == op)
+        name = CommOp(op).name.lower() if kind == NodeKind.COMM_COLL and op in set(CommOp) else _kind(kind)
+        for value, total in (("nodes", float(mine.sum())), *((value, float(np.nansum(values[mine, column])))
+                                                             for column, value in enumerate(VALUES))):
+            found[name, value] = found.get((name, value), 0.0) + total
     return {key: total for key, total in found.items() if total}
 
 

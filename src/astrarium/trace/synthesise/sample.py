@@ -15,8 +15,9 @@ from astrarium.trace.synthesise.fold import Program, expand
 from astrarium.trace.synthesise.join import Drawn, join
 from astrarium.trace.synthesise.laws import Law, table
 from astrarium.trace.synthesise.layout import layout_of
-from astrarium.trace.synthesise.learn import Context, Model, Motif, SizeKey, contexts_of, loop_sites
+from astrarium.trace.synthesise.learn import Model, SizeKey, loop_sites
 from astrarium.trace.synthesise.order import walk
+from astrarium.trace.synthesise.waits import Context, Motif, contexts_of
 from astrarium.trace.work import Generated
 
 __all__ = ["Heads", "sample", "within"]
@@ -141,8 +142,9 @@ class _Drawer:
         order = np.argsort(key, kind="stable")
         place = np.empty(order.size, np.int64)
         place[order] = np.arange(order.size)
-        contexts, context = contexts_of(main, self.base)
-        motifs = [self._motifs(each, set(self.kinds(token))) for each in contexts]
+        contexts, context = contexts_of(main)
+        there = set(np.flatnonzero(np.bincount(token)).tolist()) if token.size else set()
+        motifs = [self._motifs(each, there) for each in contexts]
         kids, parents = _edges(main, context, motifs)
         lined, before = line.edges(main)
         child, parent = place[np.concatenate([*kids, lined])], place[np.concatenate([*parents, before])]
@@ -152,12 +154,9 @@ class _Drawer:
         size = max(1, token.size)
         pairs = np.unique(child[good] * size + parent[good])
         ptr = np.concatenate([[0], np.cumsum(np.bincount(pairs // size, minlength=token.size))]).astype(np.int64)
-        return Drawn(token[order], np.concatenate([values, extra])[order], ptr, pairs % size)
-
-    @staticmethod
-    def kinds(token: I64) -> list[int]:
-        """Tokens that are there."""
-        return np.flatnonzero(np.bincount(token)).tolist() if token.size else []
+        if extra.size:
+            values = np.concatenate([values, extra])[order]
+        return Drawn(token[order], values, ptr, pairs % size)
 
     def _motifs(self, context: Context, there: set[int]) -> list[Motif]:
         """Of the longest known end of a context, the most frequent set of parents that are all there."""

@@ -26,6 +26,7 @@ __all__ = ["FORMAT", "VERSION", "Stored", "load_model", "save_model"]
 
 FORMAT, VERSION = "astrarium-trace-model", 1
 MOST = 256 << 20        # bytes of a file
+LINE = 1 << 10          # of those, room for the first line
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -48,6 +49,9 @@ def save_model(path: str | os.PathLike[str], model: Model, network: Network | No
     body = msgspec.json.encode(Stored(model, network))
     header = Header(FORMAT, VERSION, hashlib.sha256(body).hexdigest())
     where = os.fspath(path)
+    if len(body) + LINE > MOST:
+        raise InputError(where, f"is not written: a model of {len(body) >> 20:,} MiB",
+                         expected=f"at most {MOST >> 20} MiB: fewer traces, or traces in which more repeats")
     try:
         temporary = beside(where, msgspec.json.encode(header) + b"\n" + body + b"\n")
         try:
