@@ -83,9 +83,10 @@ def _over_time(result: Result) -> Table:
 def _path(result: Result) -> Table:
     path = result.path
     programs = result.plan.program_of[path.rank]
-    ids = np.array([int(result.plan.programs[p].node_id[n]) if n >= 0 else -1
-                    for p, n in zip(programs.tolist(), path.node.tolist(), strict=True)], np.int64)
-    return {"rank": path.rank, "node_id": ids, "work": WORKS[path.work], "start_ns": _ns(path.start),
+    ids = [int(result.plan.programs[p].node_id[n]) if n >= 0 else -1
+           for p, n in zip(programs.tolist(), path.node.tolist(), strict=True)]
+    column = np.array(ids, np.int64 if max(ids, default=0) < 2**63 else object)
+    return {"rank": path.rank, "node_id": column, "work": WORKS[path.work], "start_ns": _ns(path.start),
             "end_ns": _ns(path.end)}
 
 
@@ -146,7 +147,8 @@ def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool
     written = []
     for name, table in tables(result, nodes=nodes).items():
         target, part = into / f"{name}.parquet", into / f".{name}.parquet.part"
-        parquet.write_table(arrow.table({key: arrow.array(column) for key, column in table.items()}), part)
+        parquet.write_table(arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
+                                         for key, column in table.items()}), part)
         os.replace(part, target)
         written.append(str(target))
     return tuple(written)

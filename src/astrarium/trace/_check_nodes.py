@@ -48,6 +48,10 @@ def check(columns: Columns, ranks: Ranks, found: Findings) -> None:
     memory = (kind == NodeKind.MEM_LOAD) | (kind == NodeKind.MEM_STORE)
     report(memory & ~columns.has(Attr.TENSOR_SIZE), "error", "missing_tensor_size",
            "memory node without tensor_size", "set tensor_size in bytes")
+    report(columns.has(Attr.NUM_OPS) & ~((columns.num_ops >= 0) & (columns.num_ops < np.inf)), "error", "negative_size",
+           lambda i: f"num_ops {columns.num_ops[i]:g}", "set num_ops in flop, a number from 0")
+    report(~comm & (columns.tensor_size < 0), "error", "negative_size",
+           lambda i: f"tensor_size {int(columns.tensor_size[i])}", "set tensor_size in bytes, 0 to 2^63 - 1")
     report((comm & (columns.wrong & _COMM_BITS != 0)) | (~comm & (columns.wrong & _LOCAL_BITS != 0)), "error",
            "wrong_type", lambda i: _wrong(columns, i), "write it as an integer (int64_val)")
     _comm(columns, comm, report)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InternalError
 
-__all__ = ["Attr", "Columns", "Traces"]
+__all__ = ["Attr", "Columns", "Traces", "total"]
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
@@ -22,6 +22,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 BOOL = npt.NDArray[np.bool_]
 _AT_ONCE = 1 << 16       # nodes
+LARGEST = float(np.finfo(np.float64).max)
 
 
 class Attr(enum.IntEnum):
@@ -167,3 +168,9 @@ class Traces:
         """The rank's file as it was read (decompressed), byte for byte."""
         columns, row = self.of(rank)
         return bytes(columns.source_class.rebuild(row))
+
+
+def total(values: F64) -> float:
+    """The sum of those that are numbers: a file may say NaN and infinities."""
+    with np.errstate(over="ignore"):
+        return float(np.clip(values[np.isfinite(values)].sum(), -LARGEST, LARGEST))

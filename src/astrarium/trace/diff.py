@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.trace.columns import Columns, Traces
+from astrarium.trace.columns import Columns, Traces, total
 from astrarium.trace.graph import graph_of
 from astrarium.trace.node import trace_kind
 from astrarium.vocab import CommOp, NodeKind
@@ -238,5 +238,5 @@ def _sums(columns: Columns) -> dict[str, dict[str, int]]:
             if mask.any():
                 size = columns.comm_size if kind >= NodeKind.COMM_SEND else columns.tensor_size
                 found[name] = {"nodes": int(mask.sum()), "recorded_us": int(columns.duration[mask].sum()),
-                               "flop": int(columns.num_ops[mask].sum()), "bytes": int(size[mask].sum())}
+                               "flop": int(total(columns.num_ops[mask])), "bytes": int(size[mask].sum())}
     return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astrarium.trace.columns import Attr, Columns
+from astrarium.trace.columns import Attr, Columns, total
 from astrarium.trace.node import decode_metadata
 from astrarium.vocab import CommOp, NodeKind
 
@@ -74,7 +74,7 @@ def statistics(columns: Columns) -> Statistics:
         streams=streams,
         recorded_us={"host": int(duration[host].sum()), "gpu": int(duration[gpu].sum()),
                      "collectives": int(duration[coll].sum()), "all": int(duration.sum())},
-        flop=float(columns.num_ops[kind == NodeKind.COMP].sum()),
+        flop=total(columns.num_ops[kind == NodeKind.COMP]),
         tensor_bytes=int(columns.tensor_size[kind == NodeKind.COMP].sum()),
         edges={"data": columns.data_dep.size, "control": columns.ctrl_dep.size},
         roots=int((np.diff(columns.data_ptr) + np.diff(columns.ctrl_ptr) == 0).sum()), leaves=int(leaf.sum()),

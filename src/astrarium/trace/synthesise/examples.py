@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.errors import InputError
+from astrarium.errors import InputError, TraceError
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.graph import graph_of, ready_order
 from astrarium.trace.groups import Groups, group_key
@@ -55,6 +55,8 @@ def _read(traces: Traces, members: Mapping[str, Sequence[int]], conditions: Mapp
           stage: int) -> Example:
     rank = stage * layout.tp * layout.dp
     columns, row = traces.of(rank)
+    if not columns.nodes:
+        raise InputError("synthesise", f"{traces.sources[rank]} has no nodes", expected="a trace with nodes")
     graph = graph_of(columns)
     order = ready_order(columns, graph)
     if len(order) != columns.nodes:
@@ -79,7 +81,12 @@ def _read(traces: Traces, members: Mapping[str, Sequence[int]], conditions: Mapp
     values[:, 0] = columns.duration[order]
     for at, attr in enumerate((Attr.NUM_OPS, Attr.TENSOR_SIZE, Attr.COMM_SIZE), 1):
         values[:, at] = getattr(columns, VALUES[at])[order]
-        values[~columns.has(attr)[order], at] = np.nan
+        there = columns.has(attr)[order]
+        wrong = np.flatnonzero(there & ~((values[:, at] >= 0) & (values[:, at] < np.inf)))
+        if wrong.size:
+            raise TraceError(traces.sources[rank], f"{VALUES[at]} {values[wrong[0], at]:g}", rank=rank,
+                             node=int(columns.node_id[order[wrong[0]]]), expected="a number from 0")
+        values[~there, at] = np.nan
     return Example({**conditions, "stage": float(stage)}, tokens, token, values, waits, parent)
 
 

@@ -175,6 +175,8 @@ def size_rows(coded: Coded) -> dict[SizeKey, dict[int, F64]]:
 
 def _parts(each: Example, main: I64, keys: I64, columns: Iterable[int]) -> Iterator[tuple[int, int, F64]]:
     """(key, column, values that are there) of the main nodes of every key; equal values take the room of one."""
+    if not keys.size:
+        return
     sort = np.argsort(keys, kind="stable")
     found, begin = np.unique(keys[sort], return_index=True)
     for key, part in zip(found.tolist(), np.split(sort, begin[1:]), strict=True):

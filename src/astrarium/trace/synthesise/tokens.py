@@ -17,6 +17,8 @@ __all__ = ["COMM", "Token", "Told", "distinct_rows", "plain_names"]
 
 DIGITS = re.compile(r"\d+")
 COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
+KINDS, OPS = frozenset(NodeKind), range(-1, 10)
+CHECKED = "a trace in which `astrarium check` finds no errors"
 MOST = 1 << 18          # tokens of a trace
 RECENT = 1 << 16        # names that are remembered
 WIDE = 1 << 31          # numbers below multiply without overflow
@@ -87,7 +89,16 @@ class Told:
     def _token(self, node: int, at: int = -1, role: str = "") -> Token:
         """Of node `node`, which is communication node `at`, or none (-1)."""
         kind, moved = int(self.kind[node]), at >= 0
-        return Token(kind, self.names[self.name[node]], bool(self.host[node]),
+        name = self.names[self.name[node]]
+        if kind not in KINDS:
+            raise InputError("synthesise", f"node {name[:60]!r} has a type that Chakra does not define",
+                             expected=CHECKED)
+        if kind == NodeKind.COMM_COLL and int(self.op[at]) not in OPS:
+            raise InputError("synthesise", f"node {name[:60]!r} has comm_type {self.op[at]}", expected=CHECKED)
+        if moved and abs(int(self.priority[at])) >= WIDE:
+            raise InputError("synthesise", f"node {name[:60]!r} has comm_priority {self.priority[at]}",
+                             expected="a number of 32 bits")
+        return Token(kind, name, bool(self.host[node]),
                      int(self.op[at]) if kind == NodeKind.COMM_COLL else -1, role,
                      int(self.priority[at]) if moved else 0, int(self.involved[at]) if moved else -1)
 

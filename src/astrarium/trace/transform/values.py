@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy.typing as npt
 
 from astrarium.config import Config, Knob
 from astrarium.errors import InputError, TraceError
+from astrarium.trace._check_nodes import LONGEST
 from astrarium.trace._wire import DELIMITED, VARINT, delimited, tagged, varint
-from astrarium.trace.columns import Attr, Columns
+from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.transform.files import Edit, Job, rebuilt
 from astrarium.trace.transform.patch import DURATION, NAME, Change
 from astrarium.trace.transform.select import gpu, matching, named
@@ -125,9 +127,12 @@ def scale_durations(job: Job, step: ScaleDurations) -> Job:
     """Durations times `by`, in whole microseconds; sums hold, and none becomes 0 (which means: not known)."""
     traces = job.traces()
     edits = []
-    for columns in traces.classes:
+    for number, columns in enumerate(traces.classes):
         nodes = np.flatnonzero(matching(columns, step.kind, step.name) & (columns.duration > 0))
-        new = rounded(columns.duration[nodes].astype(np.float64) * step.by, np.ones(nodes.size, np.bool_))
+        scaled = columns.duration[nodes].astype(np.float64) * step.by
+        if (scaled > LONGEST).any():
+            raise _refusal(traces, number, int(nodes[np.argmax(scaled)]), f"a duration of {scaled.max():.4g} us")
+        new = rounded(scaled, np.ones(nodes.size, np.bool_))
         texts = {each: tagged(DURATION, VARINT, varint(each)) for each in np.unique(new).tolist()}
         edits.append(Edit(splice=Splice(DURATION, nodes, [texts[each] for each in new.tolist()])))
     return Job(rebuilt(traces, edits), job.groups)
@@ -146,15 +151,25 @@ def scale_ops(job: Job, step: ScaleOps) -> Job:
 def _scaled(job: Job, step: ScaleDurations, names: Sequence[tuple[str, Attr]]) -> Job:
     traces = job.traces()
     edits = []
-    for columns in traces.classes:
+    for number, columns in enumerate(traces.classes):
         chosen = matching(columns, step.kind, step.name)
         values: dict[int, dict[str, Any]] = {}
         for name, attr in names:
             column = getattr(columns, name)
             for node in np.flatnonzero(chosen & columns.has(attr) & (column > 0)).tolist():
-                values.setdefault(node, {})[name] = max(1, round(float(column[node]) * step.by))
+                new = float(column[node]) * step.by
+                if not isfinite(new):
+                    raise _refusal(traces, number, node, f"{name} times {step.by:g} is {new}")
+                values.setdefault(node, {})[name] = max(1, round(new))
         edits.append(Edit({node: Change(values=new) for node, new in values.items()}))
     return Job(rebuilt(traces, edits), job.groups)
+
+
+def _refusal(traces: Traces, number: int, node: int, what: str) -> TraceError:
+    """Of a value of a node of a class that a step would make too large."""
+    columns = traces.classes[number]
+    return TraceError(traces.sources[int(traces.members(number)[0])], what, node=int(columns.node_id[node]),
+                      name=columns.name(node), expected="values that a run can count: `astrarium check`")
 
 
 def roofline(job: Job, step: Roofline) -> Job:
