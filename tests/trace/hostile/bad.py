@@ -192,3 +192,22 @@ BAD: dict[str, Callable[[], bytes]] = {
         Metadata("", (attribute("kind", 3),))))),
     "packed_ids_of_nothing": lambda: file_of(encode_node(_comp(0)) + tagged(5, DELIMITED, delimited(packed([])))),
 }
+
+BESIDE: dict[str, bytes] = {
+    "empty": b"", "list": b"[]", "null": b"null", "number": b"7", "text": b"hello", "cut": b'{"1": [0',
+    "deep": b'{"1": ' + b"[" * 100_000, "deep_objects": b'{"a": ' * 100_000, "nan": b'{"1": [NaN]}',
+    "infinite": b'{"1": [1e999]}', "negative": b'{"1": [-1, 0]}', "twice": b'{"1": [0, 0]}',
+    "key_twice": b'{"1": [0], "1": [0]}', "large": b'{"1": [99999999999999999999999]}', "bool": b'{"1": [true]}',
+    "text_ranks": b'{"1": ["0"]}', "no_list": b'{"1": null}', "no_ranks": b'{"1": []}', "no_name": b'{"": [0]}',
+    "zero": b'{"0": [0]}', "long_name": b'{"' + b"9" * 100_000 + b'": [0]}', "utf16": '{"1": [0]}'.encode("utf-16"),
+    "not_utf8": b'{"\xff": [0]}', "surrogate": b'{"\\ud800": [0]}', "beyond": b'{"1": [0, 1, 2]}',
+    "many": b'{"1": [' + b",".join(b"%d" % rank for rank in range(200_000)) + b"]}",
+    "zero_ranks": b'{"tp": 0, "dp": 1, "pp": 1}', "negative_ranks": b'{"tp": -1, "dp": -1, "pp": 1}',
+    "parts_of_ranks": b'{"tp": 1.5}', "huge_ranks": b'{"tp": 1e300}', "infinite_ranks": b'{"tp": 1e999}',
+    "largest_layers": b'{"layers": 1e308, "tp": 1}', "smallest_layers": b'{"layers": 1e-320}',
+    "negative_layers": b'{"layers": -5}', "a_stage": b'{"stage": 0}', "nothing": b"{}",
+    "negative_id": b'{"version": "0.0.4"}\n{"id": -1}\n', "infinite_id": b'{"version": ""}\n{"id": 1e999}\n',
+    "kind_of_no_node": b'{"version": ""}\n{"id": 1, "type": "NOPE"}\n',
+    "kind_of_no_value": b'{"version": ""}\n{"id": 1, "attrs": [{"name": "x", "kind": "nope", "value": 1}]}\n',
+}
+"""What may lie beside a trace, or in its place: groups, conditions, JSON lines, tables, models."""

@@ -6,7 +6,7 @@ import json
 import resource
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,7 @@ from astrarium.errors import AstrariumError, InputError
 from astrarium.trace import read_traces
 from astrarium.trace.execute import program
 
-from .bad import BAD, FOLDER, good
+from .bad import BAD, BESIDE, FOLDER, good
 
 SECONDS = 60            # of the processor, for one verb on one trace; the slowest takes a few
 VERBS = {
@@ -57,6 +57,18 @@ VERBS = {
     "as_host": ("trace", "link", "--host", "{file}", "-o", "{out}/l"),
     "as_device": ("trace", "link", "--device", "{file}", "-o", "{out}/l"),
     "as_script": ("trace", "synthesise", "sample", "{file}", "--ranks", "1", "-o", "{out}/s"),
+}
+BESIDES = {
+    "check_groups": ("check", "{prefix}", "--groups", "{beside}"),
+    "own_groups": ("run", "--trace", "{prefix}.*.et", "--json"),
+    "anonymise": ("trace", "anonymise", "{prefix}", "-o", "{out}/a", "--seed", "1"),
+    "merge": ("trace", "transform", "{prefix}", "{prefix}", "-o", "{out}/t"),
+    "grow": ("trace", "transform", "{prefix}", "-o", "{out}/t", "--step", "grow_dp:factor=2,over=[all]"),
+    "table": ("trace", "transform", "{prefix}", "-o", "{out}/t", "--step", "roofline:table={beside}"),
+    "learn": ("trace", "synthesise", "learn", "{prefix}", "-o", "{out}/m"),
+    "conditions": ("trace", "synthesise", "learn", "{good}", "-o", "{out}/m"),
+    "sample": ("trace", "synthesise", "sample", "{beside}", "--ranks", "1", "-o", "{out}/s"),
+    "jsonl": ("convert", "--to", "et", "{beside}", "-o", "{out}/t.et"),
 }
 DESIGN = """workload: {source: trace, path: t}
 compute: {model: replay, missing: 1 us}
@@ -119,30 +131,36 @@ def bad(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.param)
 
 
+def attempt(verb: str, arguments: Sequence[str], words: Mapping[str, str], tmp_path: Path,
+            capfd: pytest.CaptureFixture[str], bad: str) -> None:
+    """One verb on one input, in a folder of its own."""
+    out = tmp_path / f"out_{verb}"
+    out.mkdir()
+    with limited(SECONDS):
+        code = main([each.format(out=out, **words) for each in arguments])
+    said = capfd.readouterr()
+    where = f"{verb} on {bad}: code {code}, {said.err[-500:]}"
+    assert code in (0, 1), where
+    assert "Traceback" not in said.err + said.out, where
+    left = sorted(out.iterdir())
+    if code == 1 and not verb.startswith("check"):
+        lines = [line for line in said.err.splitlines() if not line.startswith("astrarium: note:")]
+        assert len(lines) == 1, where
+        assert said.err.startswith("astrarium: "), where
+        assert len(said.err) < 2_000, where
+        assert not left, where
+    if "--json" in arguments and code == 0:
+        strict(said.out)
+    assert not [path for path in left if path.name.startswith(".")], where
+    for path in left:
+        whole(path)
+
+
 def test_every_verb_on_every_bad_trace(bad: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     names = {"prefix": "t", "file": "t.0.et", "good": "good.et", "design": "design.yaml"}
     words = {key: str(tmp_path / name) for key, name in names.items()}
     for verb, arguments in VERBS.items():
-        out = tmp_path / f"out_{verb}"
-        out.mkdir()
-        with limited(SECONDS):
-            code = main([each.format(out=out, **words) for each in arguments])
-        said = capfd.readouterr()
-        where = f"{verb} on {bad}: code {code}, {said.err[-500:]}"
-        assert code in (0, 1), where
-        assert "Traceback" not in said.err + said.out, where
-        left = sorted(out.iterdir())
-        if code == 1 and not verb.startswith("check"):
-            lines = [line for line in said.err.splitlines() if not line.startswith("astrarium: note:")]
-            assert len(lines) == 1, where
-            assert said.err.startswith("astrarium: "), where
-            assert len(said.err) < 2_000, where
-            assert not left, where
-        if "--json" in arguments and code == 0:
-            strict(said.out)
-        assert not [path for path in left if path.name.startswith(".")], where
-        for path in left:
-            whole(path)
+        attempt(verb, arguments, words, tmp_path, capfd, bad)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4_000_000, "KB"
 
 
@@ -166,3 +184,16 @@ def test_execution_and_chakra_s_commands_on_every_bad_trace(bad: str, tmp_path: 
         assert "Traceback" not in said.err, where
         assert bool(list(out.iterdir())) == (code == 0), where
         shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("name", list(BESIDE))
+def test_what_lies_beside_a_trace(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    names = {"prefix": "t", "good": "good", "beside": "beside"}
+    words = {key: str(tmp_path / each) for key, each in names.items()}
+    for prefix in ("t", "good"):
+        (tmp_path / f"{prefix}.0.et").write_bytes(good())
+    for path in ("t.groups.json", "good.conditions.json", "beside"):
+        (tmp_path / path).write_bytes(BESIDE[name])
+    (tmp_path / "t.conditions.json").write_text('{"tp": 1, "dp": 1, "pp": 1}')
+    for verb, arguments in BESIDES.items():
+        attempt(verb, arguments, words, tmp_path, capfd, name)

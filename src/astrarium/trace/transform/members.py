@@ -16,6 +16,8 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["all_groups", "definitions", "next_name", "pg_names", "used_groups"]
 
+LONGEST = 4_000         # digits of a group's number; Python reads no more than 4,300
+
 
 def all_groups(job: Job, traces: Traces) -> dict[str, tuple[int, ...]]:
     """The groups of the file and those that the traces define; InputError where a collective names another one."""
@@ -62,5 +64,6 @@ def definitions(columns: Columns, groups: Mapping[str, Sequence[int]]) -> dict[i
 
 
 def next_name(names: Mapping[str, object]) -> int:
-    """The lowest number that is above every group name that is a number."""
-    return max((int(name) for name in names if name.isascii() and name.isdigit()), default=0) + 1
+    """The lowest number that is above every group name that is a number of up to LONGEST digits."""
+    return max((int(name) for name in names if name.isascii() and name.isdigit() and len(name) <= LONGEST),
+               default=0) + 1
