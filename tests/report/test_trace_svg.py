@@ -14,6 +14,7 @@ from astrarium.report import trace_graph
 from astrarium.report.trace_graph import picture, rendered
 from astrarium.report.trace_svg import Shape, svg_text
 from astrarium.trace import TraceBuilder, traces_of_bytes
+from astrarium.vocab import CommOp
 
 SVG = "{http://www.w3.org/2000/svg}"
 Box = tuple[float, float, float, float]
@@ -23,7 +24,7 @@ def drawn(text: str) -> tuple[list[Box], list[list[float]]]:
     """Boxes (left, top, right, bottom); the first and last point of every dependency."""
     root = ET.fromstring(text)
     boxes = [(float(each.get("x", 0)), float(each.get("y", 0)), float(each.get("x", 0)) + float(each.get("width", 0)),
-              float(each.get("y", 0)) + float(each.get("height", 0))) for each in root.iter(f"{SVG}rect")]
+              float(each.get("y", 0)) + float(each.get("height", 0))) for each in root.findall(f"{SVG}rect")]
     lines = [[float(number) for number in re.findall(r"-?[\d.]+", each.get("d", ""))]
              for each in root.findall(f"{SVG}path")]
     return boxes, [[line[0], line[1], line[-2], line[-1]] for line in lines]
@@ -55,6 +56,47 @@ def test_a_trace_without_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
     boxes, lines = drawn(rendered(picture(columns), "svg").decode())
     assert (len(boxes), len(lines)) == (3, 2)
     assert rendered(picture(columns), "svg") == rendered(picture(columns), "svg")
+
+
+@pytest.mark.parametrize("name", ["W" * 90, "w" * 45, "\u4e2d" * 60, "i" * 300, "A" * 50, "a/b" * 40, ""])
+def test_text_fits_its_box(name: str) -> None:
+    """As wide as letters of Helvetica: a W is 944 thousandths of the size, an i 222, East Asian ones 1000."""
+    per_mille = {"W": 944, "w": 722, "\u4e2d": 1000, "i": 222, "A": 667, "/": 278, "\u2026": 1000}
+    root = ET.fromstring("\n".join(svg_text([Shape((name,), "#ffffff")], {})))
+    shown = str(root.findtext(f"{SVG}text"))
+    width = float(root.findall(f"{SVG}rect")[0].get("width", 0))
+    assert sum(per_mille.get(letter, 556) for letter in shown) * 12 / 1000 <= width - 10
+    assert width <= 480
+
+
+def test_long_edges_go_between_boxes() -> None:
+    edges = {(at, at + 1, "data"): 1 for at in range(5)} | {(0, 5, "data"): 1, (0, 4, "control"): 1}
+    text = "\n".join(svg_text([Shape(("a box",), "#ffffff")] * 6, edges))     # type: ignore[arg-type]
+    boxes, _ = drawn(text)
+    down = [(float(x), float(y), float(low)) for x, y, low in
+            re.findall(r"([\d.]+) ([\d.]+) V([\d.]+)", text)]
+    assert len(down) == 4 + 3
+    for x, top, bottom in down:
+        assert not [box for box in boxes if box[0] <= x <= box[2] and top < box[3] and box[1] < bottom]
+
+
+def test_colours_and_dashes_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_graph.shutil, "which", lambda name: None)
+    made = TraceBuilder()
+    first = made.comp("a", 5)
+    host = made.comp("b", 5, cpu=True, after=[first])
+    made.coll("c", CommOp.ALL_REDUCE, 8, ctrl=[host])
+    root = ET.fromstring(rendered(picture(traces_of_bytes([made.encode()]).classes[0]), "svg"))
+    assert [each.findtext(f"{SVG}text") for each in root.findall(f"{SVG}g")] == \
+        ["compute", "host", "collective", "control dependency"]
+
+
+def test_numbers_of_too_many_scopes_do_not_count() -> None:
+    made = TraceBuilder()
+    for place in range(40):
+        made.comp(f"{'norm' if place % 2 else 'mm'}_{place}", 5)
+    found = picture(traces_of_bytes([made.encode()]).classes[0], limit=10)
+    assert [(box.label, box.nodes) for box in found.boxes] == [("mm_#", 20), ("norm_#", 20)]
 
 
 def test_of_too_many_scopes_the_smallest_are_one() -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.report.trace_svg import Shape, svg_text
@@ -25,6 +26,9 @@ Edge = Literal["data", "control"]
 COLOURS = {NodeKind.COMP: "#cfe2f3", NodeKind.COMM_COLL: "#f9cb9c", NodeKind.COMM_SEND: "#ffe599",
            NodeKind.COMM_RECV: "#ffe599", NodeKind.MEM_LOAD: "#d9ead3", NodeKind.MEM_STORE: "#d9ead3"}
 HOST_COLOUR, OTHER = "#eeeeee", "#ffffff"
+MEANING = {"#cfe2f3": "compute", HOST_COLOUR: "host", "#f9cb9c": "collective", "#ffe599": "send or receive",
+           "#d9ead3": "memory access", OTHER: "other kinds"}
+DIGITS = re.compile(r"\d+")
 RENDERED = ("svg", "pdf", "png")
 SPLIT = re.compile(r"[./]|::")
 NS_PER_US, DEEPEST, SECONDS = 1000, 12, 300
@@ -53,14 +57,20 @@ def picture(columns: Columns, *, limit: int = 1000, depth: int | None = None) ->
     """The graph of a trace, node by node where it has at most `limit` nodes, else by scope.
 
     A scope is the part of the name before a `.`, `/` or `::`; of profiled traces the names of the callers. `depth`
-    parts of it count; left out: as many as give at most `limit` scopes. Of more scopes the smallest are one.
+    parts of it count; left out: as many as give at most `limit` scopes. Where one part gives more, numbers do not
+    count; of scopes that are too many still, the smallest are one. A scope's colour is that of what takes most of its
+    time.
     """
     if depth is None and columns.nodes <= limit:
         return _drawn(columns, [_label(columns, node) for node in range(columns.nodes)], None)
     paths = _paths(columns)
     if depth is None:
         depth = max((d for d in range(1, DEEPEST) if len({path[:d] for path in paths}) <= limit), default=1)
-    return _drawn(columns, _most([path[:depth] for path in paths], limit), depth)
+    keys = [path[:depth] for path in paths]
+    if len(set(keys)) > limit:
+        plain = {key: tuple(DIGITS.sub("#", part) for part in key) for key in set(keys)}
+        keys = [plain[key] for key in keys] if len(set(plain.values())) > 1 else keys
+    return _drawn(columns, _most(keys, limit), depth)
 
 
 def _most(keys: list[tuple[str, ...]], limit: int) -> list[tuple[str, ...]]:
@@ -101,9 +111,8 @@ def _drawn(columns: Columns, keys: list[tuple[str, ...]], depth: int | None) -> 
     of = np.array([place.setdefault(key, len(place)) for key in keys], np.int64)
     count = np.bincount(of, minlength=len(place))
     time = np.bincount(of, weights=columns.duration.astype(np.float64), minlength=len(place))
-    first = np.zeros(len(place), np.int64)
-    first[of[::-1]] = np.arange(columns.nodes)[::-1]
-    boxes = tuple(Box(" / ".join(key), _colour(columns, int(first[number])), int(count[number]), int(time[number]))
+    colour = _colours(columns, of, len(place))
+    boxes = tuple(Box(" / ".join(key), colour[number], int(count[number]), int(time[number]))
                   for key, number in place.items())
     edges: Counter[tuple[int, int, Edge]] = Counter()
     kinds: tuple[tuple[Edge, object, object], ...] = (("data", columns.data_ptr, columns.data_dep),
@@ -118,11 +127,17 @@ def _drawn(columns: Columns, keys: list[tuple[str, ...]], depth: int | None) -> 
     return Picture(boxes, dict(edges), depth)
 
 
-def _colour(columns: Columns, node: int) -> str:
-    kind = int(columns.type[node])
-    if kind == NodeKind.COMP and columns.is_cpu_op[node]:
-        return HOST_COLOUR
-    return COLOURS.get(NodeKind(kind), OTHER) if kind in set(NodeKind) else OTHER
+def _colours(columns: Columns, of: npt.NDArray[np.int64], boxes: int) -> list[str]:
+    """[boxes] the colour of the kind of node that takes most time, or where none does of the most frequent one."""
+    colours = list(MEANING)
+    by_kind = np.full(256, colours.index(OTHER), np.int64)
+    for kind, colour in COLOURS.items():
+        by_kind[kind] = colours.index(colour)
+    host = (columns.type == NodeKind.COMP) & (columns.is_cpu_op != 0)
+    number = np.where(host, colours.index(HOST_COLOUR), by_kind[columns.type])
+    weight = columns.duration.astype(np.float64) + 1e-9
+    share = np.bincount(of * len(colours) + number, weights=weight, minlength=boxes * len(colours))
+    return [colours[at] for at in share.reshape(boxes, len(colours)).argmax(axis=1).tolist()]
 
 
 def dot_text(drawn: Picture) -> Iterator[str]:
@@ -180,7 +195,9 @@ def rendered(drawn: Picture, form: str) -> bytes:
     program = shutil.which("dot")
     if program is None and form == "svg":
         shapes = [Shape(tuple("\n".join(_lines(drawn, box)).split("\n")), box.colour) for box in drawn.boxes]
-        return "".join(f"{line}\n" for line in svg_text(shapes, drawn.edges)).encode("utf-8", "replace")
+        used = {box.colour for box in drawn.boxes}
+        legend = {colour: word for colour, word in MEANING.items() if colour in used}
+        return "".join(f"{line}\n" for line in svg_text(shapes, drawn.edges, legend)).encode("utf-8", "replace")
     if program is None:
         raise InputError("graphviz", f"its program `dot` draws {form}, and is not installed",
                          expected="apt install graphviz (or brew, dnf, conda); or the name of a .svg or .dot file")
