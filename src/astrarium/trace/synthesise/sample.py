@@ -86,6 +86,7 @@ class _Drawer:
         self.waits = {tuple(each.context): each.motifs for each in model.waits}
         self.sizes: dict[SizeKey, Law | None] = {
             (each.before, each.token, each.column): each.law for each in model.sizes}
+        self.pieces = {each.token: each for each in model.pieces}
         self.base = len(model.tokens) + 1
 
     def stage(self, conditions: Mapping[str, float]) -> Drawn:
@@ -94,17 +95,20 @@ class _Drawer:
         sizes = table([conditions], self.model.names, sizes=True)
         program = self.heads.program(conditions, self.rng) if self.heads else walk(self.model.orders, x, self.rng)
         try:
-            main = expand(program, self._counts(program, x), MOST)
+            main = expand(program, self._counts(program, x, sizes), MOST)
         except ValueError as error:
             raise InputError("synthesise", f"no trace: {error}", expected="smaller conditions") from None
         codes, site = np.unique(site_codes(main, self.base), return_inverse=True)
         values = self._values(codes, site, sizes, conditions)
         return self._merged(main, values, x, sizes)
 
-    def _counts(self, program: Program, x: F64) -> list[int]:
+    def _counts(self, program: Program, x: F64, sizes: F64) -> list[int]:
         """How often each loop runs, in the order of the CLOSEs."""
         out = []
         for _, body, before in loop_sites(program):
+            if len(body) == 1 and body[0] in self.pieces:
+                out.append(self.pieces[body[0]].at(sizes)[0])
+                continue
             law = self.loops.get((body, before)) or self.loops.get((body, None))
             out.append(int(law.at(x)[0]) if law is not None else 1)
         return out
@@ -124,6 +128,8 @@ class _Drawer:
                     centre[row, column] = 0.0
                     continue
                 residual[row, column] = law.residual or np.zeros(10)
+                if column == COMM and token in self.pieces:
+                    centre[row, column] = self.pieces[token].at(sizes)[1]
                 if np.isnan(centre[row, column]):
                     centre[row, column] = law.at(sizes)[0]
         values = centre[site]

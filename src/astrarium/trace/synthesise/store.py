@@ -127,6 +127,10 @@ def _check(stored: Stored) -> None:
             _within([unit.closing], tokens)
             _count(unit.window, width)
             _law(unit.payload, width)
+    for pieces in model.pieces:
+        _within([pieces.token], tokens)
+        _law(pieces.total, width)
+        _law(pieces.limit, width)
     if stored.network is not None:
         check_network(stored.network, tokens, width)
 
