@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InputError
+from astrarium.trace.synthesise.apart import told_apart
 from astrarium.trace.synthesise.buckets import Bucket, learn_buckets, learned_as_buckets, site_codes
 from astrarium.trace.synthesise.examples import VALUES, Example
 from astrarium.trace.synthesise.fold import Folder, Program, bodies_of, loops
@@ -24,14 +25,12 @@ from astrarium.trace.synthesise.order import Orders, learn_orders
 from astrarium.trace.synthesise.pieces import Pieces, learn_pieces
 from astrarium.trace.synthesise.tokens import Token
 from astrarium.trace.synthesise.waits import Waits, learn_waits
-from astrarium.vocab import NodeKind
 
 __all__ = ["Coded", "Loop", "Model", "Size", "SizeKey", "learn",
            "loop_sites", "main_of", "programs_of", "size_rows"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
 FEWEST = 8              # examples that a law of its own needs
 EQUAL = 1e-6
 SizeKey = tuple[int | None, int, int]
@@ -113,42 +112,9 @@ def main_of(examples: Sequence[Example]) -> Coded:
         own = np.array([number.setdefault(token, len(number)) for token in each.tokens], np.int64)
         order.append(own[each.token] if own.size else np.zeros(0, np.int64))
     gathered = learned_as_buckets(examples, order, len(number))
-    tokens = [*number, *_told_apart(examples, order, list(number), gathered)]
+    tokens = told_apart(examples, order, list(number), gathered)
     bucket = np.array([token in gathered for token in range(len(tokens))], np.bool_)
     return Coded(examples, names, tokens, order, [np.flatnonzero(~bucket[each]) for each in order], gathered)
-
-
-def _told_apart(examples: Sequence[Example], order: Sequence[I64], tokens: Sequence[Token],
-                gathered: set[int]) -> list[Token]:
-    """Further tokens, equal to some that gather: of collectives whose result another one over other ranks takes on,
-    where only some of a token's do. Changes `order` and `gathered`.
-
-    So ZeRO reduces gradients: all weights over the ranks that share a state, then those that more ranks hold over the
-    others; these are buckets of their own.
-    """
-    taken = [_taken_on(each, codes, tokens) for each, codes in zip(examples, order, strict=True)]
-    more: list[Token] = []
-    for token in sorted(gathered):
-        shares = [(codes == token, mask) for codes, mask in zip(order, taken, strict=True)]
-        if any((mine & mask).any() for mine, mask in shares) and any((mine & ~mask).any() for mine, mask in shares):
-            number = len(tokens) + len(more)
-            for codes, (mine, mask) in zip(order, shares, strict=True):
-                codes[mine & mask] = number
-            more.append(tokens[token])
-            gathered.add(number)
-    return more
-
-
-def _taken_on(each: Example, codes: I64, tokens: Sequence[Token]) -> Bool:
-    """[nodes] whether a collective over other ranks waits for this one alone."""
-    coll = np.array([token.kind == NodeKind.COMM_COLL for token in tokens], np.bool_)[codes]
-    names: dict[str, int] = {}
-    role = np.array([names.setdefault(token.role, len(names)) for token in tokens], np.int64)[codes]
-    child = np.flatnonzero(coll & (np.diff(each.ptr) == 1))
-    parent = each.parent[each.ptr[child]]
-    found = np.zeros(codes.size, np.bool_)
-    found[parent[coll[parent] & (role[parent] != role[child])]] = True
-    return found
 
 
 def programs_of(coded: Coded) -> list[tuple[Program, list[int]]]:
