@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -54,8 +55,16 @@ def recommenders(name: str, count: int, part: str) -> Iterator[tuple[dict[str, f
                Transformer(model=name, dp=dp, global_batch=batch * dp))
 
 
-@pytest.mark.parametrize(("name", "drawn"), [("mixtral-8x7b", drawn), ("vit-l-16", drawn),
-                                             ("dlrm-dcnv2", recommenders)])
+def sharded(zero: int, name: str, count: int, part: str) -> Iterator[tuple[dict[str, float], Workload]]:
+    """Dense decoders whose replicas share the optimizer's states (ZeRO 1), and the gradients (2)."""
+    for c, work in drawn(name, count, part):
+        yield c, config.replace_all(work, {"zero": zero})
+
+
+@pytest.mark.parametrize(("name", "drawn"), [
+    ("mixtral-8x7b", drawn), ("vit-l-16", drawn), ("dlrm-dcnv2", recommenders),
+    pytest.param("llama2-7b", partial(sharded, 1), id="llama2-7b with ZeRO 1"),
+    pytest.param("llama2-7b", partial(sharded, 2), id="llama2-7b with ZeRO 2")])
 def test_held_out_traces_are_simulated_within_ten_percent(
         name: str, drawn: Callable[[str, int, str], Iterator[tuple[dict[str, float], Workload]]]) -> None:
     found = [example for c, work in drawn(name, 200, "learn") for example in examples_of_generated(generate(work), c)]

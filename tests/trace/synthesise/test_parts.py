@@ -13,11 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astrarium import config
 from astrarium.errors import InputError
-from astrarium.trace.synthesise import Model, fold, learn, load_model, sample, save_model
+from astrarium.trace.synthesise import (
+    Model,
+    examples_of_generated,
+    fold,
+    learn,
+    load_model,
+    reproduced,
+    sample,
+    save_model,
+)
 from astrarium.trace.synthesise.fold import CLOSE, LONGEST, OPEN, Folder, _least, bodies_of, expand
 from astrarium.trace.synthesise.laws import fit_count, fit_law, forms_of
 from astrarium.trace.synthesise.tokens import plain_names
+from astrarium.workload.corpus import draw_corpus
+from astrarium.workload.generate import generate
 
 from .corpus import examples
 
@@ -99,6 +111,20 @@ def test_expansion_is_bounded() -> None:
     for program in ((OPEN, 1), (1, CLOSE)):
         with pytest.raises(ValueError, match="loop"):
             expand(program, [1], 10**6)
+
+
+def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
+    """Gradients of two kinds under one name, and weights gathered in as many pieces as their bytes ask for."""
+    found = [example for c, work in draw_corpus(["llama2-7b"], 40) for example in
+             examples_of_generated(generate(config.replace_all(work, {"zero": 1})), c)]
+    model = learn(found)
+    assert [model.tokens[each.token].name for each in model.pieces] == ["step.weights.all_gather"]
+    reduced = [each.token for each in model.buckets if "reduce_scatter" in model.tokens[each.token].name]
+    assert len(reduced) == 2
+    assert model.tokens[reduced[0]] == model.tokens[reduced[1]]
+    assert reproduced(model, found).median < 0.1
+    save_model(tmp_path / "m", model)
+    assert load_model(tmp_path / "m").model == model
 
 
 def test_laws_are_found_as_they_were_made() -> None:
