@@ -39,7 +39,8 @@ def draw(file: str, out: str, limit: int, depth: int | None) -> None:
     place("--out", out)
     drawn = picture(read_traces([file]).classes[0], limit=limit, depth=depth)
     if drawn.depth is not None:
-        note(f"{len(drawn.boxes):,} scopes instead of nodes; --limit draws more")
+        scopes = f"{len(drawn.boxes):,} scope{'s' if len(drawn.boxes) != 1 else ''}"
+        note(f"{scopes} instead of nodes; --limit draws more")
     if form in ("dot", "graphml"):
         lines = dot_text(drawn) if form == "dot" else graphml_text(drawn)
         data = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")

@@ -59,7 +59,7 @@ def anonymise(job: Job, *, durations: float = 0.05, sizes: float = 0.0, seed: in
     """
     for word, budget in (("durations", durations), ("sizes", sizes)):
         if not 0 <= budget <= MOST:
-            raise InputError(word, f"a budget of {budget:g}", expected=f"0 to {MOST:g}")
+            raise InputError(word, f"a budget of {budget:.4g} ({budget:.4%})", expected=f"0 to {MOST:g} ({MOST:.0%})")
     traces = job.traces()
     names, groups = _Names(), _renamed_groups(job, traces)
     members = {new: tuple(found) for new, found in groups.members.items()}

@@ -108,6 +108,8 @@ def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
     hint = None
     if not found and os.path.splitext(prefix)[1] == ".et":
         hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
+    elif found and path == prefix:      # one file was wanted
+        hint = f"{prefix}.{found[0]}.et"
     return InputError("", f"workload file: {path} does not exist{exists}",
                       expected="files <prefix>.<rank>.et for ranks 0, 1, …", did_you_mean=hint)
 
@@ -130,7 +132,8 @@ def _load(path: str, rank: int) -> bytes:
             data = file.read()
     except FileNotFoundError:
         matched = re.fullmatch(r"(.*)\.(\d+)\.et", path, re.DOTALL)
-        raise _missing(matched[1] if matched else "", path, _existing(matched[1]) if matched else []) from None
+        prefix = matched[1] if matched else path
+        raise _missing(prefix, path, _existing(prefix)) from None
     except ValueError as error:      # a NUL or a lone surrogate
         raise InputError("", f"workload file: {path[:80]!r} is not a file name ({error})") from None
     except PermissionError:

@@ -95,6 +95,8 @@ def read_text(path: str | os.PathLike[str]) -> TextWorkload:
     try:
         with open(where, encoding="utf-8") as file:
             text = file.read(MOST_BYTES + 1)
+    except UnicodeDecodeError:
+        raise InputError(where, "is no text", expected="a text workload of ASTRA-sim 1.0, in UTF-8") from None
     except (OSError, ValueError) as error:
         raise InputError(where, f"cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if len(text) > MOST_BYTES:

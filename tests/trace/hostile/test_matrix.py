@@ -18,8 +18,9 @@ from astrarium.cli.chakra import run_command
 from astrarium.errors import AstrariumError, InputError
 from astrarium.trace import read_traces
 from astrarium.trace.execute import program
+from astrarium.trace.node import Node
 
-from .bad import BAD, BESIDE, FOLDER, good
+from .bad import BAD, BESIDE, FOLDER, file_of, good
 
 SECONDS = 60            # of the processor, for one verb on one trace; the slowest takes a few
 VERBS = {
@@ -184,6 +185,21 @@ def test_execution_and_chakra_s_commands_on_every_bad_trace(bad: str, tmp_path: 
         assert "Traceback" not in said.err, where
         assert bool(list(out.iterdir())) == (code == 0), where
         shutil.rmtree(out)
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("trace", "show", "t"), "did you mean 't.0.et'?"),
+    (("trace", "graph", "t", "-o", "g.svg"), "did you mean 't.0.et'?"),
+    (("trace", "convert", "t.0.et", "--npus", "2", "-o", "c"), "is no text; expected a text workload"),
+    (("trace", "anonymise", "t", "-o", "a", "--seed", "1", "--durations", "80"), "0 to 0.5 (50%)"),
+    (("trace", "transform", "t", "-o", "b", "--step", "rename:to={nme}"), "{nme} stands for nothing"),
+])
+def test_what_newcomers_get_wrong(arguments: tuple[str, ...], words: str, tmp_path: Path,
+                                  capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.0.et").write_bytes(file_of(*(Node(each, "é", 4) for each in range(300))))
+    assert main(list(arguments)) == 1
+    assert words in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", list(BESIDE))

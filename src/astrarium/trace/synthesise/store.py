@@ -72,7 +72,8 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
         with open(where, "rb") as file:
             data = file.read(MOST + 1)
     except (OSError, ValueError) as error:
-        raise InputError(where, f"cannot be read ({error})", expected="a model of traces") from None
+        raise InputError(where, f"cannot be read ({getattr(error, 'strerror', None) or error})",
+                         expected="a model of traces") from None
     first, _, body = data.partition(b"\n")
     body = body.removesuffix(b"\n")
     try:

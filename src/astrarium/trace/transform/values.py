@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ __all__ = ["Rename", "Roofline", "ScaleDurations", "ScaleOps", "ScaleSizes", "St
            "scale_durations", "scale_ops", "scale_sizes", "strip"]
 
 READ_ATTRS = frozenset(attr.name.lower() for attr in Attr)
+WORD = re.compile(r"\{(\w+)\}")
 
 
 class _Chosen(Config, frozen=True, kw_only=True):
@@ -73,7 +75,10 @@ class Roofline(Config, frozen=True, kw_only=True):
 
 
 def rename(job: Job, step: Rename) -> Job:
-    """The chosen nodes get `to` as their name."""
+    """The chosen nodes get `to` as their name. InputError for a word in braces that stands for nothing."""
+    for word in WORD.findall(step.to):
+        if word not in ("name", "id"):
+            raise InputError("rename.to", f"{{{word}}} stands for nothing", expected="{name}, {id}, or none in braces")
     traces = job.traces()
     edits = []
     for columns in traces.classes:
