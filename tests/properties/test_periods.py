@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled 
 SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
 PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 300)
 LAYERS = (8, 13, 40, 100)
-LEAST_SHARE = 0.25   # of the programs in which something is counted
+LEAST_SHARE = 0.2    # of the programs in which something is counted
 
 
 def run(plan: Plan, fold: bool) -> Outcome | tuple[str, str]:
@@ -71,4 +71,5 @@ def test_counted_periods_give_the_same_integers(compat: bool) -> None:
         seen["counted" if counted.counted else "run"] += 1
         assert counted.counted < counted.events, where
     print(dict(seen))
-    assert compat or seen["counted"] > LEAST_SHARE * seen.total(), seen   # there collectives of layers have arguments of their own
+    # Under ASTRA-sim's rules each collective of a trace has arguments of its own: only layers without any recur.
+    assert compat or seen["counted"] > LEAST_SHARE * seen.total(), seen
