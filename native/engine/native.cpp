@@ -8,7 +8,7 @@
 namespace astrarium {
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
-    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan), programs_(plan.programs) {
+    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan), programs_(&plan.programs) {
     prepare();
 }
 

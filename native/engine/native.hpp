@@ -97,7 +97,7 @@ private:
 
     // nodes
     void take_work();
-    const Program& program_of(std::uint32_t rank) const { return programs_[ranks_[rank].program]; }
+    const Program& program_of(std::uint32_t rank) const { return (*programs_)[ranks_[rank].program]; }
     std::size_t number(const Rank& r, std::uint32_t rank, std::uint32_t node) const {
         return plugins_.growth ? plugins_.growth->number(rank, node) : r.node_base + node;
     }
@@ -265,12 +265,13 @@ private:
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
-    std::vector<Program> programs_;  // the plan's, without what was skipped
+    const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods
     struct Periods {
         struct Issue {
             std::uint32_t kind, serial;
             bool measured;
         };
+        std::vector<Program> programs;       // the plan's, without what was skipped
         std::vector<std::uint32_t> serials;  // skipped, per kind
         std::vector<Issue> issues;           // of this period
         std::vector<std::pair<std::uint32_t, std::uint32_t>> met;

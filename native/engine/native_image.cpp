@@ -6,7 +6,7 @@
 namespace astrarium {
 
 Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
-    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(plan_.programs) {
+    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
     prepare();
     if (fold_ && !record) count_periods(fold_->beats());
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;

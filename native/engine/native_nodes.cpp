@@ -5,7 +5,7 @@ namespace astrarium {
 
 void Native::make_ready(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    const int lane = programs_[r.program].lane[node];
+    const int lane = (*programs_)[r.program].lane[node];
     if (lane == lane_comm)
         r.comm.emplace_back(node, clock_.now);
     else
@@ -79,7 +79,7 @@ void Native::issue_ready(std::uint32_t rank) {
 
 void Native::issue(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    const Program& program = programs_[r.program];
+    const Program& program = (*programs_)[r.program];
     if (const int lane = program.lane[node]; lane >= 0) ++r.inflight[lane];
     busy_[rank] += program.busy[node];
     if (record_) start_[number(r, rank, node)] = clock_.now;
@@ -100,7 +100,7 @@ void Native::issue(std::uint32_t rank, std::uint32_t node) {
 
 void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
-    const Program& program = programs_[r.program];
+    const Program& program = (*programs_)[r.program];
     if (const int lane = program.lane[node]; lane >= 0) --r.inflight[lane];
     if (record_) end_[number(r, rank, node)] = clock_.now;
     finish_[rank] = add(clock_.now, skipped_);

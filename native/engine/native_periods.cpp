@@ -6,9 +6,11 @@ namespace astrarium {
 void Native::count_periods(Beats& beats) {
     const auto custom = [](const Collective& c) { return c.custom.has_value(); };
     if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), custom) || flows_) return;
+    periods_.programs = plan_.programs;
+    programs_ = &periods_.programs;
     std::vector<std::uint32_t> program_of, base;
     for (const Rank& rank : ranks_) program_of.push_back(rank.program), base.push_back(rank.node_base);
-    recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, parents_, beats);
+    recurrence_ = std::make_unique<Recurrence>(program_of, base, periods_.programs, parents_, beats);
     periods_.serials.assign(open_.size(), 0);
 }
 
