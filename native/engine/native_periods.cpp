@@ -2,6 +2,11 @@
 #include "native.hpp"
 
 namespace astrarium {
+namespace {
+
+constexpr std::size_t largest_state = 1 << 20;  // ranks, messages, and chunks at members
+
+}  // namespace
 
 void Native::count_periods(Beats& beats) {
     const auto custom = [](const Collective& c) { return c.custom.has_value(); };
@@ -15,6 +20,10 @@ void Native::count_periods(Beats& beats) {
 }
 
 void Native::look_for_periods() {
+    std::size_t size = ranks_.size() + messages_.size();
+    for (const auto& open : open_)
+        for (const auto& [serial, id] : open) size += instances_[id].chunks.size() + instances_[id].members.size();
+    if (size > largest_state) return recurrence_->pass();
     Tick horizon = clock_.now;  // what a collective that gathers may still ask about
     for (const auto& [key, g] : gatherings_)
         for (std::size_t p = 0; p < g.node.size(); ++p)

@@ -42,6 +42,7 @@ public:
 
     bool due() const { return beat_ != 0; }  // to be looked at when the instant is over
 
+    void pass() { ++failures_[beat_], beat_ = 0; }  // not now
     // The state, written anew.
     void begin(Tick now, Tick horizon);
     void word(std::int64_t value) { words_.push_back(value); }
