@@ -19,26 +19,15 @@ void Fold::look_for_periods() {
 
 void Fold::write_classes() {
     Recurrence& to = *recurrence_;
-    std::vector<std::uint32_t> nodes;
     to.until(links_until_);
     for (std::uint32_t c = 0; c < class_.size(); ++c) {
-        Class& k = class_[c];
+        const Class& k = class_[c];
         to.word(k.ongoing);
-        for (int lane = -1; lane < lane_count; ++lane) {
-            if (lane >= 0) to.word(k.inflight[lane]);
-            nodes = k.ready.all(lane);
-            std::sort(nodes.begin(), nodes.end());
-            to.word(static_cast<std::int64_t>(nodes.size()));
-            for (const std::uint32_t node : nodes) to.node(c, node);
-        }
-        // What came first matters, not when.
-        std::sort(k.comm.begin(), k.comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
-        to.word(static_cast<std::int64_t>(k.comm.size()));
-        for (std::size_t i = 0; i < k.comm.size(); ++i) to.node(c, k.comm[i].first), to.word(i > 0 && k.comm[i].second == k.comm[i - 1].second);
+        to.lanes(c, k.inflight, k.ready, k.comm);
         for (const auto* ports : {&k.out, &k.in})
             for (const PortLog& log : *ports) {
                 const auto first = std::find_if(log.spans().begin(), log.spans().end(), [&to](const Span& span) { return to.matters(span.until); });
-                to.word(log.spans().end() - first);
+                to.count(static_cast<std::size_t>(log.spans().end() - first));
                 for (auto at = first; at != log.spans().end(); ++at) to.until(at->from), to.until(at->until);
             }
     }
@@ -48,7 +37,7 @@ void Fold::write_meetings() {
     Recurrence& to = *recurrence_;
     for (std::size_t kind = 0; kind < participants_.size(); ++kind)
         for (const std::uint32_t c : participants_[kind]) to.word(static_cast<std::int64_t>(class_[c].issued_on[kind]) - issued(kind));
-    to.word(static_cast<std::int64_t>(meetings_.size()));
+    to.count(meetings_.size());
     for (const auto& [key, m] : meetings_) {
         const auto kind = static_cast<std::size_t>(key.first);
         to.word(key.first), to.word(static_cast<std::int64_t>(key.second) - issued(kind)), to.word(m.collective), to.time(m.first);
@@ -59,7 +48,7 @@ void Fold::write_meetings() {
     }
     for (const auto& [key, box] : mail_) {
         if (box.empty()) continue;
-        to.word(key.first), to.word(key.second), to.word(static_cast<std::int64_t>(box.size()));
+        to.count(box.size()), to.word(key.first), to.word(key.second);
         for (const Mail& mail : box) {
             to.word(mail.sent);
             if (!mail.sent)
@@ -68,6 +57,7 @@ void Fold::write_meetings() {
                 to.time(std::max(mail.there, now_)), to.word(mail.late && mail.there > now_);
         }
     }
+    to.count(0);  // no more mail
 }
 
 void Fold::write_pending() {
@@ -75,6 +65,7 @@ void Fold::write_pending() {
     std::vector<Event> events = pending_.all();
     const auto key = [](const Event& e) { return std::tuple(e.time, e.late, e.cls, e.node); };
     std::sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return key(x) < key(y); });
+    to.count(events.size());
     for (const Event& e : events) {
         to.time(e.time), to.word(std::int64_t{e.cls} << 2 | e.late << 1 | (e.node == none));
         if (e.node != none) to.node(e.cls, e.node);
@@ -84,7 +75,7 @@ void Fold::write_pending() {
 void Fold::skip_periods(const Recurrence::Jump& jump) {
     recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
-    skipped_ += periods * jump.time;
+    skipped_ = add(skipped_, times(periods, jump.time));
     const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
     events_ += events, counted_ += events;
     for (std::uint32_t c = 0; c < class_.size(); ++c) {

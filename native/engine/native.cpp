@@ -184,7 +184,8 @@ void Native::explain_stall() const {
         std::string text = "rank " + std::to_string(r) + ":" + why[r];
         for (int lane = -1; lane < lane_count; ++lane)
             if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";
-        if (!ranks_[r].comm.empty()) text += " " + describe(r, ranks_[r].comm.front().first) + " waits for its lane";
+        if (const auto& comm = ranks_[r].comm; !comm.empty())
+            text += " " + describe(r, std::min_element(comm.begin(), comm.end())->first) + " waits for its lane";
         text += " (" + std::to_string(ranks_[r].left) + " nodes unfinished)";
         waits.push_back(std::move(text));
     }

@@ -167,6 +167,7 @@ private:
     std::vector<std::int64_t> counts() const;
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);
+    std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
     bool is_measured(std::uint32_t kind, std::uint32_t serial);
     void meet(std::uint32_t kind, std::uint32_t serial);
 

@@ -92,7 +92,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     const Collective &mine = plan_.collectives[id], &theirs = plan_.collectives[instances_[instance].collective];
     if (mine.op != theirs.op || mine.size != theirs.size)
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
-                       std::to_string(serial + 1) + " of its group has op " + std::to_string(mine.op) + " and " +
+                       std::to_string(serial + skipped(kind_of(group)) + 1) + " of its group has op " + std::to_string(mine.op) + " and " +
                        std::to_string(mine.size) + " bytes here, but another member issued op " + std::to_string(theirs.op) +
                        " with " + std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders");
     Member& member = instances_[instance].members[position];

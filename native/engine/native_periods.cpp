@@ -40,31 +40,17 @@ void Native::look_for_periods() {
 
 void Native::write_ranks() {
     Recurrence& to = *recurrence_;
-    std::vector<std::uint32_t> nodes;
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-        Rank& rank = ranks_[r];
-        for (int lane = -1; lane < lane_count; ++lane) {
-            if (lane >= 0) to.word(rank.inflight[lane]);
-            nodes = rank.ready.all(lane);
-            std::sort(nodes.begin(), nodes.end());
-            to.word(static_cast<std::int64_t>(nodes.size()));
-            for (const std::uint32_t node : nodes) to.node(r, node);
-        }
-        // What came first matters, not when.
-        std::sort(rank.comm.begin(), rank.comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
-        to.word(static_cast<std::int64_t>(rank.comm.size()));
-        for (std::size_t k = 0; k < rank.comm.size(); ++k) to.node(r, rank.comm[k].first), to.word(k > 0 && rank.comm[k].second == rank.comm[k - 1].second);
-    }
+    for (std::uint32_t r = 0; r < ranks_.size(); ++r) to.lanes(r, ranks_[r].inflight, ranks_[r].ready, ranks_[r].comm);
     std::vector<const std::pair<const MessageKey, Meeting>*> open;
     for (const auto& entry : meetings_)
         if (entry.second.delivered > 0 || !entry.second.posted.empty()) open.push_back(&entry);
     const auto key = [](const MessageKey& k) { return std::tuple(k.destination, k.source, k.tag, k.size); };
     std::sort(open.begin(), open.end(), [&](const auto* x, const auto* y) { return key(x->first) < key(y->first); });
-    to.word(static_cast<std::int64_t>(open.size()));
+    to.count(open.size());
     for (const auto* entry : open) {
         const auto& [id, meeting] = *entry;
         for (const std::int64_t value : {std::int64_t{id.destination}, std::int64_t{id.source}, id.tag, id.size, std::int64_t{meeting.delivered}}) to.word(value);
-        to.word(static_cast<std::int64_t>(meeting.posted.size()));
+        to.count(meeting.posted.size());
         for (const std::uint64_t node : meeting.posted) to.node(id.destination, static_cast<std::uint32_t>(node));
     }
 }
@@ -74,8 +60,9 @@ void Native::write_instances() {
     periods_.number.assign(instances_.size(), none);
     std::uint32_t open = 0;
     for (std::uint32_t group = 0; group < open_.size(); ++group) {
+        to.count(next_serial_[group].size());
         for (const std::uint32_t serial : next_serial_[group]) to.word(static_cast<std::int64_t>(serial) - issued(group));
-        to.word(static_cast<std::int64_t>(open_[group].size()));
+        to.count(open_[group].size());
         for (const auto& [serial, id] : open_[group]) {
             periods_.number[id] = open++;
             const Instance& i = instances_[id];
@@ -98,7 +85,7 @@ void Native::write_instances() {
 
 void Native::write_gatherings() {
     Recurrence& to = *recurrence_;
-    to.word(static_cast<std::int64_t>(gatherings_.size()));
+    to.count(gatherings_.size());
     for (const auto& [key, g] : gatherings_) {
         to.word(key.first), to.word(static_cast<std::int64_t>(key.second) - issued(key.first)), to.word(g.collective);
         for (std::uint32_t p = 0; p < g.node.size(); ++p) {
@@ -111,6 +98,7 @@ void Native::write_gatherings() {
 void Native::write_held() {
     Recurrence& to = *recurrence_;
     wires_.each_port([&to](Tick free) { to.until(free); });
+    to.count(remote_free_.size());
     for (const Tick free : remote_free_) to.until(free);
     for (const auto* held : {&out_held_, &in_held_})
         for (const auto& dims : *held)
@@ -122,7 +110,7 @@ void Native::write_held() {
 
 void Native::write_events() {
     clock_.each([this](Tick time, int c, const std::vector<Keyed>& events) {
-        recurrence_->time(time), recurrence_->word(c), recurrence_->word(static_cast<std::int64_t>(events.size()));
+        recurrence_->time(time), recurrence_->word(c), recurrence_->count(events.size());
         for (const Keyed& event : events) write_event(event);
     });
 }
@@ -179,12 +167,11 @@ void Native::skip_periods(Recurrence::Jump jump) {
     for (const auto& issue : periods_.issues)
         for (std::uint64_t k = 1; k <= jump.periods; ++k)
             if (image_->met.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind)) == issue.measured) jump.periods = k - 1;
-    if (jump.periods == 0) return;
     for (const auto& [kind, serial] : periods_.met)
         for (std::uint64_t k = 1; k <= jump.periods; ++k) image_->met.insert(kind, serial + static_cast<std::uint32_t>(k) * serials(kind));
     recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
-    skipped_ += periods * jump.time;
+    skipped_ = add(skipped_, times(periods, jump.time));
     const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
     clock_.handled += events, periods_.events += events;
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
@@ -197,14 +184,14 @@ void Native::skip_periods(Recurrence::Jump jump) {
 }
 
 bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
-    serial += recurrence_ ? periods_.serials[kind] : 0;
+    serial += skipped(kind);
     const bool measured = !image_->met.contains(kind, serial);
     if (recurrence_) periods_.issues.push_back({kind, serial, measured});
     return measured;
 }
 
 void Native::meet(std::uint32_t kind, std::uint32_t serial) {
-    serial += recurrence_ ? periods_.serials[kind] : 0;
+    serial += skipped(kind);
     image_->met.insert(kind, serial);
     if (recurrence_ && (periods_.met.empty() || periods_.met.back() != std::pair{kind, serial})) periods_.met.emplace_back(kind, serial);
 }

@@ -198,4 +198,10 @@ inline Tick add(Tick a, Tick b) {
     return sum;
 }
 
+inline Tick times(std::int64_t n, Tick t) {
+    Tick product;
+    if (__builtin_mul_overflow(n, t, &product)) throw Unsupported("time exceeds 2^63 ps (106 days)");
+    return product;
+}
+
 }  // namespace astrarium

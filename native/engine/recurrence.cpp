@@ -21,6 +21,14 @@ struct Run {
     std::uint32_t covers() const { return gap * count; }
 };
 
+// Whether nodes stand after all that they wait for, as those do that are left out.
+bool ascends(const Program& p) {
+    for (std::size_t i = 0; i < p.nodes(); ++i)
+        for (std::int32_t e = p.child_ptr[i]; e < p.child_ptr[i + 1]; ++e)
+            if (static_cast<std::size_t>(p.child[static_cast<std::size_t>(e)]) <= i) return false;
+    return true;
+}
+
 std::vector<Run> runs_of(const Program& p) {
     std::unordered_map<std::uint64_t, Run> open;
     open.reserve(1024);
@@ -56,7 +64,7 @@ const std::vector<std::uint8_t>& Beats::of(std::size_t program) {
     const Program& p = plan_.programs[program];
     if (!beats.empty() || p.nodes() == 0) return beats;
     beats.assign(p.nodes(), 0);
-    if (p.nodes() < fewest_nodes) return beats;
+    if (p.nodes() < fewest_nodes || !ascends(p)) return beats;
     std::vector<Run> chosen;
     for (const Run& run : runs_of(p)) {
         const auto meets = [&run](const Run& other) { return run.first < other.last + other.gap && other.first < run.last + run.gap; };
@@ -96,6 +104,21 @@ void Recurrence::completed(std::uint32_t rank, std::uint32_t node) {
     if (beat == 0) return;
     const std::size_t number = r.program * (most_runs + 1) + beat;
     if (owns(rank) && failures_[number] < most_failures) beat_ = number;
+}
+
+void Recurrence::lanes(std::uint32_t rank, const std::uint32_t (&inflight)[lane_count], const ReadySet& ready, Arrivals comm) {
+    std::vector<std::uint32_t> nodes;
+    for (int lane = -1; lane < lane_count; ++lane) {
+        if (lane >= 0) word(inflight[lane]);
+        nodes = ready.all(lane);
+        std::sort(nodes.begin(), nodes.end());
+        count(nodes.size());
+        for (const std::uint32_t n : nodes) node(rank, n);
+    }
+    // What came first matters, not when.
+    std::sort(comm.begin(), comm.end(), [](const auto& x, const auto& y) { return x.second != y.second ? x.second < y.second : x.first < y.first; });
+    count(comm.size());
+    for (std::size_t k = 0; k < comm.size(); ++k) node(rank, comm[k].first), word(k > 0 && comm[k].second == comm[k - 1].second);
 }
 
 void Recurrence::begin(Tick now, Tick horizon) {
@@ -182,10 +205,11 @@ std::uint64_t Recurrence::periods(const Program& p, Reach reach) {
             return false;
         auto there = static_cast<std::size_t>(p.child_ptr[b]);
         for (auto e = static_cast<std::size_t>(p.child_ptr[a]); e < static_cast<std::size_t>(p.child_ptr[a + 1]); ++e, ++there) {
+            const auto child = static_cast<std::uint32_t>(p.child[there] - p.skipped);
             if (p.child[there] == p.child[e])
-                reach.sink = std::min(reach.sink, static_cast<std::uint32_t>(p.child[e] - p.skipped));
-            else if (static_cast<std::uint32_t>(p.child[there] - p.child[e]) != shift)
-                return false;
+                reach.sink = std::min(reach.sink, child);
+            else if (static_cast<std::uint32_t>(p.child[there] - p.child[e]) != shift || child >= reach.sink)
+                return false;  // another node than before, or another sink
         }
         return true;
     };
@@ -211,6 +235,7 @@ void Recurrence::jump(const Jump& jump) {
     }
     for (std::size_t p = 0; p < reach_.size(); ++p) programs_[p].skip(jump.periods * reach_[p].shift);
     for (Rank& r : ranks_) r.touched = Span{};
+    if (jump.periods == 0) ++failures_[before_.beat];
     before_ = State{};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan.hpp"
+#include "ready.hpp"
 
 namespace astrarium {
 
@@ -46,15 +47,19 @@ public:
     // The state, written anew.
     void begin(Tick now, Tick horizon);
     void word(std::int64_t value) { words_.push_back(value); }
+    void count(std::size_t things) { words_.push_back(static_cast<std::int64_t>(things)); }  // before each list: no state reads like another
     void node(std::uint32_t rank, std::uint32_t node) {
         live_[rank].include(node);
         words_.push_back(static_cast<std::int64_t>(node) - ranks_[rank].finished);
     }
     void time(Tick t) { words_.push_back(t - now_); }
+    // What waits for room on a rank's lanes; `comm`: nodes, and since when.
+    using Arrivals = std::vector<std::pair<std::uint32_t, Tick>>;
+    void lanes(std::uint32_t rank, const std::uint32_t (&inflight)[lane_count], const ReadySet& ready, Arrivals comm);
     // A time that no longer matters before the horizon.
     void until(Tick t) { words_.push_back(std::max(t, horizon_) - now_); }
     bool matters(Tick t) const { return t > horizon_; }
-    // Whether it recurs; and how often at most, in a row. Then `jump`, or not.
+    // Whether it recurs; and how often at most, in a row. Then `jump`, of so many periods or fewer.
     std::optional<Jump> end(std::vector<std::int64_t> counts);
     void jump(const Jump& jump);
     std::uint32_t base(std::uint32_t rank) const { return ranks_[rank].base; }

@@ -1,0 +1,86 @@
+"""Periods that are counted, on programs that look as if they repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from astrarium import engine
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Backend, Dim, Lane, NetworkPlan, Plan, Shape
+from astrarium.errors import AstrariumError
+from astrarium.vocab import CommOp
+
+from .plans import Node, collective, delay, native_collective, plan_of, program
+
+pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core counts periods")
+
+NETWORK = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2, 50.0, 10.0),))
+OPS = [native_collective("ring", op, 2, 1000) for op in (CommOp.ALL_GATHER, CommOp.ALL_REDUCE)]
+LAYERS = 200
+
+
+def chain(last: int = LAYERS) -> list[Node]:
+    return [delay(10, *range(max(0, i - 1), i)) for i in range(last)]
+
+
+def run(plan: Plan, fold: bool) -> Outcome | tuple[str, str]:
+    try:
+        return engine.execute(plan, fold=fold)
+    except AstrariumError as error:
+        return type(error).__name__, str(error)
+
+
+def counted(ranks: Sequence[Sequence[Node]]) -> int:
+    """How many events are counted; the integers, or the error, must be those of running all."""
+    return compared(plan_of(ranks, NETWORK, collectives=OPS))
+
+
+def compared(plan: Plan) -> int:
+    ours, whole = run(plan, True), run(plan, False)
+    if isinstance(ours, tuple) or isinstance(whole, tuple):
+        assert ours == whole
+        return 0
+    for name in ("finish", "busy"):
+        np.testing.assert_array_equal(getattr(ours, name)[ours.row], getattr(whole, name)[whole.row])
+    return ours.counted
+
+
+def test_a_chain_is_counted() -> None:
+    assert counted([chain(), chain()]) > LAYERS
+
+
+def test_one_sink_after_another() -> None:
+    """A sink takes the first 50 layers; of the others each has one of its own, as far apart as layers are."""
+    end, others = LAYERS - 1, 150
+    more = [delay(1, end) for _ in range(others)]
+    nodes = [*chain(), *more, delay(1, *range(50), *range(LAYERS, LAYERS + others))]
+    nodes += [delay(10_000, layer, lane=Lane.CPU) for layer in range(50, LAYERS)]
+    counted([nodes, nodes])
+
+
+def test_nodes_that_stand_before_what_they_wait_for() -> None:
+    """The last layer has the lowest number."""
+    whole = program([delay(10, *range(max(1, i - 1), i)) if i else delay(10, LAYERS - 1) for i in range(LAYERS)])
+    plan = plan_of([chain(), chain()], NETWORK)
+    assert compared(replace(plan, programs=(whole, whole))) == 0
+
+
+def test_collectives_have_the_numbers_that_they_have_in_a_whole_run() -> None:
+    layers = [collective(0, *range(max(0, i - 1), i)) for i in range(LAYERS)]
+    plan = plan_of([[*layers, collective(rank, LAYERS - 1)] for rank in (0, 1)], NETWORK, collectives=OPS)
+    same = replace(plan.programs[0], slot=np.array([0] * LAYERS + [1], np.int32))    # of layers: one
+    plan = replace(plan, programs=(same, same), slot_ptr=np.array([0, 2, 4], np.int64), slot_a=np.array([0, 0, 0, 1], np.int32),
+                   slot_b=np.full(4, -1, np.int32), slot_c=np.zeros(4, np.int32))
+    assert f"collective number {LAYERS + 1} of its group" in run(plan, True)[1]
+    compared(plan)
+
+
+def test_time_ends_where_it_ends_in_a_whole_run() -> None:
+    """2^63 ps are reached within what would be counted."""
+    nodes = [delay(10**17, *range(max(0, i - 1), i)) for i in range(LAYERS)]
+    assert "2^63 ps" in run(plan_of([nodes, nodes], NETWORK), True)[1]
+    counted([nodes, nodes])
