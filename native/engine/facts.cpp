@@ -58,14 +58,19 @@ void Facts::describe(Group& group) const {
     Words& out = group.places;
     out = {group.members.size(), plan_.network.dims.size(), group.dims.size()};
     for (const Dim& dim : plan_.network.dims) out.push_back(static_cast<std::uint64_t>(dim.npus));
+    out.push_back(static_cast<std::uint64_t>(meshes_));  // ports are not told apart in such a network
     for (const std::size_t d : group.dims) out.insert(out.end(), {d, static_cast<std::uint64_t>(plan_.network.dims[d].shape), static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
-    factor(npus, out);
-    if (!std::is_sorted(group.members.begin(), group.members.end())) out.insert(out.end(), group.members.begin(), group.members.end());  // ties go by rank
+    Words places;
+    factor(npus, places);
+    if (!std::is_sorted(group.members.begin(), group.members.end())) places.insert(places.end(), group.members.begin(), group.members.end());  // ties go by rank
+    out.push_back(places.size());
+    out.insert(out.end(), places.begin(), places.end());
 }
 
 Words Facts::content(const Collective& c, std::int32_t number) {
     const Group& group = known(number);
     Words out = group.places;
+    out.push_back(number < 0);
     for (const std::size_t d : group.dims)
         out.insert(out.end(), {std::bit_cast<std::uint64_t>(plan_.network.dims[d].bandwidth), std::bit_cast<std::uint64_t>(plan_.network.dims[d].latency)});
     out.insert(out.end(), {static_cast<std::uint64_t>(plan_.policy.endpoint_delay), std::bit_cast<std::uint64_t>(plan_.policy.reduce_bandwidth), static_cast<std::uint64_t>(c.active_chunks), c.chunks.size(), c.turns.size()});

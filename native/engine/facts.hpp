@@ -12,7 +12,9 @@ namespace astrarium {
 
 class Facts {
 public:
-    Facts(const Plan& plan, std::shared_ptr<LineStore> store) : beats(plan), store(std::move(store)), plan_(plan), group_(plan.groups.size() + 1) {}
+    Facts(const Plan& plan, std::shared_ptr<LineStore> store) : beats(plan), store(std::move(store)), plan_(plan), group_(plan.groups.size() + 1) {
+        for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
+    }
 
     Beats beats;
     const std::shared_ptr<LineStore> store;
@@ -41,6 +43,7 @@ private:
     void describe(Group& group) const;
 
     const Plan& plan_;
+    bool meshes_ = false;
     std::unique_ptr<const Colours> colours_;
     std::vector<Group> group_;  // the last: all ranks
     std::unordered_map<const Schedule*, std::uint32_t> schedules_;

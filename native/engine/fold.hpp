@@ -80,7 +80,7 @@ private:
     void push_ready(Class& k, std::uint32_t node) const;
     void issue_ready(std::uint32_t c);
     void issue_by_lane(std::uint32_t c);
-    bool in_no_time(const Collective& c) const;
+    bool in_no_time(const Collective& c, std::int32_t group);
     bool next_ready(Class& k, std::uint32_t& node) const;
     std::uint32_t take_comm(Class& k) const;
     void issue(std::uint32_t c, std::uint32_t node);

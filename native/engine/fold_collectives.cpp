@@ -127,9 +127,10 @@ bool Fold::reduce_alike(const std::vector<std::uint32_t>& members) const {
     return std::all_of(members.begin(), members.end(), [&](std::uint32_t m) { return plan_.reduction_rate(plan_.npu_of[m]) == rate; });
 }
 
-// Natively: whether a message of the collective could be delivered at the instant at which it leaves.
-bool Fold::in_no_time(const Collective& c) const {
-    for (const Dim& dim : plan_.network.dims) {
+// Natively: whether a message of the collective between members of a group could be delivered at the instant at which it leaves.
+bool Fold::in_no_time(const Collective& c, std::int32_t group) {
+    for (const std::size_t d : facts_.dims(group)) {
+        const Dim& dim = plan_.network.dims[d];
         if (ticks(dim.latency, false) > 0) continue;
         for (const Chunk& chunk : c.chunks)
             for (const Phase& phase : chunk.phases)
@@ -192,8 +193,8 @@ const std::vector<std::uint32_t>& Fold::index_of(std::size_t kind) {
 
 Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
-    if (!astra_ && in_no_time(c)) throw Unfoldable{"messages that take no time"};
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
+    if (!astra_ && in_no_time(c, group)) throw Unfoldable{"messages that take no time"};
     const std::vector<std::uint32_t>& members = facts_.members(group);
     if (const auto alone = together ? looped(c, kind, members) : nullptr) {
         Measured found{std::vector<Tick>(offsets.size(), alone->done), std::vector<std::uint8_t>(offsets.size(), alone->late[0]), alone->quiet, alone->events,

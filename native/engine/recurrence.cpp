@@ -21,7 +21,6 @@ struct Run {
     std::uint32_t covers() const { return gap * count; }
 };
 
-// Whether nodes stand after all that they wait for, as those do that are left out.
 bool ascends(const Program& p) {
     for (std::size_t i = 0; i < p.nodes(); ++i)
         for (std::int32_t e = p.child_ptr[i]; e < p.child_ptr[i + 1]; ++e)
@@ -59,12 +58,17 @@ std::vector<Run> runs_of(const Program& p) {
 
 }  // namespace
 
+bool Beats::ascend() {
+    if (!ascend_) ascend_ = std::all_of(plan_.programs.begin(), plan_.programs.end(), ascends);
+    return *ascend_;
+}
+
 const std::vector<std::uint8_t>& Beats::of(std::size_t program) {
     std::vector<std::uint8_t>& beats = of_[program];
     const Program& p = plan_.programs[program];
     if (!beats.empty() || p.nodes() == 0) return beats;
     beats.assign(p.nodes(), 0);
-    if (p.nodes() < fewest_nodes || !ascends(p)) return beats;
+    if (p.nodes() < fewest_nodes || !ascend()) return beats;
     std::vector<Run> chosen;
     for (const Run& run : runs_of(p)) {
         const auto meets = [&run](const Run& other) { return run.first < other.last + other.gap && other.first < run.last + run.gap; };

@@ -19,8 +19,12 @@ public:
     const std::vector<std::uint8_t>& of(std::size_t program);
 
 private:
+    // Whether nodes stand after all that they wait for. Else none may begin: what is left out would not be what has ended.
+    bool ascend();
+
     const Plan& plan_;
     std::vector<std::vector<std::uint8_t>> of_;
+    std::optional<bool> ascend_;
 };
 
 class Recurrence {

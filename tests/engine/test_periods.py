@@ -84,3 +84,20 @@ def test_time_ends_where_it_ends_in_a_whole_run() -> None:
     nodes = [delay(10**17, *range(max(0, i - 1), i)) for i in range(LAYERS)]
     assert "2^63 ps" in run(plan_of([nodes, nodes], NETWORK), True)[1]
     counted([nodes, nodes])
+
+
+def test_nodes_of_one_rank_that_stand_before_what_they_wait_for() -> None:
+    """The periods of the other rank are not counted either: they would take nodes of both away."""
+    last_first = [delay(10, *range(max(1, i - 1), i)) if i else delay(10, LAYERS - 1) for i in range(LAYERS)]
+    plan = plan_of([chain(), chain()], NETWORK)
+    assert compared(replace(plan, programs=(program(chain()), program(last_first)))) == 0
+
+
+def test_a_stall_is_told_as_after_a_whole_run() -> None:
+    """Three collectives wait for one lane from the start; the ranks begin with different ones, and layers go on."""
+    def waits(first: int, second: int) -> list[Node]:
+        return [*chain(), *(collective(0, group=group) for group in (first, second, second))]
+
+    plan = plan_of([waits(0, 1), waits(1, 0)], NETWORK, collectives=OPS, groups=[(0, 1), (0, 1)])
+    assert f"node {LAYERS + 1} (collective) waits for its lane" in run(plan, True)[1]
+    compared(plan)
