@@ -73,8 +73,9 @@ def test_collectives_have_the_numbers_that_they_have_in_a_whole_run() -> None:
     layers = [collective(0, *range(max(0, i - 1), i)) for i in range(LAYERS)]
     plan = plan_of([[*layers, collective(rank, LAYERS - 1)] for rank in (0, 1)], NETWORK, collectives=OPS)
     same = replace(plan.programs[0], slot=np.array([0] * LAYERS + [1], np.int32))    # of layers: one
-    plan = replace(plan, programs=(same, same), slot_ptr=np.array([0, 2, 4], np.int64), slot_a=np.array([0, 0, 0, 1], np.int32),
-                   slot_b=np.full(4, -1, np.int32), slot_c=np.zeros(4, np.int32))
+    plan = replace(plan, programs=(same, same), slot_ptr=np.array([0, 2, 4], np.int64),
+                   slot_a=np.array([0, 0, 0, 1], np.int32), slot_b=np.full(4, -1, np.int32),
+                   slot_c=np.zeros(4, np.int32))
     assert f"collective number {LAYERS + 1} of its group" in run(plan, True)[1]
     compared(plan)
 
