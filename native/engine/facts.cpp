@@ -8,22 +8,18 @@
 namespace astrarium {
 namespace {
 
-// A list of NPUs as strides and counts, innermost first; the list itself where it is no product of these.
-void factor(const std::vector<int>& npus, Words& out) {
-    const std::size_t before = out.size();
-    std::size_t block = 1;
-    while (block < npus.size()) {
+// A list of NPUs as strides and counts, innermost first; false where it is no product of these.
+bool factored(const std::vector<int>& npus, Words& out) {
+    for (std::size_t block = 1; block < npus.size();) {
         const int stride = npus[block] - npus[0];
-        std::size_t end = block;
-        while (end + block <= npus.size() && npus[end] == npus[end - block] + stride) {
-            for (std::size_t i = 1; i < block; ++i)
-                if (npus[end + i] != npus[end + i - block] + stride) return out.resize(before), out.insert(out.end(), npus.begin(), npus.end()), void();
-            end += block;
-        }
-        if (npus.size() % end != 0 || end == block) return out.resize(before), out.insert(out.end(), npus.begin(), npus.end()), void();
+        std::size_t end = block;  // of those that are the NPUs one block before, moved by the stride
+        while (end < npus.size() && npus[end] == npus[end - block] + stride) ++end;
+        end -= end % block;
+        if (end == block || npus.size() % end != 0) return false;
         out.insert(out.end(), {static_cast<std::uint64_t>(stride), end / block});
         block = end;
     }
+    return true;
 }
 
 }  // namespace
@@ -61,7 +57,7 @@ void Facts::describe(Group& group) const {
     out.push_back(static_cast<std::uint64_t>(meshes_));  // ports are not told apart in such a network
     for (const std::size_t d : group.dims) out.insert(out.end(), {d, static_cast<std::uint64_t>(plan_.network.dims[d].shape), static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
     Words places;
-    factor(npus, places);
+    if (!factored(npus, places)) places.assign(npus.begin(), npus.end());
     if (!std::is_sorted(group.members.begin(), group.members.end())) places.insert(places.end(), group.members.begin(), group.members.end());  // ties go by rank
     out.push_back(places.size());
     out.insert(out.end(), places.begin(), places.end());

@@ -154,8 +154,7 @@ const Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::ve
 // By content, where other plans may have such a collective. What cannot be measured throws, and leaves nothing behind.
 std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
-    const bool queues = plan_.remote.kind == RemoteKind::per_node || plan_.remote.kind == RemoteKind::pool;  // then some runs refuse
-    if (!finds_lines() || c.custom || queues) return std::make_shared<const Measured>(measured(id, kind, offsets, together));
+    if (!finds_lines() || c.custom) return std::make_shared<const Measured>(measured(id, kind, offsets, together));
     Words content = facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]);
     content.push_back(offsets.size());
     for (const Tick t : offsets) content.push_back(static_cast<std::uint64_t>(t));

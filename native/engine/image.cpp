@@ -63,9 +63,6 @@ Image::Image(const Plan& whole, const RankClasses& classes, Facts& facts) : whol
     for (const Dim& dim : whole.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
     if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
-    const auto remote = [](const Program& p) { return std::find(p.kind.begin(), p.kind.end(), static_cast<std::uint8_t>(Kind::remote)) != p.kind.end(); };
-    const bool queues = whole.remote.kind != RemoteKind::none && whole.remote.kind != RemoteKind::per_npu;
-    if (queues && std::any_of(whole.programs.begin(), whole.programs.end(), remote)) throw Unfoldable{"shared or missing remote memory"};
     members_.assign(classes.first.size(), 0);
     for (const std::int32_t c : classes.of) ++members_[static_cast<std::size_t>(c)];
     find_seats();

@@ -158,6 +158,7 @@ void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t s
 
 void Native::issue_remote(std::uint32_t rank, std::uint32_t node) {
     const Remote& remote = plan_.remote;
+    if (image_ && remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
     if (plugins_.memory) {
         const Tick end = add(clock_.now, plugins_.memory->access(rank, program_of(rank).size[node], clock_.now));
         return clock_.at(end, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
