@@ -17,31 +17,24 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.trace.synthesise.apart import told_apart
-from astrarium.trace.synthesise.buckets import Bucket, learn_buckets, learned_as_buckets, site_codes
+from astrarium.trace.synthesise.buckets import Bucket, site_codes
+from astrarium.trace.synthesise.counts import Loop, learn_loops
 from astrarium.trace.synthesise.examples import VALUES, Example
-from astrarium.trace.synthesise.fold import Folder, Program, bodies_of, loops
-from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of, table
+from astrarium.trace.synthesise.fold import Folder, Program, bodies_of
+from astrarium.trace.synthesise.gather import learn_buckets, learned_as_buckets
+from astrarium.trace.synthesise.laws import Law, fit_law, table
 from astrarium.trace.synthesise.order import Orders, learn_orders
 from astrarium.trace.synthesise.pieces import Pieces, learn_pieces
 from astrarium.trace.synthesise.tokens import Token
 from astrarium.trace.synthesise.waits import Waits, learn_waits
 
-__all__ = ["Coded", "Loop", "Model", "Size", "SizeKey", "learn",
-           "loop_sites", "main_of", "programs_of", "size_rows"]
+__all__ = ["Coded", "Model", "Size", "SizeKey", "learn", "main_of", "programs_of", "size_rows"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 FEWEST = 8              # examples that a law of its own needs
 EQUAL = 1e-6
 SizeKey = tuple[int | None, int, int]
-
-
-class Loop(msgspec.Struct, frozen=True):
-    """How often a loop runs: by its body and the symbol before it (-1: at the start; None: wherever it is)."""
-
-    body: list[int]
-    before: int | None
-    count: Count
 
 
 class Size(msgspec.Struct, frozen=True):
@@ -72,7 +65,8 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """Examples with tokens numbered over all of them: `order` [examples][nodes], `main` the nodes outside buckets."""
+    """Examples with tokens numbered over all of them: `order` [examples][nodes], `main` the nodes outside buckets.
+    `gathered` are the tokens of buckets, `after` those that take on what another one has gathered."""
 
     examples: Sequence[Example]
     names: list[str]
@@ -80,6 +74,7 @@ class Coded:
     order: list[I64]
     main: list[I64]
     gathered: set[int]
+    after: dict[int, int]
 
 
 def learn(examples: Sequence[Example]) -> Model:
@@ -90,9 +85,9 @@ def learn(examples: Sequence[Example]) -> Model:
     programs = programs_of(coded)
     raw = x[:, :len(coded.names)]
     return Model(coded.names, raw.min(axis=0).tolist(), raw.max(axis=0).tolist(), coded.tokens,
-                 learn_orders([program for program, _ in programs], x), _loops(programs, x),
+                 learn_orders([program for program, _ in programs], x), learn_loops(programs, x),
                  learn_waits(examples, coded.order, coded.main, coded.gathered), _sizes(coded, sizes),
-                 learn_buckets(examples, coded.order, coded.gathered, x, sizes), len(examples),
+                 learn_buckets(examples, coded.order, coded.gathered, coded.after, x, sizes), len(examples),
                  max(each.size for each in coded.order),
                  learn_pieces(examples, coded.order, coded.main, coded.tokens, programs, x, sizes))
 
@@ -111,10 +106,10 @@ def main_of(examples: Sequence[Example]) -> Coded:
     for each in examples:
         own = np.array([number.setdefault(token, len(number)) for token in each.tokens], np.int64)
         order.append(own[each.token] if own.size else np.zeros(0, np.int64))
-    gathered = learned_as_buckets(examples, order, len(number))
-    tokens = told_apart(examples, order, list(number), gathered)
-    bucket = np.array([token in gathered for token in range(len(tokens))], np.bool_)
-    return Coded(examples, names, tokens, order, [np.flatnonzero(~bucket[each]) for each in order], gathered)
+    found = told_apart(examples, order, list(number), learned_as_buckets(examples, order, len(number)))
+    bucket = np.array([token in found.gathered for token in range(len(found.tokens))], np.bool_)
+    return Coded(examples, names, found.tokens, order, [np.flatnonzero(~bucket[each]) for each in order],
+                 found.gathered, found.after)
 
 
 def programs_of(coded: Coded) -> list[tuple[Program, list[int]]]:
@@ -122,29 +117,6 @@ def programs_of(coded: Coded) -> list[tuple[Program, list[int]]]:
     orders = [order[main] for order, main in zip(coded.order, coded.main, strict=True)]
     folder = Folder(bodies_of(orders))
     return [folder.fold(each) for each in orders]
-
-
-# ------------------------------------------------------------ loops
-def _loops(programs: Sequence[tuple[Program, list[int]]], x: F64) -> list[Loop]:
-    found: dict[tuple[Program, int | None], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for row, (program, counts) in enumerate(programs):
-        for (_, body, symbol), count in zip(loop_sites(program), counts, strict=True):
-            found[body, symbol][row].append(count)
-            found[body, None][row].append(count)
-    out, forms = [], forms_of(x)
-    for (body, before), seen in found.items():
-        rows = sorted(seen)
-        if before is None or len(rows) >= FEWEST:
-            out.append(Loop(list(body), before,
-                            fit_count(x[rows], np.array([float(np.median(seen[row])) for row in rows]), forms)))
-    return out
-
-
-def loop_sites(program: Program) -> Iterator[tuple[int, Program, int]]:
-    """(position of the CLOSE, body, symbol before the OPEN) of every loop, in the order of the CLOSEs."""
-    for at, body in sorted(loops(program).items()):
-        opened = at - len(body) - 1
-        yield at, body, program[opened - 1] if opened > 0 else -1
 
 
 # ------------------------------------------------------------ sizes

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError, nearest
 from astrarium.trace.synthesise.buckets import Bucket, Filled, fill, site_codes
+from astrarium.trace.synthesise.counts import Counts, loop_sites
 from astrarium.trace.synthesise.examples import VALUES
 from astrarium.trace.synthesise.fold import Program, expand
 from astrarium.trace.synthesise.join import Drawn, join
 from astrarium.trace.synthesise.laws import Law, table
 from astrarium.trace.synthesise.layout import layout_of
-from astrarium.trace.synthesise.learn import Model, SizeKey, loop_sites
+from astrarium.trace.synthesise.learn import Model, SizeKey
 from astrarium.trace.synthesise.order import walk
 from astrarium.trace.synthesise.waits import Context, Motif, contexts_of
 from astrarium.trace.work import Generated
@@ -82,7 +83,7 @@ class _Drawer:
 
     def __init__(self, model: Model, heads: Heads | None, rng: np.random.Generator, jitter: bool) -> None:
         self.model, self.heads, self.rng, self.jitter = model, heads, rng, jitter
-        self.loops = {(tuple(each.body), each.before): each.count for each in model.loops}
+        self.loops = Counts(model.loops)
         self.waits = {tuple(each.context): each.motifs for each in model.waits}
         self.sizes: dict[SizeKey, Law | None] = {
             (each.before, each.token, each.column): each.law for each in model.sizes}
@@ -105,11 +106,11 @@ class _Drawer:
     def _counts(self, program: Program, x: F64, sizes: F64) -> list[int]:
         """How often each loop runs, in the order of the CLOSEs."""
         out = []
-        for _, body, before in loop_sites(program):
+        for opened, body in loop_sites(program):
             if len(body) == 1 and body[0] in self.pieces:
                 out.append(self.pieces[body[0]].at(sizes)[0])
                 continue
-            law = self.loops.get((body, before)) or self.loops.get((body, None))
+            law = self.loops.at(program, opened, body)
             out.append(int(law.at(x)[0]) if law is not None else 1)
         return out
 
@@ -198,9 +199,8 @@ class _Line:
 
         number = whole([np.full(each.after.size, i) for i, (_, each) in enumerate(filled)])
         buckets = [bucket for bucket, _ in filled]
-        token = np.array([bucket.token for bucket in buckets], np.int64)[number] if buckets else number
         size = np.concatenate([none] + [each.size for _, each in filled])[order]
-        return _Line(key[order], token, size, whole([each.since for _, each in filled]),
+        return _Line(key[order], whole([each.token for _, each in filled]), size, whole([each.since for _, each in filled]),
                      whole([each.after for _, each in filled]), whole([each.piece for _, each in filled]), number,
                      buckets)
 
@@ -223,7 +223,7 @@ class _Line:
     def last_pieces(self, token: int) -> I64:
         """Places in the line of the last piece of every event of a token."""
         mine = np.flatnonzero(self.token == token)
-        return mine[np.append(self.piece[mine][1:] == 0, True)] if mine.size else mine
+        return mine[np.append(np.diff(self.piece[mine]) <= 0, True)] if mine.size else mine
 
 
 def _edges(main: I64, context: I64, motifs: list[list[Motif]]) -> tuple[list[I64], list[I64]]:

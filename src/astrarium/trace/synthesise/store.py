@@ -24,7 +24,7 @@ from astrarium.vocab import NodeKind
 
 __all__ = ["FORMAT", "VERSION", "Stored", "load_model", "save_model"]
 
-FORMAT, VERSION = "astrarium-trace-model", 1
+FORMAT, VERSION = "astrarium-trace-model", 2
 MOST = 256 << 20        # bytes of a file
 LINE = 1 << 10          # of those, room for the first line
 
@@ -108,7 +108,7 @@ def _check(stored: Stored) -> None:
         _need(token.role in known if token.kind >= NodeKind.COMM_SEND else token.role == "", "role")
     _orders(model, tokens, width)
     for loop in model.loops:
-        _symbols(loop.body, tokens)
+        _symbols([*loop.body, *loop.before], tokens)
         _count(loop.count, width)
     for waits in model.waits:
         _within(waits.context, tokens)
@@ -123,10 +123,15 @@ def _check(stored: Stored) -> None:
         _within([bucket.token, *bucket.producers], tokens)
         _law(bucket.threshold, width)
         _splits(bucket.present, 2, width)
+        _need(all(len(pair) == 2 and 0 <= pair[0] < tokens and -1 <= pair[1] < tokens for pair in bucket.ends), "ends")
+        if bucket.then is not None:
+            _within([bucket.then.token], tokens)
+            _law(bucket.then.share, width)
         for unit in bucket.units:
             _need(-1 <= unit.before < tokens and bool(bucket.units), "unit")
             _within([unit.closing], tokens)
-            _count(unit.window, width)
+            if unit.window is not None:
+                _count(unit.window, width)
             _law(unit.payload, width)
     for pieces in model.pieces:
         _within([pieces.token], tokens)
