@@ -9,7 +9,8 @@ takes for each law to hold.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -22,7 +23,6 @@ __all__ = ["Counts", "Loop", "learn_loops", "loop_sites"]
 
 F64 = npt.NDArray[np.float64]
 Site = tuple[int, int, int]     # (example, where the loop opens in its program, rounds)
-FEWEST = 8                      # examples that a law of its own needs
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -59,61 +59,84 @@ def loop_sites(program: Program) -> Iterator[tuple[int, Program]]:
         yield at - len(body) - 1, body
 
 
-def learn_loops(programs: Sequence[tuple[Program, list[int]]], x: F64) -> list[Loop]:
-    """Laws of all loops; x [programs, conditions]."""
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Sites of one body that have the same symbols before them."""
+
+    body: Program
+    context: Program
+    sites: Sequence[Site]
+
+    @property
+    def examples(self) -> int:
+        """How many there are."""
+        return len({row for row, _, _ in self.sites})
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A law that holds for all sites of a group: names in its body, and how many examples say so."""
+
+    names: frozenset[str]
+    examples: int
+    law: Count
+
+
+def learn_loops(programs: Sequence[tuple[Program, list[int]]], names: Sequence[str], x: F64) -> list[Loop]:
+    """Laws of all loops; `names` [tokens], x [programs, conditions]. For each body a law for all of its sites, and where
+    that does not hold further ones; those first of which there are more examples."""
     found: dict[Program, list[Site]] = defaultdict(list)
     for row, (program, counts) in enumerate(programs):
         for (opened, body), count in zip(loop_sites(program), counts, strict=True):
             found[body].append((row, opened, count))
-    forms, prefixes = forms_of(x), {}
-    for row, (program, _) in enumerate(programs):
-        prefixes[row] = program
-    return [law for body, sites in found.items() for law in _laws(body, sites, prefixes, x, forms)]
-
-
-def _laws(body: Program, sites: Sequence[Site], programs: Mapping[int, Program], x: F64,
-          forms: Sequence[Form]) -> Iterator[Loop]:
-    """Of one body: a law for all of its sites, then laws for those of them for which it does not hold."""
-    held: list[tuple[int, Count]] = []      # laws that hold, with the number of examples that say so
-    todo: list[tuple[Program, list[Site]]] = [((), list(sites))]
+    forms, held, out = forms_of(x), list[_Held](), list[Loop]()
+    todo = [_Group(body, (), sites) for body, sites in found.items()]
     while todo:
-        later: list[tuple[Program, list[Site]]] = []
-        for context, mine in todo:
-            law, holds = _law(mine, held, x, forms)
-            yield Loop(list(body), list(context), law)
+        later: list[_Group] = []
+        for group in sorted(todo, key=lambda each: -each.examples):
+            known = frozenset(names[symbol] for symbol in group.body if symbol >= 0)
+            law, holds = _law(group, known, held, x, forms)
+            out.append(Loop(list(group.body), list(group.context), law))
             if holds:
-                held.append((len({row for row, _, _ in mine}), law))
+                held.append(_Held(known, group.examples, law))
             else:
-                later += _longer(context, mine, programs)
+                later += _longer(group, programs)
         todo = later
+    return out
 
 
-def _law(sites: Sequence[Site], held: Sequence[tuple[int, Count]], x: F64, forms: Sequence[Form]) -> tuple[Count, bool]:
-    """The law of some sites, and whether it holds for all. Of few examples, one that holds elsewhere goes first."""
-    rows = np.array([row for row, _, _ in sites], np.int64)
-    rounds = np.array([count for _, _, count in sites], np.int64)
+def _law(group: _Group, names: frozenset[str], held: Sequence[_Held], x: F64,
+         forms: Sequence[Form]) -> tuple[Count, bool]:
+    """The law of a group, and whether it holds for all of its sites. Many may hold for few sites: first come those that
+    hold elsewhere, of the bodies that are most alike."""
+    rows = np.array([row for row, _, _ in group.sites], np.int64)
+    rounds = np.array([count for _, _, count in group.sites], np.int64)
+    for each in sorted(held, key=lambda each: (-_alike(each.names, names), -each.examples)):
+        if (each.law.at(x[rows]) == rounds).all():
+            return each.law, True
     every, where = np.unique(rows, return_inverse=True)
-    if every.size < FEWEST:
-        for _, law in sorted(held, key=lambda each: -each[0]):
-            if (law.at(x[rows]) == rounds).all():
-                return law, True
     middle = np.array([float(np.median(rounds[where == at])) for at in range(every.size)])
     law = fit_count(x[every], middle, forms)
     return law, bool((law.at(x[rows]) == rounds).all())
 
 
-def _longer(context: Program, sites: Sequence[Site], programs: Mapping[int, Program]) -> list[tuple[Program, list[Site]]]:
-    """Sites by a context half as long again, and more where that tells none apart; none where all are before them."""
-    length = len(context)
-    whole = {site: _prefix(programs[site[0]], site[1]) for site in sites}
+def _alike(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of names that both have (Jaccard)."""
+    return len(one & other) / max(1, len(one | other))
+
+
+def _longer(group: _Group, programs: Sequence[tuple[Program, list[int]]]) -> list[_Group]:
+    """The group by contexts half as long again, and more where these tell none apart; none where none do."""
+    length = len(group.context)
+    whole = {site: _prefix(programs[site[0]][0], site[1]) for site in group.sites}
     longest = max(map(len, whole.values()))
     while length < longest:
         length = min(longest, length + 1 + length // 2)
         parts: dict[Program, list[Site]] = defaultdict(list)
-        for site in sites:
+        for site in group.sites:
             parts[_end(whole[site], length)].append(site)
         if len(parts) > 1:
-            return list(parts.items())
+            return [_Group(group.body, context, sites) for context, sites in parts.items()]
     return []
 
 

@@ -28,7 +28,7 @@ MIX = np.int64(0x2545F4914F6CDD1D)
 
 
 def bodies_of(orders: Sequence[I64]) -> list[tuple[int, ...]]:
-    """The bodies of all loops in the orders, as tokens, shortest first; each is written without loops inside.
+    """The bodies of all loops in the orders, as tokens, shortest first; loops inside are written as two rounds.
 
     InputError for more than MOST_BODIES, and for an order of which more than MOST_SYMBOLS are left once its loops are
     taken out: a model of it would be a copy.
@@ -89,7 +89,7 @@ def _repeats(order: I64) -> Iterator[tuple[int, ...]]:
             body = tuple(t for s in line[start:start + period].tolist() for t in symbols.get(s, (s,)))
             if body not in number:
                 number[body] = FIRST - len(number)
-                symbols[number[body]] = body
+                symbols[number[body]] = body * 2        # a loop inside that begins elsewhere in its body is there too
                 yield body
             kinds.append(number[body])
             at.append(start)
@@ -157,7 +157,8 @@ class Folder:
         self.made: list[tuple[int, tuple[int, ...]]] = []
         for body in bodies:
             words, _ = self._replaced(np.array(body, np.int64))
-            self.shapes.append(words)
+            if words.size > 1 or words[0] > FIRST:      # else it is a loop already
+                self.shapes.append(words)
 
     def fold(self, order: I64) -> tuple[Program, list[int]]:
         """The program of an order, and how often each of its loops runs."""

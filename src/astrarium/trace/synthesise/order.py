@@ -7,7 +7,9 @@ ways are drawn as often as they were taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -22,6 +24,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 DEPTH = 6
 PURE = 1e-12
+LONGEST = 1 << 10       # symbols before a fork that are looked at
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -45,33 +48,93 @@ class Orders(msgspec.Struct, frozen=True):
     fork: list[list[Split]]
 
 
+@dataclass
+class _Node:
+    """Where programs with one beginning go on: `ways` symbol -> node, `rows` program -> symbol; `before`: the node
+    before, and the symbol that leads from there."""
+
+    before: tuple[int, int]
+    ways: dict[int, int] = field(default_factory=dict)
+    rows: dict[int, int] = field(default_factory=dict)
+
+
 def learn_orders(programs: Sequence[Program], x: F64) -> Orders:
     """The tree of all programs; x [programs, conditions]."""
-    nodes: list[dict[int, int]] = [{}]
-    taken: list[list[tuple[int, int]]] = [[]]
+    nodes = [_Node((-1, END))]
     for row, program in enumerate(programs):
         at = 0
         for symbol in (*program, END):
-            if symbol not in nodes[at]:
-                nodes[at][symbol] = len(nodes)
-                nodes.append({})
-                taken.append([])
-            taken[at].append((row, symbol))
-            at = nodes[at][symbol]
+            if symbol not in nodes[at].ways:
+                nodes[at].ways[symbol] = len(nodes)
+                nodes.append(_Node((at, symbol)))
+            nodes[at].rows[row] = symbol
+            at = nodes[at].ways[symbol]
     forms = forms_of(x)
     values = form_values(x, forms)
-    forks, where = [], []
-    for number, ways in enumerate(nodes):
-        if len(ways) < 2:
-            continue
-        places = {symbol: i for i, symbol in enumerate(ways)}
-        rows = np.array([row for row, _ in taken[number]], np.int64)
-        choice = np.array([places[symbol] for _, symbol in taken[number]], np.int64)
-        splits: list[Split] = []
-        _grow(splits, values, forms, rows, choice, len(ways), DEPTH)
-        forks.append(splits)
-        where.append(number)
-    return Orders([list(ways) for ways in nodes], [list(ways.values()) for ways in nodes], where, forks)
+    forks = {number: _tree(values, forms, each.rows, list(each.ways))
+             for number, each in enumerate(nodes) if len(each.ways) > 1}
+    forks = _pooled(nodes, forks, values, forms)
+    return Orders([list(each.ways) for each in nodes], [list(each.ways.values()) for each in nodes], list(forks),
+                  list(forks.values()))
+
+
+def _tree(values: F64, forms: Sequence[Form], rows: Mapping[int, int], ways: Sequence[int]) -> list[Split]:
+    """The decision tree of programs `rows`, each with the symbol that follows, one of `ways`."""
+    places = {symbol: i for i, symbol in enumerate(ways)}
+    splits: list[Split] = []
+    _grow(splits, values, forms, np.array(list(rows), np.int64),
+          np.array([places[symbol] for symbol in rows.values()], np.int64), len(ways), DEPTH)
+    return splits
+
+
+def _pooled(nodes: Sequence[_Node], forks: Mapping[int, list[Split]], values: F64,
+            forms: Sequence[Form]) -> dict[int, list[Split]]:
+    """Forks after the same symbols decide alike, where one tree does for all of them that is pure and no larger than
+    theirs together: of few programs alone, many conditions tell the ways apart. The fewest symbols for which that is."""
+    out = dict(forks)
+    todo = list(forks)
+    length = 1
+    tails: list[Program] = [(each.before[1],) for each in nodes]
+    above = [each.before[0] for each in nodes]
+    known: dict[tuple[Program, tuple[int, ...]], list[Split] | None] = {}
+    while todo and length < LONGEST:
+        alike: dict[Program, list[int]] = defaultdict(list)
+        for number, tail in enumerate(tails):
+            alike[tail].append(number)
+        left = []
+        for number in todo:
+            ways = tuple(nodes[number].ways)
+            key = tails[number], ways
+            if key not in known:
+                known[key] = _shared([nodes[each] for each in alike[key[0]]], [forks[each] for each in alike[key[0]]
+                                     if each in forks], ways, values, forms)
+            if (found := known[key]) is not None:
+                out[number] = found
+            elif len(alike[key[0]]) > 1:
+                left.append(number)
+        todo, length = left, 2 * length
+        tails, above = _longer(tails, above)
+    return out
+
+
+def _longer(tails: Sequence[Program], above: Sequence[int]) -> tuple[list[Program], list[int]]:
+    """Twice as many symbols before each node, and the node before those."""
+    return ([tails[top] + tail if top >= 0 else tail for tail, top in zip(tails, above, strict=True)],
+            [above[top] if top >= 0 else -1 for top in above])
+
+
+def _shared(nodes: Sequence[_Node], forks: Sequence[list[Split]], ways: tuple[int, ...], values: F64,
+            forms: Sequence[Form]) -> list[Split] | None:
+    """One tree for all of `nodes`, of those programs that go one of `ways`; None where there is none that is pure, or
+    it is larger than those of `forks`."""
+    rows: dict[int, int] = {}
+    for node in nodes:
+        for row, symbol in node.rows.items():
+            if symbol in ways and rows.setdefault(row, symbol) != symbol:
+                return None
+    tree = _tree(values, forms, rows, ways)
+    pure = all(each.form is not None or max(each.share) > 1 - PURE for each in tree)
+    return tree if pure and len(tree) <= sum(len(each) for each in forks) else None
 
 
 def decide(x: F64, choice: I64, ways: int) -> list[Split]:
