@@ -21,10 +21,12 @@ __all__ = ["Count", "Form", "Law", "fit_count", "fit_law", "form_values", "forms
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 ENDS = ("first", "last")
-EXACT, STEPS, ROWS, CANDIDATES = 1e-6, 24, 240, 4_000
+EXACT, STEPS, ROWS, CANDIDATES = 1e-6, 48, 240, 4_000
 LARGEST = 2.0**62       # bytes or flop
-SLOW = 0.995            # a step that leaves more than this of the error is the last
+SLOW = 0.9999           # a step that leaves more than this of the error is the last
 MANY = 1e9              # rounds of a loop, at most
+SPANS = ("near", "half", "wide")        # of exponents: next to the slope; 2 too for one above HALF; more
+HALF, MIXED = 0.5, 0.3  # a slope from -MIXED to 0 may be of a condition that goes with another
 WHOLE, SAME = 0.004, 1e-6       # how near an exponent is to a whole number to be one: roughly, exactly
 RIDGE = 1e-9
 QUANTILES = np.linspace(0.05, 0.95, 10)
@@ -113,15 +115,16 @@ def _power(x: F64, y: F64) -> Law | None:
 
 
 def _sum(x: F64, y: F64) -> Law | None:
-    """A sum of products of whole powers of the conditions that matter most: as few as do, by the slope of log y."""
+    """A sum of products of whole powers of the conditions that matter most: as few as do, by the slope of log y. First
+    of powers that are next to the slope, then of more."""
     slope = _slopes(x, y)
     weight = np.abs(slope) * np.array([np.log(column).std() if column.min() > 0 else column.std() for column in x.T])
     order = [int(i) for i in np.argsort(-weight, kind="stable") if weight[i] > SAME]
     best: tuple[float, Law] | None = None
-    for used in range(1, len(order) + 1):
-        choices = [_powers(float(slope[i]), x[:, i]) if i in order[:used] else (0.0,) for i in range(x.shape[1])]
+    for span, used in product(SPANS, range(1, len(order) + 1)):
+        choices = [_powers(float(slope[i]), x[:, i], span) if i in order[:used] else (0.0,) for i in range(x.shape[1])]
         if np.prod([len(each) for each in choices]) > CANDIDATES:
-            break
+            continue
         law = _added(x, y, np.array(list(product(*choices))))
         error = np.inf if law is None else float(np.abs(law.at(x) / y - 1).max())
         if law is not None and (best is None or error < best[0]):
@@ -131,13 +134,17 @@ def _sum(x: F64, y: F64) -> Law | None:
     return None if best is None else best[1]
 
 
-def _powers(slope: float, column: F64) -> tuple[float, ...]:
-    """Exponents that a condition may have in a term, by the slope of the sum."""
+def _powers(slope: float, column: F64, span: str) -> tuple[float, ...]:
+    """Exponents that a condition may have in a term, by the slope of the sum: as many as the span says."""
     if column.min() <= 0:
         return (0.0, 1.0) if set(np.unique(column).tolist()) <= {0.0, 1.0} else (0.0,)
     if abs(slope - round(slope)) < SAME:
         return (float(round(slope)),)
-    return tuple(range(min(0, int(np.floor(slope))), 1)) if slope < 0 else tuple(range(max(2, int(np.ceil(slope))) + 1))
+    up, two = int(np.ceil(slope)), max(2, int(np.ceil(slope)))
+    if slope < 0:
+        least = int(np.floor(slope)) if span == "wide" else min(-1, round(slope))
+        return tuple(range(least, 2 if span != "wide" and slope > -MIXED else 1))
+    return tuple(range({"near": up, "half": up if slope < HALF else two, "wide": two}[span] + 1))
 
 
 def _added(x: F64, y: F64, exponent: F64) -> Law | None:
