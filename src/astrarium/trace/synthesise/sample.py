@@ -84,7 +84,7 @@ class _Drawer:
     def __init__(self, model: Model, heads: Heads | None, rng: np.random.Generator, jitter: bool) -> None:
         self.model, self.heads, self.rng, self.jitter = model, heads, rng, jitter
         self.loops = Counts(model.loops)
-        self.waits = {tuple(each.context): each.motifs for each in model.waits}
+        self.waits = {tuple(each.context): each for each in model.waits}
         self.sizes: dict[SizeKey, Law | None] = {
             (each.before, each.token, each.column): each.law for each in model.sizes}
         self.pieces = {each.token: each for each in model.pieces}
@@ -168,9 +168,9 @@ class _Drawer:
     def _motifs(self, context: Context, there: set[int]) -> list[Motif]:
         """Of the longest known end of a context, the most frequent set of parents that are all there."""
         for length in range(len(context), 0, -1):
-            for motifs in self.waits.get(context[-length:], []):
-                if all(motif.parent in there for motif in motifs):
-                    return motifs
+            waits = self.waits.get(context[-length:])
+            if waits is not None and (found := waits.at(there)) is not None:
+                return found
         return []
 
 

@@ -112,7 +112,9 @@ def _check(stored: Stored) -> None:
         _count(loop.count, width)
     for waits in model.waits:
         _within(waits.context, tokens)
-        for motif in (motif for motifs in waits.motifs for motif in motifs):
+        for each in waits.sets:
+            _within(each.there, tokens)
+        for motif in (motif for each in waits.sets for motif in each.motifs):
             _within([motif.parent], tokens)
             _need(all(back >= 1 for back in motif.back), "back")
     for size in model.sizes:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from astrarium.trace.synthesise.examples import Example
 from astrarium.trace.synthesise.tokens import distinct_rows
 
-__all__ = ["Context", "Motif", "Waits", "contexts_of", "learn_waits"]
+__all__ = ["Context", "Motif", "Parents", "Waits", "contexts_of", "learn_waits"]
 
 FEW = 8                 # occurrences of one token that are waited for one by one
-CONTEXT, CHOICES = 5, 8     # tokens that a node's parents depend on; sets of parents that are kept
+CONTEXT, CHOICES = 5, 16    # tokens that a node's parents depend on; sets of parents that are kept
 Context = tuple[int, ...]
-Parents = tuple[tuple[int, tuple[int, ...]], ...]       # (token, occurrences back)
+Found = tuple[tuple[int, tuple[int, ...]], ...]         # (token, occurrences back)
 I64 = npt.NDArray[np.int64]
 
 
@@ -28,11 +28,26 @@ class Motif(msgspec.Struct, frozen=True):
     back: list[int]
 
 
+class Parents(msgspec.Struct, frozen=True):
+    """A set of parents: of nodes of traces that have the tokens `there`, of all that nodes of this context wait for."""
+
+    there: list[int]
+    motifs: list[Motif]
+
+
 class Waits(msgspec.Struct, frozen=True):
     """What a node waits for by the tokens up to it (itself last): sets of parents, the most frequent first."""
 
     context: list[int]
-    motifs: list[list[Motif]]
+    sets: list[Parents]
+
+    def at(self, there: Collection[int]) -> list[Motif] | None:
+        """The most frequent set in a trace of tokens `there`: of those sets of traces that have the same ones of them,
+        else of all; all of its parents are there. None where there is none."""
+        every = {token for each in self.sets for token in each.there}
+        mine = sorted(every.intersection(there))
+        fits = [each for each in self.sets if all(motif.parent in there for motif in each.motifs)]
+        return next((each.motifs for each in fits if each.there == mine), fits[0].motifs if fits else None)
 
 
 def contexts_of(order: I64) -> tuple[list[Context], I64]:
@@ -46,21 +61,31 @@ def learn_waits(examples: Sequence[Example], orders: Sequence[I64], mains: Seque
                 gathered: Collection[int]) -> list[Waits]:
     """Per context, and per end of it, which sets of parents and distances there are. `orders` [examples][nodes] are
     tokens of one numbering, `mains` the nodes outside buckets, whose tokens are `gathered`."""
-    sets: dict[Context, Counter[Parents]] = defaultdict(Counter)
+    sets: dict[Context, Counter[tuple[Found, int]]] = defaultdict(Counter)
+    kinds: dict[frozenset[int], int] = {}       # of traces, by the tokens they have
     for each, order, main in zip(examples, orders, mains, strict=True):
         contexts, code = contexts_of(order[main])
+        kind = kinds.setdefault(frozenset(np.unique(order).tolist()), len(kinds))
         for at, parents, count in _counted(each, order, main, code, gathered):
-            sets[contexts[at]][parents] += count
+            sets[contexts[at]][parents, kind] += count
     for context, counted in list(sets.items()):
         for length in range(1, len(context)):
             sets[context[-length:]].update(counted)
-    return [Waits(list(context), [[Motif(kind, list(back)) for kind, back in parents] for parents, _ in
-                                  sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:CHOICES]])
-            for context, counted in sets.items()]
+    return [Waits(list(context), _sets(counted, list(kinds))) for context, counted in sets.items()]
+
+
+def _sets(counted: Counter[tuple[Found, int]], kinds: Sequence[frozenset[int]]) -> list[Parents]:
+    """Sets of parents of one context, the most frequent first; `kinds` of traces are their tokens."""
+    every = frozenset(token for parents, _ in counted for token, _ in parents)
+    found: Counter[tuple[Found, tuple[int, ...]]] = Counter()
+    for (parents, kind), count in counted.items():
+        found[parents, tuple(sorted(every & kinds[kind]))] += count
+    return [Parents(list(there), [Motif(token, list(back)) for token, back in parents]) for (parents, there), _ in
+            sorted(found.items(), key=lambda item: (-item[1], item[0]))[:CHOICES]]
 
 
 def _counted(each: Example, order: I64, main: I64, code: I64,
-             gathered: Collection[int]) -> Iterator[tuple[int, Parents, int]]:
+             gathered: Collection[int]) -> Iterator[tuple[int, Found, int]]:
     """(context, parents, how many main nodes have both), in order of the first such node. Occurrences back are () for
     more than FEW and for buckets."""
     edges, kind, back = _edges(each, order, gathered)
