@@ -108,7 +108,7 @@ def _check(stored: Stored) -> None:
         _need(token.role in known if token.kind >= NodeKind.COMM_SEND else token.role == "", "role")
     _orders(model, tokens, width)
     for loop in model.loops:
-        _symbols([*loop.body, *loop.before], tokens)
+        _symbols([*loop.body, *loop.before, *loop.after], tokens)
         _count(loop.count, width)
     for waits in model.waits:
         _within(waits.context, tokens)
