@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from astrarium.trace.synthesise.buckets import Bucket, Then, Unit, pair_codes, site_codes
 from astrarium.trace.synthesise.examples import VALUES, Example
-from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, forms_of
+from astrarium.trace.synthesise.laws import Count, Law, fit_count, fit_law, fit_limit, forms_of
 from astrarium.trace.synthesise.layout import SHARED
 from astrarium.trace.synthesise.order import decide
 from astrarium.vocab import NodeKind
@@ -239,19 +239,19 @@ def _ends(shown: Sequence[_Shown], closing: set[int], events: Sequence[_Event], 
 
 
 def _threshold(events: Sequence[_Event], ends: set[int], payload: Mapping[int, Law], x: F64) -> Law | None:
-    """Between what closed a bucket and what did not yet: one number where one fits all examples, else a law."""
+    """Between what closed a bucket and what did not yet: a limit that fits all examples where there is one, else a law;
+    None where nothing closed one."""
     low = _lows(events, {kind: law.at(x) for kind, law in payload.items()})
     high: dict[int, float] = defaultdict(lambda: np.inf)
     for event in events:
         if event.pieces > 1 or not (event.last or event.pair in ends):
             high[event.row] = min(high[event.row], event.size / event.pieces)
-    least, most = max(low.values()), min(high.values(), default=np.inf)
-    if not np.isfinite(most):
-        return None
-    if least <= most * (1 + NEAR):
-        return Law([float(np.sqrt(max(least, most / 2) * most))], [[0.0] * x.shape[1]], False, [0.0] * 10)
-    rows = [row for row, top in high.items() if np.isfinite(top)]
-    return fit_law(x[rows], np.array([np.sqrt(max(low[row], high[row] / 4) * high[row]) for row in rows]))
+    rows = sorted(low)
+    limit = fit_limit(x[rows], np.array([low[row] for row in rows]), np.array([high[row] for row in rows]))
+    told = [row for row in rows if np.isfinite(high[row])]
+    if limit is not None or not told:
+        return limit
+    return fit_law(x[told], np.array([np.sqrt(max(low[row], high[row] / 4) * high[row]) for row in told]))
 
 
 def _then(examples: Sequence[Example], coded: Sequence[I64], token: int, after: Mapping[int, int],

@@ -10,13 +10,13 @@ micro_batches), ...), rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Count", "Form", "Law", "fit_count", "fit_law", "form_values", "forms_of", "table"]
+__all__ = ["Count", "Form", "Law", "fit_count", "fit_law", "fit_limit", "form_values", "forms_of", "table"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -28,6 +28,7 @@ MANY = 1e9              # rounds of a loop, at most
 SPANS = ("near", "half", "wide")        # of exponents: next to the slope; 2 too for one above HALF; more
 HALF, MIXED = 0.5, 0.3  # a slope from -MIXED to 0 may be of a condition that goes with another
 WHOLE, SAME = 0.004, 1e-6       # how near an exponent is to a whole number to be one: roughly, exactly
+CLOSE = 1e-5            # of a limit: sizes are whole bytes
 RIDGE = 1e-9
 QUANTILES = np.linspace(0.05, 0.95, 10)
 
@@ -211,6 +212,21 @@ def _solve(x: F64, y: F64) -> F64:
         return np.asarray(np.linalg.lstsq(scaled, y, rcond=1e-12)[0] / scale, np.float64)
     gram = scaled.T @ scaled + RIDGE * np.eye(x.shape[1])
     return np.asarray(np.linalg.solve(gram, scaled.T @ y) / scale, np.float64)
+
+
+def fit_limit(x: F64, low: F64, high: F64) -> Law | None:
+    """The simplest limit that is above `low` and at most `high` [rows]: a number, or a number times or over a condition
+    that is positive, or two of them. None where no such limit is, or none is needed: where no `high` is finite."""
+    if not np.isfinite(high).any():
+        return None
+    ways = [power * np.eye(x.shape[1])[i] for i in range(x.shape[1]) if x[:, i].min() > 0 and np.ptp(x[:, i]) > 0
+            for power in (-1.0, 1.0)]
+    for exponent in [np.zeros(x.shape[1]), *ways, *(a + b for a, b in combinations(ways, 2) if (a * b >= 0).all())]:
+        scale = np.prod(np.power(x, exponent), axis=1)
+        least, most = float((low / scale).max()), float((high / scale).min())
+        if least <= most * (1 + CLOSE):
+            return Law([float(np.sqrt(max(least, most / 2) * most))], [exponent.tolist()], False, [0.0] * 10)
+    return None
 
 
 # ------------------------------------------------------------ counts

@@ -7,7 +7,7 @@ ways are drawn as often as they were taken.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +24,7 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 DEPTH = 6
 PURE = 1e-12
+LATE = ("least_minus", "beyond")        # forms that are looked at where no other tells ways apart
 LONGEST = 1 << 10       # symbols before a fork that are looked at
 
 
@@ -70,12 +71,25 @@ def learn_orders(programs: Sequence[Program], x: F64) -> Orders:
             nodes[at].rows[row] = symbol
             at = nodes[at].ways[symbol]
     forms = forms_of(x)
-    values = form_values(x, forms)
-    forks = {number: _tree(values, forms, each.rows, list(each.ways))
-             for number, each in enumerate(nodes) if len(each.ways) > 1}
+    forks: dict[int, list[Split]] = {}
+    for _ in range(2):      # at first as if alone; then conditions that decide elsewhere go before others
+        forms = _proven(forms, nodes, forks)
+        values = form_values(x, forms)
+        forks = {number: _tree(values, forms, each.rows, list(each.ways))
+                 for number, each in enumerate(nodes) if len(each.ways) > 1}
     forks = _pooled(nodes, forks, values, forms)
     return Orders([list(each.ways) for each in nodes], [list(each.ways.values()) for each in nodes], list(forks),
                   list(forks.values()))
+
+
+def _proven(forms: Sequence[Form], nodes: Sequence[_Node], forks: Mapping[int, list[Split]]) -> list[Form]:
+    """Forms in the order of how many programs they decide about, simple ones first."""
+    said: Counter[Form] = Counter()
+    for number, splits in forks.items():
+        for each in splits:
+            if each.form is not None:
+                said[each.form] += len(nodes[number].rows)
+    return sorted(forms, key=lambda form: (form.kind in LATE, -said[form]))
 
 
 def _tree(values: F64, forms: Sequence[Form], rows: Mapping[int, int], ways: Sequence[int]) -> list[Split]:
@@ -151,7 +165,7 @@ def _grow(out: list[Split], values: F64, forms: Sequence[Form], rows: I64, choic
     out.append(Split(share.tolist()))
     if depth == 0 or share.max() > 1 - PURE:
         return mine
-    simple = sum(each.kind not in ("least_minus", "beyond") for each in forms)
+    simple = sum(each.kind not in LATE for each in forms)
     best = _best(values[rows, :simple], choice, ways)
     if best is None or best[0] > PURE:
         other = _best(values[rows, simple:], choice, ways)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from astrarium.trace.synthesise.examples import VALUES, Example
 from astrarium.trace.synthesise.fold import Program, loops
-from astrarium.trace.synthesise.laws import LARGEST, Law, fit_count, fit_law, forms_of
+from astrarium.trace.synthesise.laws import LARGEST, Law, fit_count, fit_law, fit_limit, forms_of
 from astrarium.trace.synthesise.tokens import Token
 from astrarium.vocab import NodeKind
 
@@ -78,12 +78,10 @@ def _alone(orders: Sequence[I64], mains: Sequence[I64], tokens: Sequence[Token],
 
 
 def _fitted(token: int, counts: I64, totals: F64, x: F64) -> Pieces:
-    """One limit where one fits all examples, else a law."""
+    """A limit that fits all examples where there is one, else a law."""
     low, high = totals / (counts + 1), np.where(counts > 1, totals / counts, np.inf)
-    most = float(high.min())
-    if np.isfinite(most) and low.max() <= most * (1 + SAME):
-        limit = Law([float(np.sqrt(max(float(low.max()), most / 2) * most))], [[0.0] * x.shape[1]], False, [0.0] * 10)
-    else:
+    limit = fit_limit(x, low, high)
+    if limit is None:
         rows = np.flatnonzero(np.isfinite(high))
         limit = fit_law(x[rows], np.sqrt(low[rows] * high[rows])) if rows.size else fit_law(x, totals)
     return Pieces(token, fit_law(x, totals), limit)
