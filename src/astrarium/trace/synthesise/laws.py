@@ -25,8 +25,8 @@ EXACT, STEPS, ROWS, CANDIDATES = 1e-6, 48, 240, 4_000
 LARGEST = 2.0**62       # bytes or flop
 SLOW = 0.9999           # a step that leaves more than this of the error is the last
 MANY = 1e9              # rounds of a loop, at most
-SPANS = ("near", "half", "wide")        # of exponents: next to the slope; 2 too for one above HALF; more
-HALF, MIXED = 0.5, 0.3  # a slope from -MIXED to 0 may be of a condition that goes with another
+SPANS = ("near", "half", "sharp", "wide")       # of exponents; see `_powers`
+HALF, MIXED, ALL = 0.5, 0.3, 0.1        # of slopes; see `_powers`
 WHOLE, SAME = 0.004, 1e-6       # how near an exponent is to a whole number to be one: roughly, exactly
 CLOSE = 1e-5            # of a limit: sizes are whole bytes
 RIDGE = 1e-9
@@ -136,16 +136,21 @@ def _sum(x: F64, y: F64) -> Law | None:
 
 
 def _powers(slope: float, column: F64, span: str) -> tuple[float, ...]:
-    """Exponents that a condition may have in a term, by the slope of the sum: as many as the span says."""
+    """Exponents that a condition may have in a term, by the slope of the sum and as many as the span says: `near` the
+    slope; `half`: 2 too for one above HALF; `sharp`: of those, for a negative one within ALL of a whole number this
+    alone, as if in all terms; `wide`: more. A slope from -MIXED to 0 may be of a condition that goes with another."""
     if column.min() <= 0:
         return (0.0, 1.0) if set(np.unique(column).tolist()) <= {0.0, 1.0} else (0.0,)
     if abs(slope - round(slope)) < SAME:
         return (float(round(slope)),)
-    up, two = int(np.ceil(slope)), max(2, int(np.ceil(slope)))
-    if slope < 0:
-        least = int(np.floor(slope)) if span == "wide" else min(-1, round(slope))
-        return tuple(range(least, 2 if span != "wide" and slope > -MIXED else 1))
-    return tuple(range({"near": up, "half": up if slope < HALF else two, "wide": two}[span] + 1))
+    if slope > 0:
+        up = int(np.ceil(slope))
+        return tuple(range((up if span == "near" or span != "wide" and slope < HALF else max(2, up)) + 1))
+    if span == "wide":
+        return tuple(range(int(np.floor(slope)), 1))
+    if span == "sharp" and abs(slope - round(slope)) < ALL and round(slope):
+        return (float(round(slope)),)
+    return tuple(range(min(-1, round(slope)), 2 if slope > -MIXED else 1))
 
 
 def _added(x: F64, y: F64, exponent: F64) -> Law | None:
