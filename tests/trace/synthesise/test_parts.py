@@ -25,9 +25,12 @@ from astrarium.trace.synthesise import (
     sample,
     save_model,
 )
+from astrarium.trace.synthesise.counts import Counts, learn_loops, loop_sites
 from astrarium.trace.synthesise.fold import CLOSE, LONGEST, OPEN, Folder, _least, bodies_of, expand
-from astrarium.trace.synthesise.laws import fit_count, fit_law, forms_of
+from astrarium.trace.synthesise.laws import fit_count, fit_law, fit_limit, forms_of
+from astrarium.trace.synthesise.order import learn_orders, walk
 from astrarium.trace.synthesise.tokens import plain_names
+from astrarium.vocab import CommOp
 from astrarium.workload.corpus import draw_corpus
 from astrarium.workload.generate import generate
 
@@ -55,6 +58,43 @@ def test_orders_of_other_lengths_are_one_program() -> None:
     assert {program for program, _ in found} == \
         {(OPEN, 0, OPEN, 1, 2, 3, CLOSE, OPEN, 4, 5, CLOSE, 6, CLOSE, 7)}
     assert [counts for _, counts in found] == [[n, n, b] for n in (1, 2, 5) for b in (1, 2, 3)]
+
+
+def test_loops_whose_first_and_last_rounds_differ_are_learned() -> None:
+    """What a layer (2 3 4) needs (1) is there one layer ahead; of the first one two come at once, of the last one
+    none. Micro-batches are a loop around that, and what comes before and after decides how often layers run."""
+    def order(layers: int, batches: int, tail: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        ahead = [0, 1, 1] if layers > 1 else [0, 1]
+        steady = [2, 3, 4, 1] * (layers - 2) + [2, 3, 4] * min(2, layers)
+        unit = [*ahead, *steady, *([5] if tail else [])]
+        return np.array(unit * batches + [6], np.int64)
+
+    learned = [(layers, batches, tail) for layers in (1, 2, 3, 4, 6, 8) for batches in (1, 2, 4) for tail in (0, 1)]
+    folder = Folder(bodies_of([order(*each) for each in learned]))
+    programs = [folder.fold(order(*each)) for each in learned]
+    assert len({program for (program, _), (layers, _, tail) in zip(programs, learned, strict=True)
+                if layers > 3 and tail}) == 1
+    x = np.array([[*each, 1.0, 1.0] for each in learned], np.float64)
+    counts = Counts(learn_loops(programs, list("abcdefg"), x))
+    for layers, batches in ((5, 3), (7, 6)):
+        program = walk(learn_orders([program for program, _ in programs], x), np.array([[layers, batches, 1, 1, 1.0]]),
+                       np.random.default_rng(0))
+        laws = [counts.at(program, opened, body) for opened, body in loop_sites(program)]
+        rounds = [int(law.at(np.array([[layers, batches, 1, 1, 1.0]]))[0]) for law in laws if law is not None]
+        assert expand(program, rounds, 10**6).tolist() == order(layers, batches, 1).tolist()
+
+
+def test_limits_are_found_between_what_they_part() -> None:
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.choice([2, 4, 8], 90), rng.choice([512, 768, 1024], 90), np.ones(90), np.ones(90)])
+    total, limit = rng.uniform(1e6, 9e7, 90), 4e5 / x[:, 0]
+    counts = np.floor(total / limit)
+    found = fit_limit(x, total / (counts + 1), total / counts)
+    assert found is not None
+    np.testing.assert_allclose(found.at(x), limit, rtol=1e-2)
+    none = np.full(90, np.inf)
+    assert fit_limit(x, total, none) is None                        # nothing says where it ends
+    assert fit_limit(x, total, total * (1 - 0.1 * rng.random(90))) is None      # no limit does
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=12), st.integers(1, 4), st.integers(0, 12))
@@ -127,6 +167,19 @@ def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
     assert load_model(tmp_path / "m").model == model
 
 
+def test_gradients_of_every_micro_batch_are_learned() -> None:
+    """ZeRO 2: what is left is reduced after every backward pass, and of norms over other ranks too."""
+    found = [example for c, work in draw_corpus(["llama2-7b"], 60) for example in
+             examples_of_generated(generate(config.replace_all(work, {"zero": 2})), c)]
+    model = learn(found)
+    named = {each.token: model.tokens[each.token] for each in model.buckets}
+    assert all(each.ends for each in model.buckets)
+    assert [model.tokens[each.then.token].op for each in model.buckets if each.then is not None] == [CommOp.ALL_REDUCE]
+    assert all(unit.window is None for each in model.buckets for unit in each.units)
+    assert {token.op for token in named.values()} == {CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER}
+    assert reproduced(model, found).median < 0.02
+
+
 def test_laws_are_found_as_they_were_made() -> None:
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.choice([1, 2, 4, 8], 200), rng.choice([512, 768, 1024, 4096], 200),
@@ -168,7 +221,8 @@ def test_files_that_are_no_model_are_refused(model: Model, tmp_path: Path) -> No
     data = (tmp_path / "a").read_bytes()
     bad = tmp_path / "bad"
     cases = [(b"", "no model"), (b"{}\n", "no model"), (b"[" * 100_000, "no model"), (data[:-9], "damaged"),
-             (data.replace(b'"version":1', b'"version":2'), "version 2"), (data.replace(b'"low"', b'"lov"'), "damaged")]
+             (data.replace(b'"version":2', b'"version":1'), "version 1; expected version 2: learn again"),
+             (data.replace(b'"low"', b'"lov"'), "damaged")]
     for content, words in cases:
         bad.write_bytes(content)
         with pytest.raises(InputError, match=words):
@@ -185,7 +239,7 @@ def test_what_a_file_says_is_checked(model: Model, tmp_path: Path) -> None:
     for _ in range(60):
         one = rng.choice(numbers)
         new = body[:one.start()] + rng.choice([b"-7", b"0", b"99999999", b"1e300", b"2.5"]) + body[one.end():]
-        header = {"format": "astrarium-trace-model", "version": 1, "sha256": hashlib.sha256(new).hexdigest()}
+        header = {"format": "astrarium-trace-model", "version": 2, "sha256": hashlib.sha256(new).hexdigest()}
         (tmp_path / "b").write_bytes(json.dumps(header).encode() + b"\n" + new)
         try:
             found = load_model(tmp_path / "b").model

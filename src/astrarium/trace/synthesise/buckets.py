@@ -134,5 +134,5 @@ def _lined(bucket: Bucket, events: Sequence[tuple[float, ...]], sizes: F64) -> F
         rows += [(token, after, since, piece * len(kinds) + turn, size * share, rest)
                  for piece in range(int(pieces)) for turn, (token, share) in enumerate(kinds)]
     columns = np.array(rows, np.float64).reshape(-1, 6)
-    token, after, start, piece = (columns[:, i].astype(np.int64) for i in range(4))
-    return Filled(token, after, start, piece, columns[:, 4], columns[:, 5] > 0)
+    whole = columns[:, :4].astype(np.int64)
+    return Filled(whole[:, 0], whole[:, 1], whole[:, 2], whole[:, 3], columns[:, 4], columns[:, 5] > 0)

@@ -86,8 +86,8 @@ class _Held:
 
 
 def learn_loops(programs: Sequence[tuple[Program, list[int]]], names: Sequence[str], x: F64) -> list[Loop]:
-    """Laws of all loops; `names` [tokens], x [programs, conditions]. For each body a law for all of its sites, and where
-    that does not hold further ones; those first of which there are more examples."""
+    """Laws of all loops; `names` [tokens], x [programs, conditions]. For each body a law for all of its sites, and
+    where that does not hold further ones; those first of which there are more examples."""
     found: dict[Program, list[Site]] = defaultdict(list)
     for row, (program, counts) in enumerate(programs):
         for (opened, body), count in zip(loop_sites(program), counts, strict=True):
@@ -99,7 +99,7 @@ def learn_loops(programs: Sequence[tuple[Program, list[int]]], names: Sequence[s
         for group in sorted(todo, key=lambda each: -each.examples):
             known = frozenset(names[symbol] for symbol in group.body if symbol >= 0)
             law, holds = _law(group, known, held, x, forms)
-            out.append(Loop(list(group.body), *map(list, group.around), law))
+            out.append(Loop(list(group.body), list(group.around[0]), list(group.around[1]), law))
             if holds:
                 held.append(_Held(known, group.examples, law))
             else:

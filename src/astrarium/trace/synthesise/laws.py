@@ -145,7 +145,8 @@ def _powers(slope: float, column: F64, span: str) -> tuple[float, ...]:
         return (float(round(slope)),)
     if slope > 0:
         up = int(np.ceil(slope))
-        return tuple(range((up if span == "near" or span != "wide" and slope < HALF else max(2, up)) + 1))
+        two = span == "wide" or (span != "near" and slope >= HALF)
+        return tuple(range((max(2, up) if two else up) + 1))
     if span == "wide":
         return tuple(range(int(np.floor(slope)), 1))
     if span == "sharp" and abs(slope - round(slope)) < ALL and round(slope):

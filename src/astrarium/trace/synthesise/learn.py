@@ -85,7 +85,7 @@ def learn(examples: Sequence[Example]) -> Model:
     programs = programs_of(coded)
     raw = x[:, :len(coded.names)]
     return Model(coded.names, raw.min(axis=0).tolist(), raw.max(axis=0).tolist(), coded.tokens,
-                 learn_orders([program for program, _ in programs], x), 
+                 learn_orders([program for program, _ in programs], x),
                  learn_loops(programs, [each.name for each in coded.tokens], x),
                  learn_waits(examples, coded.order, coded.main, coded.gathered), _sizes(coded, sizes),
                  learn_buckets(examples, coded.order, coded.gathered, coded.after, x, sizes), len(examples),

@@ -103,8 +103,8 @@ def _tree(values: F64, forms: Sequence[Form], rows: Mapping[int, int], ways: Seq
 
 def _pooled(nodes: Sequence[_Node], forks: Mapping[int, list[Split]], values: F64,
             forms: Sequence[Form]) -> dict[int, list[Split]]:
-    """Forks after the same symbols decide alike, where one tree does for all of them that is pure and no larger than
-    theirs together: of few programs alone, many conditions tell the ways apart. The fewest symbols for which that is."""
+    """Forks after the same symbols decide alike, as few symbols as there is one tree for that is pure and no larger
+    than theirs together: of few programs alone, many conditions tell the ways apart."""
     out = dict(forks)
     todo = list(forks)
     length = 1

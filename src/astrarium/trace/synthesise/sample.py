@@ -200,9 +200,9 @@ class _Line:
         number = whole([np.full(each.after.size, i) for i, (_, each) in enumerate(filled)])
         buckets = [bucket for bucket, _ in filled]
         size = np.concatenate([none] + [each.size for _, each in filled])[order]
-        return _Line(key[order], whole([each.token for _, each in filled]), size, whole([each.since for _, each in filled]),
-                     whole([each.after for _, each in filled]), whole([each.piece for _, each in filled]), number,
-                     buckets)
+        return _Line(key[order], whole([each.token for _, each in filled]), size,
+                     whole([each.since for _, each in filled]), whole([each.after for _, each in filled]),
+                     whole([each.piece for _, each in filled]), number, buckets)
 
     def edges(self, main: I64) -> tuple[I64, I64]:
         """(child, parent): the first piece of an event waits for its producers (and for the collective before), every
