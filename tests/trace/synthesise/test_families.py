@@ -1,5 +1,4 @@
-"""Other families of the catalog than dense decoders with whole states: held-out depths, widths, micro-batches and numbers
-of replicas."""
+"""Other families of the catalog than dense decoders, and ZeRO: held-out depths, widths, micro-batches and replicas."""
 
 from __future__ import annotations
 
