@@ -45,6 +45,8 @@ def told_apart(examples: Sequence[Example], orders: Sequence[I64], tokens: Seque
     """
     out = list(tokens)
     coll = np.array([token.kind == NodeKind.COMM_COLL for token in tokens], np.bool_)
+    if not coll.any():
+        return Apart(out, set(), {})
     plain = [order.copy() for order in orders]
     taken = [_taken_on(each, order, tokens, coll, gathered) for each, order in zip(examples, plain, strict=True)]
     first = {token: _split(token, orders, [by for by, _ in taken], out) for token in sorted(gathered)}

@@ -65,7 +65,7 @@ def learn_waits(examples: Sequence[Example], orders: Sequence[I64], mains: Seque
     kinds: dict[frozenset[int], int] = {}       # of traces, by the tokens they have
     for each, order, main in zip(examples, orders, mains, strict=True):
         contexts, code = contexts_of(order[main])
-        kind = kinds.setdefault(frozenset(np.unique(order).tolist()), len(kinds))
+        kind = kinds.setdefault(frozenset(np.flatnonzero(np.bincount(order)).tolist()), len(kinds))
         for at, parents, count in _counted(each, order, main, code, gathered):
             sets[contexts[at]][parents, kind] += count
     for context, counted in list(sets.items()):
