@@ -1,4 +1,4 @@
-// Do all members of a collective stand alike? Then one of them, its messages looped back, tells the time of all.
+// Do all members of a collective stand alike, phase by phase? Then one of them, its messages looped back, tells the time of all.
 #include <algorithm>
 #include <vector>
 
@@ -91,31 +91,25 @@ bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npu
 
 }  // namespace
 
-bool stand_alike(const Plan& plan, const Collective& c, const View<std::int32_t>& group, bool whole) {
+bool stand_alike(const Plan& plan, const Phase& phase, const View<std::int32_t>& group, bool whole) {
+    if (phase.algorithm == Algorithm::double_binary_tree || phase.algorithm == Algorithm::custom) return false;
+    if (phase.schedule && phase.schedule->mode == PeerMode::absolute) return false;
+    if (phase.schedule && !std::all_of(phase.schedule->program.begin(), phase.schedule->program.end(),
+                                       [&](std::int32_t p) { return p == phase.schedule->program[0]; }))
+        return false;
     const Geometry geometry(plan.network);
-    std::vector<int> npus;
+    const bool exclusive = phase.schedule ? phase.schedule->mode == PeerMode::xor_ : phase.algorithm == Algorithm::halving_doubling;
+    const Dim* dim = phase.dim < 0 ? nullptr : &plan.network.dims[static_cast<std::size_t>(phase.dim)];
+    if (dim && dim->shape == Shape::mesh) return false;
+    const bool ring = dim && (dim->shape == Shape::ring || dim->shape == Shape::ring_one_way);
+    if (exclusive && ring && phase.n > 2 && plan.network.backend != Backend::unshared) return false;
+    const bool cube = dim && dim->shape == Shape::hypercube && !exclusive;  // its ways are those of xor
+    if (whole && !cube && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) return true;
     const std::size_t members = group.data ? group.size : plan.ranks();
-    for (const Chunk& chunk : c.chunks)
-        for (const Phase& phase : chunk.phases) {
-            if (phase.algorithm == Algorithm::double_binary_tree || phase.algorithm == Algorithm::custom) return false;
-            if (phase.schedule && phase.schedule->mode == PeerMode::absolute) return false;
-            if (phase.schedule && !std::all_of(phase.schedule->program.begin(), phase.schedule->program.end(),
-                                               [&](std::int32_t p) { return p == phase.schedule->program[0]; }))
-                return false;
-            const bool exclusive = phase.schedule ? phase.schedule->mode == PeerMode::xor_ : phase.algorithm == Algorithm::halving_doubling;
-            const Dim* dim = phase.dim < 0 ? nullptr : &plan.network.dims[static_cast<std::size_t>(phase.dim)];
-            if (dim && dim->shape == Shape::mesh) return false;
-            const bool ring = dim && (dim->shape == Shape::ring || dim->shape == Shape::ring_one_way);
-            if (exclusive && ring && phase.n > 2 && plan.network.backend != Backend::unshared) return false;
-            const bool cube = dim && dim->shape == Shape::hypercube && !exclusive;  // its ways are those of xor
-            if (whole && !cube && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) continue;
-            if (members > 4096) return false;
-            if (npus.empty())
-                for (std::size_t p = 0; p < members; ++p)
-                    npus.push_back(plan.npu_of[group.data ? static_cast<std::size_t>(group[p]) : p]);
-            if (!same_ways(plan, phase, npus, geometry)) return false;
-        }
-    return true;
+    if (members > 4096) return false;
+    std::vector<int> npus;
+    for (std::size_t p = 0; p < members; ++p) npus.push_back(plan.npu_of[group.data ? static_cast<std::size_t>(group[p]) : p]);
+    return same_ways(plan, phase, npus, geometry);
 }
 
 }  // namespace astrarium

@@ -112,13 +112,23 @@ bool Fold::passes_others(std::size_t kind, const std::vector<std::size_t>& dims)
     return product != kind_size_[kind];
 }
 
+// Phases that were looked at are known by content: they stand in many collectives and plans.
 bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     if (plan_.network.backend == Backend::routed) return false;
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
     bool whole = group < 0 && plan_.ranks() == static_cast<std::size_t>(plan_.npus);
     for (std::size_t r = 0; whole && r < plan_.ranks(); ++r) whole = plan_.npu_of[r] == static_cast<std::int32_t>(r);
-    if (group >= 0) return stand_alike(plan_, c, plan_.groups[static_cast<std::size_t>(group)], whole);
-    return stand_alike(plan_, c, {}, whole);
+    const View<std::int32_t> members = group < 0 ? View<std::int32_t>{} : plan_.groups[static_cast<std::size_t>(group)];
+    const Words places{store_->number(facts_.places(group)), whole, static_cast<std::uint64_t>(plan_.network.backend)};
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases) {
+            Words content = places;
+            content.insert(content.end(), {static_cast<std::uint64_t>(phase.dim), static_cast<std::uint64_t>(phase.algorithm), static_cast<std::uint64_t>(phase.n),
+                                           static_cast<std::uint64_t>(phase.stride), phase.schedule ? facts_.schedule(phase.schedule) : LineStore::none,
+                                           phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)});
+            if (!store_->alike(content, [&] { return stand_alike(plan_, phase, members, whole); })) return false;
+        }
+    return true;
 }
 
 bool Fold::reduce_alike(const std::vector<std::uint32_t>& members) const {

@@ -32,19 +32,63 @@ inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
     return h ^ h >> 32;
 }
 
-// The way of a message as far as it matters to the NPUs at its ends: per dim that differs, hops, ports.
-std::uint64_t way(const Network& network, const Geometry& geometry, const int* from, const int* to) {  // coordinates
-    std::uint64_t h = 0;
-    for (std::size_t d = 0; d < network.dims.size(); ++d) {
-        const Dim& dim = network.dims[d];
-        const int a = from[d], b = to[d];
-        if (a == b) continue;
-        h = mix(h, d << 32 | static_cast<unsigned>(geometry.hops(d, a, b)));
-        if (dim.shape == Shape::hypercube) h = mix(h, static_cast<unsigned>(a ^ b));
-        if (dim.shape == Shape::ring || dim.shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>(b >= a ? b - a : b - a + dim.npus));
+// The ways of the messages of a phase as far as they matter to the NPUs at their ends: per dim that differs, hops, ports. They are
+// found once for all lines of members that stand like the first.
+class Ways {
+public:
+    // Keeps up to `most` ways.
+    Ways(const Network& network, std::size_t n, std::size_t most) : network_(network), geometry_(network), n_(n), dims_(network.dims.size()), at_(n), most_(most) {}
+
+    template <class Coordinates>
+    void line(Coordinates&& of) {
+        for (std::size_t i = 0; i < n_; ++i) at_[i] = of(static_cast<int>(i));
+        std::vector<int> now;
+        for (std::size_t i = 1; i < n_; ++i)
+            for (std::size_t d = 0; d < dims_; ++d) now.push_back(away(d, at_[0][d], at_[i][d]));
+        like_ = lines_ > 0 && now == first_;
+        if (lines_++ == 0) first_ = std::move(now);
     }
-    return h;
-}
+
+    // Of the send with number `send` among the line's.
+    std::uint64_t between(std::size_t send, int from, int to) {
+        if (like_ && send < known_.size()) return known_[send];
+        if (lines_ > 1 || send != known_.size() || send >= most_) return way(at_[static_cast<std::size_t>(from)], at_[static_cast<std::size_t>(to)]);
+        return known_.emplace_back(way(at_[static_cast<std::size_t>(from)], at_[static_cast<std::size_t>(to)]));
+    }
+
+private:
+    int away(std::size_t d, int from, int to) const {
+        if (network_.dims[d].shape == Shape::hypercube) return from ^ to;
+        return to >= from ? to - from : to - from + network_.dims[d].npus;
+    }
+
+    std::uint64_t way(const int* from, const int* to) const {  // coordinates
+        std::uint64_t h = 0;
+        for (std::size_t d = 0; d < dims_; ++d) {
+            const int a = from[d], b = to[d];
+            if (a == b) continue;
+            const Shape shape = network_.dims[d].shape;
+            h = mix(h, d << 32 | static_cast<unsigned>(geometry_.hops(d, a, b)));
+            if (shape == Shape::hypercube || shape == Shape::ring || shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>(away(d, a, b)));
+        }
+        return h;
+    }
+
+    const Network& network_;
+    const Geometry geometry_;
+    const std::size_t n_, dims_;
+    std::vector<const int*> at_;  // the members of the line
+    const std::size_t most_;
+    std::size_t lines_ = 0;
+    bool like_ = false;
+    std::vector<int> first_;              // where members of the first line are, relative to its first
+    std::vector<std::uint64_t> known_;    // ways of the first line
+};
+
+struct Sent {
+    std::size_t number;   // among the schedule's sends
+    std::uint64_t mark;
+};
 
 }  // namespace
 
@@ -212,37 +256,42 @@ std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases
     return labels;
 }
 
-// Per member: its label, its program and sends to whom, and what it receives (a sum, in any order). Where all run one program,
+// Per member: its label, its program, and what it sends to whom and receives (sums, in any order). Where all run one program,
 // relative to themselves, sends to one peer are alike.
 std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const {
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
-    const Geometry geometry(whole_.network);
     const bool alike = s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
-    std::vector<std::size_t> sends;  // of all programs, in order
+    std::vector<Sent> sends;  // of all programs, in order
     std::vector<bool> seen(static_cast<std::size_t>(s.n), false);
     for (std::size_t k = 0; k < s.send_peer.size; ++k) {
         if (alike && seen[static_cast<std::size_t>(s.send_peer[k])]) continue;
-        seen[static_cast<std::size_t>(s.send_peer[k])] = true, sends.push_back(k);
+        seen[static_cast<std::size_t>(s.send_peer[k])] = true;
+        sends.push_back({k, mix(static_cast<std::uint64_t>(s.send_match[k]), k)});
     }
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(sends.size()) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
         throw Unfoldable{"a large collective that meets messages"};
     std::vector<std::uint64_t> out(size(kind)), received(size(kind), 0);
-    for (std::uint32_t p = 0; p < size(kind); ++p) {
-        const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
-        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
-        const auto from = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]));
-        const int* mine = facts_.colours().coordinates(rank_at(seat, p));
-        std::uint64_t h = mix(labels[p], program), last_way = 0;
-        std::uint32_t last = p;
-        for (auto at = from; at != sends.end() && *at < static_cast<std::size_t>(s.send_ptr[program + 1]); ++at) {
-            const auto to = static_cast<std::uint32_t>(first + peer_of(s, index, s.send_peer[*at]) * phase.stride);
-            if (to != last) last = to, last_way = way(whole_.network, geometry, mine, facts_.colours().coordinates(rank_at(seat, to)));
-            const auto match = static_cast<std::uint64_t>(s.send_match[*at]);
-            h = mix(mix(mix(h, labels[to]), match), last_way);
-            received[to] += mix(mix(match, labels[p]), *at);
+    const auto n = static_cast<std::size_t>(phase.n);
+    Ways ways(whole_.network, n, size(kind) > n ? n * sends.size() : 0);
+    for (std::uint32_t first = 0; first < size(kind); ++first) {
+        if (index_in(phase, first) != 0) continue;
+        const auto member = [&](int index) { return first + static_cast<std::uint32_t>(index * phase.stride); };
+        ways.line([&](int index) { return facts_.colours().coordinates(rank_at(seat, member(index))); });
+        std::size_t at = 0;  // of all sends of the line
+        for (int index = 0; index < phase.n; ++index) {
+            const std::uint32_t p = member(index);
+            const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
+            const auto end = static_cast<std::size_t>(s.send_ptr[program + 1]);
+            auto k = std::lower_bound(sends.begin(), sends.end(), static_cast<std::size_t>(s.send_ptr[program]), [](const Sent& x, std::size_t y) { return x.number < y; });
+            std::uint64_t h = mix(labels[p], program);
+            for (; k != sends.end() && k->number < end; ++k, ++at) {
+                const int peer = peer_of(s, index, s.send_peer[k->number]);
+                h += mix(mix(k->mark, ways.between(at, index, peer)), labels[member(peer)]);
+                received[member(peer)] += mix(k->mark, labels[p]);
+            }
+            out[p] = h;
         }
-        out[p] = h;
     }
     for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(out[p], received[p]);
     return out;

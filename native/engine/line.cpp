@@ -57,7 +57,10 @@ void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& 
     Part part;
     const Schedule& s = *step.schedule;
     part.first_send.push_back(0), part.first_receive.push_back(0);
-    for (int m = 0; m < n_; ++m) add_sends(part, dim, places, step, m);
+    Network network;
+    network.dims.push_back(dim);
+    const Geometry geometry(network);
+    for (int m = 0; m < n_; ++m) add_sends(part, geometry, dim, places, step, m);
     part.receives = part.first_receive.back();
     std::vector<std::int64_t> blocks(part.receives, 0);
     for (const Send& send : part.sends) blocks[part.first_receive[send.to] + send.receive] = send.blocks;
@@ -81,10 +84,7 @@ void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& 
     parts_.push_back(std::move(part));
 }
 
-void Line::add_sends(Part& part, const Dim& dim, const std::vector<int>& places, const Step& step, int m) const {
-    Network network;
-    network.dims.push_back(dim);
-    const Geometry geometry(network);
+void Line::add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step, int m) const {
     const Schedule& s = *step.schedule;
     const int index = m / step.stride % step.n, base = m - index * step.stride;
     const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "distance.hpp"
 #include "run.hpp"
 
 namespace astrarium {
@@ -49,7 +50,7 @@ private:
         std::size_t receives = 0;
     };
     void add_part(const Dim& dim, const std::vector<int>& places, const Step& step, Tick endpoint, double rate);
-    void add_sends(Part& part, const Dim& dim, const std::vector<int>& places, const Step& step, int member) const;
+    void add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step, int member) const;
 
     int n_, chunks_ = 0, window_;
     Tick endpoint_;

@@ -86,6 +86,11 @@ public:
     Labelled steps(const Words& content, Make&& make) {
         return keep(steps_, content, make, [](const Labelled& made) { return 8 * made->size(); });
     }
+    // Whether all members of a group stand alike in a phase.
+    template <class Make>
+    bool alike(const Words& content, Make&& make) {
+        return keep(alike_, content, make, [](bool) { return 1; });
+    }
     Pattern pattern(const std::vector<Tick>& times);
     Tick last(const Pattern& pattern) const;
     // What a line does when its members' chunks come like this; `members` relative to the first of them.
@@ -114,6 +119,7 @@ private:
     std::unordered_map<Words, Looped, WordsHash> looped_;
     std::unordered_map<Words, std::shared_ptr<const Kept>, WordsHash> measured_;
     std::unordered_map<Words, Labelled, WordsHash> steps_;
+    std::unordered_map<Words, bool, WordsHash> alike_;
     std::unordered_map<Words, std::unique_ptr<const Found>, WordsHash> runs_;
     std::size_t bytes_ = 0;
 };

@@ -106,7 +106,7 @@ void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until
 void Native::keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held) {
     auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
     int from = flight.source, to = flight.destination;
-    for (std::size_t d = 0; d < mine.size(); ++d) {
+    for (std::size_t d = 0; from != to; ++d) {
         const int n = plan_.network.dims[d].npus;
         if (from % n != to % n) {
             if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial);

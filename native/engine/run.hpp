@@ -60,8 +60,8 @@ Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t 
 Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size, Load& load);
 // The traffic of an outcome, per NPU of `npu_of`.
 std::vector<std::vector<Load>> loads_of(const Outcome& outcome, const View<std::int32_t>& npu_of);
-// Whether every member of a group (empty: all ranks) sees the same ways in every step of a collective. `whole`: rank r is
-// NPU r of a full network.
-bool stand_alike(const Plan& plan, const Collective& collective, const View<std::int32_t>& group, bool whole);
+// Whether every member of a group (empty: all ranks) sees the same ways in every step of a phase. `whole`: rank r is NPU r of
+// a full network.
+bool stand_alike(const Plan& plan, const Phase& phase, const View<std::int32_t>& group, bool whole);
 
 }  // namespace astrarium

@@ -1,7 +1,6 @@
 #include "wires.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "image.hpp"
 
@@ -25,17 +24,20 @@ Wires::Wires(const Plan& plan, bool record, bool alone, const Image* image)
     for (const Dim& dim : plan.network.dims) {
         base_.push_back(total);
         lines_ = lines_ || dim.shape == Shape::mesh;
-        total += ports_per_npu(dim) * (image ? plan.ranks() : static_cast<std::size_t>(plan.npus));
+        total += ports_per_npu(dim) * (alone ? 1 : image ? plan.ranks() : static_cast<std::size_t>(plan.npus));
     }
-    if (alone || plan.network.backend == Backend::foreign) return;  // ports appear as they are used
+    if (plan.network.backend == Backend::foreign) return;  // it has its own
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
     in_free_.assign(total, 0);
+    if (alone) last_ask_.assign(total, -1);
     if (image) asks_.resize(total);
-    if (record) bytes_.assign(2 * total, 0), busy_.assign(2 * total, 0);
+    if (record && !alone) bytes_.assign(2 * total, 0), busy_.assign(2 * total, 0);
 }
 
+// Alone there is one NPU, whichever it is.
 std::size_t Wires::port(std::size_t dim, int npu, int which) const {
+    if (alone_) npu = 0;
     if (image_) npu = image_->slot_of(npu);
     return base_[dim] + static_cast<std::size_t>(npu) * ports_per_npu(plan_.network.dims[dim]) + static_cast<std::size_t>(which);
 }
@@ -43,7 +45,7 @@ std::size_t Wires::port(std::size_t dim, int npu, int which) const {
 void Wires::charge(std::size_t link, bool inward, std::int64_t size, Tick busy) {
     if (!record_) return;
     if (alone_) {
-        Load& load = alone_loads_.try_emplace({ports_[link], inward}, named(ports_[link], inward)).first->second;
+        Load& load = alone_loads_.try_emplace({link, inward}, named(link, inward)).first->second;
         load.bytes += size, load.busy += busy;
         return;
     }
@@ -67,9 +69,12 @@ std::vector<Load> Wires::loads() const {
 
 void Wires::ways(const Flight& f) {
     ways_.clear();
-    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+    const bool here = !image_ || image_->slot_of(f.source) >= 0, there = !image_ || image_->slot_of(f.destination) >= 0;
+    int from_rest = f.source, to_rest = f.destination;  // coordinates of this dim and of those after it
+    for (std::size_t d = 0; from_rest != to_rest; ++d) {
         const Dim& dim = plan_.network.dims[d];
-        const int from = geometry_.coordinate(f.source, d), to = geometry_.coordinate(f.destination, d);
+        const int from = from_rest % dim.npus, to = to_rest % dim.npus;
+        from_rest /= dim.npus, to_rest /= dim.npus;
         if (from == to) continue;
         int hops = geometry_.hops(d, from, to);
         int out = 0, in = 0, charged = 1;
@@ -89,7 +94,6 @@ void Wires::ways(const Flight& f) {
                 break;
             case Shape::switch_: break;
         }
-        const bool here = !image_ || image_->slot_of(f.source) >= 0, there = !image_ || image_->slot_of(f.destination) >= 0;
         ways_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged, out});
     }
 }
@@ -99,7 +103,6 @@ Tick Wires::depart(Flight& flight, Tick now) {
     if (flight.at != flight.source) return pass(flight, now);
     ways(flight);
     Tick start = now, line = 0;  // line: the time of a transfer along the first mesh; further ones come when it is crossed
-    if (alone_) grow();
     if (lines_) leave_one_mesh();
     for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
     Tick head = start;
@@ -153,7 +156,6 @@ bool Wires::passes(const Flight& f) const {
 Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
     ways(flight);
     Tick begin = now, serial = 0;
-    if (alone_) grow();
     for (const Way& way : ways_) {
         if (alone_) {
             tie_ |= last_ask_[way.in] == now && flight.size > 0;
@@ -214,16 +216,6 @@ Tick Wires::in_until(std::size_t cls, std::size_t dim) const {
 void Wires::carry(std::size_t cls, const Load& load) {
     const auto dim = static_cast<std::size_t>(load.dim);
     charge(base_[dim] + cls * ports_per_npu(plan_.network.dims[dim]) + static_cast<std::size_t>(load.port), load.inward, load.bytes, load.busy);
-}
-
-// Alone there is one NPU of many: its few ports are renumbered as they appear.
-void Wires::grow() {
-    const auto compact = [this](std::size_t port) {
-        const auto [it, fresh] = compact_.try_emplace(port, compact_.size());
-        if (fresh) out_free_.push_back(0), in_free_.push_back(0), last_ask_.push_back(-1), ports_.push_back(port);
-        return it->second;
-    };
-    for (Way& way : ways_) way.out = compact(way.out), way.in = compact(way.in);
 }
 
 Flight Wires::image(const Flight& flight) const {

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "distance.hpp"
@@ -91,7 +90,6 @@ private:
     void leave_one_mesh();
     Tick pass(Flight& flight, Tick now);
     void ways(const Flight& flight);
-    void grow();
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
@@ -123,8 +121,6 @@ private:
     std::int32_t slot_of(std::int32_t npu) const;
     Usage usage_;
     std::vector<Way> ways_;
-    std::unordered_map<std::size_t, std::size_t> compact_;
-    std::vector<std::size_t> ports_;                       // alone: what each compact number stands for
     std::map<std::pair<std::size_t, bool>, Load> alone_loads_;
     Load named(std::size_t port, bool inward) const;
 };
