@@ -28,9 +28,9 @@ Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::
 }
 
 Colours::Colours(const Plan& plan) : plan_(plan), dims_(plan.network.dims.size()) {
-    const Geometry geometry(plan.network);
-    for (const std::int32_t npu : plan.npu_of)
-        for (std::size_t d = 0; d < dims_; ++d) coordinates_.push_back(geometry.coordinate(npu, d));
+    coordinates_.reserve(plan.npu_of.size * dims_);
+    for (std::int32_t rest : plan.npu_of)
+        for (const Dim& dim : plan.network.dims) coordinates_.push_back(rest % dim.npus), rest /= dim.npus;
     for (const Program& program : plan.programs) uses.push_back(slots_of(program));
     match_messages();
     shape_groups();

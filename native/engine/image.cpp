@@ -42,11 +42,15 @@ public:
     template <class Coordinates>
     void line(Coordinates&& of) {
         for (std::size_t i = 0; i < n_; ++i) at_[i] = of(static_cast<int>(i));
-        std::vector<int> now;
-        for (std::size_t i = 1; i < n_; ++i)
-            for (std::size_t d = 0; d < dims_; ++d) now.push_back(away(d, at_[0][d], at_[i][d]));
-        like_ = lines_ > 0 && now == first_;
-        if (lines_++ == 0) first_ = std::move(now);
+        like_ = lines_++ > 0;
+        for (std::size_t i = 1; i < n_ && (like_ || lines_ == 1); ++i)
+            for (std::size_t d = 0; d < dims_; ++d) {
+                const int now = away(d, at_[0][d], at_[i][d]);
+                if (lines_ == 1)
+                    first_.push_back(now);
+                else
+                    like_ = like_ && first_[(i - 1) * dims_ + d] == now;
+            }
     }
 
     // Of the send with number `send` among the line's.
@@ -271,7 +275,8 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
     }
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(sends.size()) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
         throw Unfoldable{"a large collective that meets messages"};
-    std::vector<std::uint64_t> out(size(kind)), received(size(kind), 0);
+    std::vector<std::uint64_t> out(size(kind)), received(size(kind), 0), mark;  // mark: of the label
+    for (const std::uint64_t label : labels) mark.push_back(mix(0, label));
     const auto n = static_cast<std::size_t>(phase.n);
     Ways ways(whole_.network, n, size(kind) > n ? n * sends.size() : 0);
     for (std::uint32_t first = 0; first < size(kind); ++first) {
@@ -287,13 +292,13 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
             std::uint64_t h = mix(labels[p], program);
             for (; k != sends.end() && k->number < end; ++k, ++at) {
                 const int peer = peer_of(s, index, s.send_peer[k->number]);
-                h += mix(mix(k->mark, ways.between(at, index, peer)), labels[member(peer)]);
-                received[member(peer)] += mix(k->mark, labels[p]);
+                h += mix(k->mark, ways.between(at, index, peer)) * mark[member(peer)];
+                received[member(peer)] += k->mark * mark[p];
             }
             out[p] = h;
         }
     }
-    for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(out[p], received[p]);
+    for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(mix(0, out[p]), received[p]);
     return out;
 }
 

@@ -51,6 +51,7 @@ Line::Line(const Dim& dim, const std::vector<int>& places, const std::vector<Ste
     usable_ = endpoint > 0 && dim.shape != Shape::mesh && n_ < 1024 && chunks_ < 1 << 20 && steps.size() < 256;
     for (const Step& step : steps)
         if (usable_) add_part(dim, places, step, endpoint, reduction_rate);
+    if (usable_) alone_ = first_alone();
 }
 
 void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& step, Tick endpoint, double rate) {
@@ -112,12 +113,14 @@ void Line::add_sends(Part& part, const Geometry& geometry, const Dim& dim, const
 // departs, then what arrives.
 class LineRun {
 public:
+    // `from` may hold more than the members of `line`.
     LineRun(const Line& line, const std::vector<Tick>& from) : line_(line), from_(from) {
         const auto states = static_cast<std::size_t>(line.n_) * static_cast<std::size_t>(line.chunks_);
         state_.resize(states);
         out_.exits.assign(states, -1), out_.uses.resize(static_cast<std::size_t>(line.n_));
         windows_.resize(static_cast<std::size_t>(line.n_) * line.parts_.size());
         out_free_.assign(static_cast<std::size_t>(line.n_) * line.ports_, 0), in_free_ = out_free_;
+        asked_.assign(out_free_.size(), -1);
         for (const Line::Part& part : line.parts_) {
             bits_.push_back(bit_count_);
             bit_count_ += part.receives * static_cast<std::size_t>(line.chunks_);
@@ -236,6 +239,8 @@ private:
         const Line::Send& x = send(m, chunk, number, phase, serial);
         const Tick end = add(std::max(now_, in_free_[x.in]), serial);
         in_free_[x.in] = end;
+        out_.tie = out_.tie || asked_[x.in] == now_;
+        asked_[x.in] = now_;
         out_.uses[x.to].in.add(now_, end);
         push(end, key(done, sent, m, chunk, number, phase));
     }
@@ -286,13 +291,21 @@ private:
     std::vector<Event> heap_;
     std::vector<State> state_;
     std::vector<Window> windows_;
-    std::vector<Tick> out_free_, in_free_;
+    std::vector<Tick> out_free_, in_free_, asked_;  // asked_: when a message last came to an in port
     std::vector<std::size_t> bits_;
     std::size_t bit_count_ = 0;
     std::vector<std::uint8_t> delivered_, complete_;
     Line::Out out_;
 };
 
-Line::Out Line::run(const std::vector<Tick>& from) const { return LineRun(*this, from).run(); }
+Line::Out Line::run(const std::vector<Tick>& from) const {
+    const bool alike = alone_ && std::equal(from.begin() + chunks_, from.end(), from.begin());
+    if (!alike) return LineRun(*this, from).run();
+    Out one = LineRun(*alone_, from).run();
+    if (one.tie) return LineRun(*this, from).run();
+    Out all{{}, std::vector<PortUse>(static_cast<std::size_t>(n_), one.uses[0]), one.events * static_cast<std::uint64_t>(n_)};
+    for (int m = 0; m < n_; ++m) all.exits.insert(all.exits.end(), one.exits.begin(), one.exits.end());
+    return all;
+}
 
 }  // namespace astrarium
