@@ -44,11 +44,19 @@ private:
     BorrowedPlan& into_;
     Plan& plan_;
     std::unordered_map<PyObject*, const Schedule*> schedules_;
+    std::unordered_map<const char*, nb::object> names_;
+
+    // Names of fields are looked up hundreds of times.
+    nb::handle interned(const char* name) {
+        nb::object& known = names_[name];
+        if (!known.is_valid()) known = nb::steal(PyUnicode_InternFromString(name));
+        return known;
+    }
 
     template <class T>
-    static T number(nb::handle source, const char* name) {
+    T number(nb::handle source, const char* name) {
         T out{};
-        const nb::object value = source.attr(name);
+        const nb::object value = source.attr(interned(name));
         if (!nb::try_cast<T>(value, out)) throw nb::type_error((std::string("plan field ") + name + " has the wrong type").c_str());
         return out;
     }

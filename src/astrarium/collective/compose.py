@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from astrarium.collective.groups import SubDim
 from astrarium.errors import InternalError
@@ -30,8 +30,7 @@ class Composition(str, enum.Enum):
     THEMIS = "themis"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """`op` over one dim with `size` bytes at its start, counted as the op counts (all_gather: the shard)."""
 
     part: SubDim

@@ -9,7 +9,7 @@ messages find their own dims.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,7 @@ __all__ = ["FLAT", "SubDim", "group_shape", "world_shape"]
 FLAT = -1
 
 
-@dataclass(frozen=True)
-class SubDim:
+class SubDim(NamedTuple):
     """A group's part of one network dim: `n` coordinates; `stride` positions of the group have the same, then the next.
 
     `dim` FLAT (-1): an irregular group.

@@ -92,7 +92,8 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
         rows = [(count, (_phase(schedule, FLAT if len(parts) > 1 else parts[0].dim, op, each, 1),))
                 for count, each in pieces]
     else:
-        rows = [(count, tuple(_step_phase(step, settings, schedules, path) for step in steps))
+        known: dict[tuple[CommOp, SubDim], Schedule] = {}      # chunks share steps, but for their bytes
+        rows = [(count, tuple([_step_phase(step, known, settings, schedules, path) for step in steps]))
                 for count, steps in _steps(op, pieces, parts, settings, path)]
     plan = CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks)
     if not settings.active_chunks or not _reorders(op, parts, settings):
@@ -162,8 +163,11 @@ def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: Sche
     return cache[key]
 
 
-def _step_phase(step: Step, settings: Settings, cache: ScheduleCache, path: str) -> Phase:
-    schedule = _schedule(step.op, step.part, settings, cache, path)
+def _step_phase(step: Step, known: dict[tuple[CommOp, SubDim], Schedule], settings: Settings, cache: ScheduleCache,
+                path: str) -> Phase:
+    schedule = known.get((step.op, step.part))
+    if schedule is None:
+        schedule = known[step.op, step.part] = _schedule(step.op, step.part, settings, cache, path)
     return _phase(schedule, step.part.dim, step.op, step.size, step.part.stride)
 
 

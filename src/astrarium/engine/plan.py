@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -110,8 +111,7 @@ class Program:
     child: I32
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True, gc=False):
     """One algorithm over one dim (or one sub-group) for one chunk.
 
     The participants of rank at position `p` (rank itself, or its index in the group) are the positions
@@ -131,8 +131,7 @@ class Phase:
     block_size: int = 0      # SCHEDULE: bytes of one block
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     repeat: int
     phases: tuple[Phase, ...]
 
