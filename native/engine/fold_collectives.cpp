@@ -247,8 +247,9 @@ Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vec
 }
 
 // One member for all; none where they do not stand alike, or its chunks race within an instant.
-LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) const {
+LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
     if (!symmetric(c, kind) || !reduce_alike(members)) return nullptr;
+    if (auto found = by_one_line(c, members)) return found;
     std::vector<std::int32_t> npu_of;
     for (const std::uint32_t m : members) npu_of.push_back(plan_.npu_of[m]);
     Plan small = plan_of(c);

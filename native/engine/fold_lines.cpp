@@ -58,6 +58,9 @@ std::vector<std::uint32_t> line_of(const std::vector<Factor>& factors) {
     return out;
 }
 
+// Where a member of a line is relative to another.
+int away(const Dim& dim, int from, int to) { return dim.shape == Shape::hypercube ? to ^ from : (to - from + dim.npus) % dim.npus; }
+
 }  // namespace
 
 // Whether positions are a product of lines in every stage: members of a line differ in its dim only, alike on all lines.
@@ -79,10 +82,9 @@ bool Fold::lay_lines(const Collective& c, const std::vector<std::uint32_t>& memb
                 covered[q] = true;
                 const int there = geometry.coordinate(plan_.npu_of[members[q]], stage.dim);
                 if (plan_.npu_of[members[q]] != npu + (there - from) * geometry.stride(stage.dim)) return false;
-                const int away = dim.shape == Shape::hypercube ? there ^ from : (there - from + dim.npus) % dim.npus;
                 if (p == 0)
-                    places.push_back(away);
-                else if (places[i] != away)
+                    places.push_back(away(dim, from, there));
+                else if (places[i] != away(dim, from, there))
                     return false;
             }
         }
@@ -113,6 +115,36 @@ std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector
         steps.push_back(std::move(step));
     }
     return store_->line(content, [&] { return Line(d, places, steps, c.active_chunks, plan_.policy.endpoint_delay, rate); });
+}
+
+// All members stand alike and come at once: in every stage the line of the first does what the others do. Null where members of
+// a line turn out to differ, and where no lines are known.
+LineStore::Looped Fold::by_one_line(const Collective& c, const std::vector<std::uint32_t>& members) {
+    const std::vector<Stage> stages = finds_lines() ? stages_of(c, plan_.network.dims.size()) : std::vector<Stage>{};
+    if (stages.empty() || !std::is_sorted(members.begin(), members.end())) return nullptr;
+    const Geometry geometry(plan_.network);
+    auto out = std::make_shared<Alone>();
+    std::vector<PortUse> uses(plan_.network.dims.size());
+    Pattern now = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0));
+    for (const Stage& stage : stages) {
+        const int npu = plan_.npu_of[members[0]], from = geometry.coordinate(npu, stage.dim);
+        std::vector<int> places;
+        for (const std::uint32_t p : line_of(stage.factors)) {
+            const int other = plan_.npu_of[members[p]], there = geometry.coordinate(other, stage.dim);
+            if (other != npu + (there - from) * geometry.stride(stage.dim)) return nullptr;
+            places.push_back(away(plan_.network.dims[stage.dim], from, there));
+        }
+        const std::uint32_t line_number = line(c, stage.dim, stage.phases, stage.factors, places);
+        if (line_number == LineStore::none) return nullptr;
+        const LineStore::Found& run = store_->run(line_number, std::vector<Pattern>(places.size(), {0, now.shape}));
+        if (!std::all_of(run.exits.begin(), run.exits.end(), [&](const Pattern& exit) { return exit == run.exits[0]; })) return nullptr;
+        join(uses[stage.dim], run.uses[0], now.base);
+        out->events += run.events / places.size();
+        now = {add(now.base, run.exits[0].base), run.exits[0].shape};
+    }
+    out->done = out->quiet = store_->last(now);
+    out->late = {0}, out->uses = {std::move(uses)};
+    return out;
 }
 
 // All members, line by line. `found` is by participant, as everywhere.

@@ -238,10 +238,15 @@ void Image::check(const Collective& c, std::uint32_t kind) {
     std::vector<std::uint64_t> labels;  // per member: its class, then as far as its steps tell it from others
     for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint64_t>(classes_.of[rank_at(seat, p)]));
     number(labels);
-    Words content = facts_.places(classes_.first_group[kind]);
-    for (const Phase* p : unknown) content.insert(content.end(), {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
-    pack(labels, content);
-    const auto refined = facts_.store->steps(content, [&] { return std::make_shared<const std::vector<std::uint64_t>>(refine(unknown, kind, labels)); });
+    Words places = facts_.places(classes_.first_group[kind]);
+    for (const Phase* p : unknown) places.insert(places.end(), {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
+    const auto content = [&places](const std::vector<std::uint64_t>& of) {
+        Words out = places;
+        pack(of, out);
+        return out;
+    };
+    const auto refined = facts_.store->steps(content(labels), [&] { return std::make_shared<const std::vector<std::uint64_t>>(refine(unknown, kind, labels)); });
+    facts_.store->steps(content(*refined), [&refined] { return refined; });  // they stay as they are: asked for when classes are split
     if (*refined != labels)
         throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {refined->begin(), refined->end()}}};
     for (const Phase* phase : unknown) {
@@ -253,9 +258,10 @@ void Image::check(const Collective& c, std::uint32_t kind) {
 // Labels that tell apart whose steps differ.
 std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const {
     std::uint64_t count = number(labels);
-    for (std::uint64_t before = 0; before < count;) {
-        before = count;
-        for (const Phase* phase : phases) labels = steps(*phase, kind, labels), count = number(labels);
+    for (std::size_t next = 0, same = 0; same < phases.size() && count < labels.size(); next = (next + 1) % phases.size()) {
+        labels = steps(*phases[next], kind, labels);
+        const std::uint64_t before = std::exchange(count, number(labels));
+        same = count > before ? 0 : same + 1;  // phases in a row that tell nobody apart
     }
     return labels;
 }

@@ -196,6 +196,7 @@ Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t
 // Sends whose first `needs` receives are complete depart now, in program order.
 void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     ChunkState s = instances_[instance].chunks[state];
+    if (s.next_send == s.sends) return;
     const Collective& c = plan_.collectives[instances_[instance].collective];
     const Phase& phase = phases_of(c, s.chunk)[static_cast<std::size_t>(s.phase)];
     const Schedule& schedule = *phase.schedule;
