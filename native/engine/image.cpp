@@ -308,8 +308,10 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
     return out;
 }
 
-std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) const {
-    return checked_.at({kind, phase.schedule, phase.stride, phase.n}).number;
+std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) {
+    const Steps steps{kind, phase.schedule, phase.stride, phase.n};
+    if (steps != last_steps_) last_steps_ = steps, last_family_ = checked_.at(steps).number;
+    return last_family_;
 }
 
 // Whether, by class, the ranks heard from stand in one order: (what is heard, whether from the same rank as before).

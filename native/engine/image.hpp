@@ -71,7 +71,7 @@ public:
     void check(const Collective& collective, std::uint32_t kind);
     // A number for the steps of a phase; and whether the ranks that a member hears from in them stand in the same order for all
     // members of its class: then ties between them go alike.
-    std::uint64_t family(std::uint32_t kind, const Phase& phase) const;
+    std::uint64_t family(std::uint32_t kind, const Phase& phase);
     bool ordered(std::uint32_t kind, const Phase& phase);
     Met met;  // grows as a run finds more
 
@@ -103,6 +103,8 @@ private:
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, Checked> checked_;
+    Steps last_steps_{};  // asked for, of
+    std::uint64_t last_family_ = 0;
 };
 
 }  // namespace astrarium

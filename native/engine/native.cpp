@@ -129,8 +129,8 @@ void Native::post(std::uint32_t id) {
 void Native::depart(std::uint32_t id) {
     if (plugins_.network) return hand_over(id);
     if (flows_) return begin_flow(id);
-    if (image_) keep_apart(messages_[id].flight.source, messages_[id].flight, out_held_);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
+    if (image_) keep_apart(messages_[id].flight.source, out_held_);
     const Message& m = messages_[id];
     const std::uint64_t high = image_ ? static_cast<std::uint64_t>(landings_[id].source) << 32 | (m.high & 0xffffffffu) : m.high;
     clock_.at(when, BatchClock::arrive, {high, m.low, reach_next, id, 0});

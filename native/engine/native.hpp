@@ -151,7 +151,7 @@ private:
         Tick asked = 0;  // just after a message last asked for one
     };
     void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
-    void keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held);
+    void keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held);
 
     // periods that recur (native_periods.cpp)
     void count_periods(Beats& beats);

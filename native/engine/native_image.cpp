@@ -33,8 +33,8 @@ void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std
 
 void Native::land(std::uint32_t id) {
     const Landing& landing = landings_[id];
-    keep_apart(landing.flight.destination, landing.flight, in_held_);
     const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
+    keep_apart(landing.flight.destination, in_held_);
     const Message& m = messages_[id];
     if (wires_.met() != Wires::Met::nobody) refuse_tie(m);
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
@@ -103,17 +103,13 @@ void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until
     }
 }
 
-void Native::keep_apart(std::int32_t npu, const Flight& flight, std::vector<std::vector<Held>>& held) {
+// The message whose way was found last asks for ports of an NPU.
+void Native::keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held) {
     auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
-    int from = flight.source, to = flight.destination;
-    for (std::size_t d = 0; from != to; ++d) {
-        const int n = plan_.network.dims[d].npus;
-        if (from % n != to % n) {
-            if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial);
-            mine[d].asked = clock_.now + 1;
-        }
-        from /= n, to /= n;
-    }
+    wires_.each_dim([&](std::size_t d) {
+        if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial);
+        mine[d].asked = clock_.now + 1;
+    });
 }
 
 namespace {

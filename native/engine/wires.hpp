@@ -53,6 +53,12 @@ public:
     Tick in_until(std::size_t cls, std::size_t dim) const;
     void carry(std::size_t cls, const Load& load);
 
+    // The dims that the message of the last depart or deliver crosses; on meshes one at a time.
+    template <class Visit>
+    void each_dim(Visit&& visit) const {
+        for (const Way& way : ways_) visit(way.dim);
+    }
+
     // When each port is free: out, then in.
     template <class Visit>
     void each_port(Visit&& visit) const {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,8 +143,8 @@ def test_what_cannot_be_planned_is_refused() -> None:
 
 def broken(plan: CollectivePlan, **change: object) -> CollectivePlan:
     chunk = plan.chunks[0]
-    first = replace(chunk.phases[0], **change)  # type: ignore[arg-type]
-    return replace(plan, chunks=(replace(chunk, phases=(first, *chunk.phases[1:])),))
+    first = msgspec.structs.replace(chunk.phases[0], **change)
+    return replace(plan, chunks=(msgspec.structs.replace(chunk, phases=(first, *chunk.phases[1:])),))
 
 
 def test_the_exam_of_plans_fails_wrong_compositions() -> None:
@@ -153,7 +154,7 @@ def test_the_exam_of_plans_fails_wrong_compositions() -> None:
                              ((chunk.phases[0], chunk.phases[2], chunk.phases[0], chunk.phases[2]), "do not add up"),
                              ((chunk.phases[2],), "overlap"), ((chunk.phases[0], chunk.phases[0]), "different parts")):
         with pytest.raises(InputError, match=message):
-            examine_plan(replace(plan, chunks=(replace(chunk, phases=phases_),)), 4)
+            examine_plan(replace(plan, chunks=(msgspec.structs.replace(chunk, phases=phases_),)), 4)
     with pytest.raises(InputError, match="do not fill the group"):
         examine_plan(broken(plan, stride=4), 4)
     with pytest.raises(InputError, match="without a schedule"):

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -87,6 +88,9 @@ def corrupt(rng: random.Random, value: Any, name: str = "") -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         field = rng.choice(dataclasses.fields(value)).name
         return dataclasses.replace(value, **{field: corrupt(rng, getattr(value, field), field)})
+    if isinstance(value, msgspec.Struct):
+        field = rng.choice(value.__struct_fields__)
+        return msgspec.structs.replace(value, **{field: corrupt(rng, getattr(value, field), field)})
     if isinstance(value, bool):
         return not value
     if isinstance(value, float):
@@ -178,9 +182,9 @@ def run_of(schedule: Schedule | None, n: int, **phase: Any) -> Plan:
     """`n` ranks that run one schedule once, on NPUs of which one is left over."""
     made = native_collective("ring", CommOp.ALL_REDUCE, n, 4096, dim=-1)
     (chunk,) = made.chunks
-    changed = dataclasses.replace(chunk.phases[0], **{"schedule": schedule, **phase})
+    changed = msgspec.structs.replace(chunk.phases[0], **{"schedule": schedule, **phase})
     network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, n + 1, 10.0, 5.0),))
-    plan = CollectivePlan(made.op, made.size, (dataclasses.replace(chunk, phases=(changed,)),))
+    plan = CollectivePlan(made.op, made.size, (msgspec.structs.replace(chunk, phases=(changed,)),))
     return plan_of([[collective(0)] for _ in range(n)], network, collectives=[plan])
 
 
