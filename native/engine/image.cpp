@@ -340,4 +340,33 @@ bool Image::ordered(std::uint32_t kind, const Phase& phase) {
     return checked.ordered != 0;
 }
 
+const std::vector<Image::Seat>& Image::rank_seats(std::uint32_t kind) {
+    auto [at, fresh] = rank_seats_.try_emplace(kind, whole_.ranks());
+    std::vector<Seat>& seats = at->second;
+    for (std::uint32_t r = 0; fresh && kind == all && r < seats.size(); ++r) seats[r].place = r;
+    for (std::size_t g = 0; fresh && kind != all && g < whole_.groups.size(); ++g)
+        for (std::uint32_t p = 0; p < whole_.groups[g].size && classes_.group_kind[g] == static_cast<std::int32_t>(kind); ++p)
+            seats[static_cast<std::size_t>(whole_.groups[g][p])] = {static_cast<std::int32_t>(g), p};
+    return seats;
+}
+
+std::uint32_t Image::sender(std::uint32_t rank, const Heard& heard) {
+    if (!heard.phase) return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + heard.receive]);
+    const Seat& seat = rank_seats(heard.kind)[rank];
+    const Phase& phase = *heard.phase;
+    const Schedule& s = *phase.schedule;
+    const int index = index_in(phase, seat.place);
+    const auto r = static_cast<std::size_t>(s.recv_ptr[static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)])]) + heard.receive;
+    return rank_at(seat, static_cast<std::uint32_t>(static_cast<int>(seat.place) + (peer_of(s, index, s.recv_peer[r]) - index) * phase.stride));
+}
+
+bool Image::ordered(std::uint32_t cls, const Heard& one, const Heard& other) {
+    const auto [known, fresh] = ordered_.try_emplace({cls, one.key(), other.key()}, true);
+    const auto order = [&](std::uint32_t rank) { return sender(rank, one) <=> sender(rank, other); };
+    const auto first = order(static_cast<std::uint32_t>(classes_.first[cls]));
+    for (std::uint32_t r = 0; fresh && known->second && r < whole_.ranks(); ++r)
+        if (classes_.of[r] == static_cast<std::int32_t>(cls)) known->second = order(r) == first;
+    return known->second;
+}
+
 }  // namespace astrarium

@@ -1,6 +1,7 @@
 // A run with one rank per class whose messages are events: who stands for whom. A message of a representative arrives at the
 // representative of its receiver's class, as the message that that one receives from an equal of the sender.
 #pragma once
+#include <compare>
 #include <map>
 #include <set>
 #include <tuple>
@@ -29,6 +30,15 @@ public:
 private:
     std::set<std::pair<std::uint32_t, std::uint32_t>> met_;
     bool all_ = false;
+};
+
+// A message as its receivers have it: what number of a phase on a kind of group, or (no phase) in which slot.
+struct Heard {
+    std::uint32_t kind = 0;
+    const Phase* phase = nullptr;
+    std::uint32_t receive = 0;
+    using Key = std::tuple<std::uint32_t, const Schedule*, int, int, std::uint32_t>;
+    Key key() const { return phase ? Key{kind, phase->schedule, phase->stride, phase->n, receive} : Key{kind, nullptr, 0, 0, receive}; }
 };
 
 class Image {
@@ -73,6 +83,8 @@ public:
     // members of its class: then ties between them go alike.
     std::uint64_t family(std::uint32_t kind, const Phase& phase);
     bool ordered(std::uint32_t kind, const Phase& phase);
+    // Whether the ranks from which the members of a class have two messages stand in one order for all of them.
+    bool ordered(std::uint32_t cls, const Heard& one, const Heard& other);
     Met met;  // grows as a run finds more
 
 private:
@@ -85,6 +97,8 @@ private:
         std::int32_t group = -1;
         std::uint32_t place = 0xffffffffu;
     };
+    std::uint32_t sender(std::uint32_t rank, const Heard& heard);
+    const std::vector<Seat>& rank_seats(std::uint32_t kind);
     void find_seats();
     void make_plan();
     std::vector<std::uint64_t> refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const;
@@ -103,6 +117,8 @@ private:
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, Checked> checked_;
+    std::map<std::tuple<std::uint32_t, Heard::Key, Heard::Key>, bool> ordered_;  // as far as asked for
+    std::map<std::uint32_t, std::vector<Seat>> rank_seats_;                  // by kind, of all ranks: as far as asked for
     Steps last_steps_{};  // asked for, of
     std::uint64_t last_family_ = 0;
 };

@@ -143,7 +143,8 @@ private:
     void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message);
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     void land(std::uint32_t message);
-    void refuse_tie(const Message& m) const;
+    Heard heard(const Message& m) const;
+    void refuse_tie(std::uint32_t message);
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
         Tick until = 0;
@@ -264,6 +265,12 @@ private:
         std::uint64_t family = 0;  // messages whose order at a port equals agree upon; 0 none
     };
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
+    struct Landed {
+        std::int32_t npu;
+        Heard heard;
+    };
+    std::vector<Landed> landed_;  // messages that asked for an in port at
+    Tick landed_at_ = -1;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods

@@ -36,19 +36,29 @@ void Native::land(std::uint32_t id) {
     const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
     keep_apart(landing.flight.destination, in_held_);
     const Message& m = messages_[id];
-    if (wires_.met() != Wires::Met::nobody) refuse_tie(m);
+    if (landed_at_ != clock_.now) landed_.clear(), landed_at_ = clock_.now;
+    if (wires_.met() != Wires::Met::nobody) refuse_tie(id);
+    landed_.push_back({landing.flight.destination, heard(m)});
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
 }
 
+Heard Native::heard(const Message& m) const {
+    if (m.purpose != Message::chunk) return {0, nullptr, static_cast<std::uint32_t>(m.tag)};
+    const Instance& i = instances_[m.instance];
+    return {kind_of(i.group), &phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase], m.receive};
+}
+
 // Messages of several ranks come to one port at one instant: in the order of their ranks, which equals must share.
-void Native::refuse_tie(const Message& m) const {
+void Native::refuse_tie(std::uint32_t id) {
+    const Message& m = messages_[id];
+    const Heard mine = heard(m);
+    if (wires_.met() == Wires::Met::family && image_->ordered(mine.kind, *mine.phase)) return;
+    const std::int32_t npu = landings_[id].flight.destination;
+    const auto cls = static_cast<std::uint32_t>(image_->slot_of(npu));
+    const auto shared = [&](const Landed& other) { return other.npu != npu || image_->ordered(cls, other.heard, mine); };
+    if (std::all_of(landed_.begin(), landed_.end(), shared)) return;
     Labels apart{0, {}};
-    if (m.purpose == Message::chunk) {
-        const Instance& i = instances_[m.instance];
-        const Phase& phase = phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase];
-        if (wires_.met() == Wires::Met::family && image_->ordered(kind_of(i.group), phase)) return;
-        apart = by_steps(image_->classes().shape(kind_of(i.group)), image_->size(kind_of(i.group)), {{phase.stride, phase.n}});
-    }
+    if (mine.phase) apart = by_steps(image_->classes().shape(mine.kind), image_->size(mine.kind), {{mine.phase->stride, mine.phase->n}});
     throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(apart)};
 }
 

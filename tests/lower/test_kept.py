@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -27,6 +28,9 @@ def _same(one: Any, other: Any) -> bool:
     if is_dataclass(one):
         return type(one) is type(other) and all(_same(getattr(one, each.name), getattr(other, each.name))
                                                 for each in fields(one))
+    if isinstance(one, msgspec.Struct):
+        return type(one) is type(other) and all(_same(getattr(one, name), getattr(other, name))
+                                                for name in one.__struct_fields__)
     if isinstance(one, tuple):
         return len(one) == len(other) and all(_same(a, b) for a, b in zip(one, other, strict=True))
     return bool(one == other)
