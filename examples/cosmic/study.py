@@ -38,15 +38,15 @@ def main() -> int:
         sys.stderr.write(f"{time.perf_counter() - start:6.0f} s  {line}\n")
         sys.stderr.flush()
 
+    runs = [run for run in plan(effort, given.preset) if given.part is None or run.part in given.part]
     try:
         optima = read_optima(given.optimum, given.preset)
-    except ar.InputError as error:
+        if given.full:
+            _announce(runs, folder, given.jobs, say)
+        found = _searched(runs, effort, given, say)
+    except ar.InputError as error:      # a certificate that is none; a search that another process works on
         sys.stderr.write(f"study.py: {error}\n")
         return 1
-    runs = [run for run in plan(effort, given.preset) if given.part is None or run.part in given.part]
-    if given.full:
-        _announce(runs, folder, given.jobs, say)
-    found = _searched(runs, effort, given, say)
     say("the report: proxy models, published designs")
     text = report(found, len(runs), effort, given.preset, optima, lambda: time.perf_counter() - start)
     (given.out / "report.md").write_text(text, encoding="utf-8")
