@@ -17,6 +17,7 @@ from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search.analysis import knob_importances
 
 FEW = 32        # designs with a value, below which a search says nothing about what there is to find
+CLEAR = 1.05    # what differs by less is alike
 Verdict = tuple[str, str]
 
 
@@ -83,6 +84,10 @@ def _share(held: int, cases: int) -> str:
     return "holds" if held == cases else "does not hold" if held == 0 else f"holds in {held} of {cases}"
 
 
+def _clearly(ratio: float, alike: str) -> str:
+    return "holds" if ratio > CLEAR else "does not hold" if ratio < 1 / CLEAR else alike
+
+
 def diverse_under_cost(found: Sequence[Found], _: str) -> Verdict:
     """Best designs of agents and seeds differ more under cost than under bandwidth."""
     shares = {}
@@ -96,7 +101,7 @@ def diverse_under_cost(found: Sequence[Found], _: str) -> Verdict:
     if len(shares) < 2:
         return "not run", "needs two bests under each reward"
     bandwidth, cost = shares["perf_per_bandwidth"], shares["perf_per_cost"]
-    return ("holds" if cost > bandwidth else "does not hold"), \
+    return _clearly(cost / bandwidth if bandwidth else math.inf, "no difference"), \
         f"two bests differ in {100 * cost:.0f} % of the knobs under cost, in {100 * bandwidth:.0f} % under bandwidth"
 
 
@@ -111,7 +116,8 @@ def grows_with_size(found: Sequence[Found], _: str) -> Verdict:
             gains[npus] = min(single) / full
     if len(gains) < 3:
         return "not run", "needs all three sizes"
-    return ("holds" if sorted(gains.values()) == list(gains.values()) else "does not hold"), \
+    steps = [gains[1024] / gains[512], gains[2048] / gains[1024]]
+    return _clearly(gains[2048] / gains[512] if min(steps) > 1 / CLEAR else 0, "stays the same"), \
         "full stack over best single stack: " + ", ".join(f"{npus} NPUs {gain:.2f}x" for npus, gain in gains.items())
 
 
