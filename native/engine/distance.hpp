@@ -63,6 +63,9 @@ private:
     std::vector<int> strides_;
 };
 
+// Where one place of a dim is relative to another.
+inline int away(const Dim& dim, int from, int to) { return dim.shape == Shape::hypercube ? to ^ from : (to - from + dim.npus) % dim.npus; }
+
 // ASTRA-sim truncates each delay to whole ns; natively a delay is rounded once, half to even, to ps.
 inline Tick ticks(double ns, bool whole_ns) {
     if (!(ns >= 0) || ns >= 9.2e15) throw Unsupported("a delay of more than 2^63 ps (106 days)");

@@ -49,18 +49,34 @@ Facts::Group& Facts::known(std::int32_t number) {
 
 void Facts::describe(Group& group) const {
     const Geometry geometry(plan_.network);
-    std::vector<int> npus;
-    for (const std::uint32_t m : group.members) npus.push_back(plan_.npu_of[m]);
+    std::vector<int> at(group.members.size(), 0);  // as if the network had no other dims, relative to the first
     Words& out = group.places;
-    out = {group.members.size(), plan_.network.dims.size(), group.dims.size()};
-    for (const Dim& dim : plan_.network.dims) out.push_back(static_cast<std::uint64_t>(dim.npus));
-    out.push_back(static_cast<std::uint64_t>(meshes_));  // ports are not told apart in such a network
-    for (const std::size_t d : group.dims) out.insert(out.end(), {d, static_cast<std::uint64_t>(plan_.network.dims[d].shape), static_cast<std::uint64_t>(geometry.coordinate(npus[0], d))});
+    out = {group.members.size(), group.dims.size(), static_cast<std::uint64_t>(meshes_)};  // ports are not told apart where there are meshes
+    int stride = 1;
+    for (const std::size_t d : group.dims) {
+        const Dim& dim = plan_.network.dims[d];
+        const auto coordinate = [&](std::size_t p) { return geometry.coordinate(plan_.npu_of[group.members[p]], d); };
+        const int first = dim.shape == Shape::mesh ? 0 : coordinate(0);  // a line is not the same everywhere
+        out.insert(out.end(), {static_cast<std::uint64_t>(dim.shape), static_cast<std::uint64_t>(dim.npus)});
+        for (std::size_t p = 0; p < at.size(); ++p) at[p] += away(dim, first, coordinate(p)) * stride;
+        stride *= dim.npus;
+    }
     Words places;
-    if (!factored(npus, places)) places.assign(npus.begin(), npus.end());
-    if (!std::is_sorted(group.members.begin(), group.members.end())) places.insert(places.end(), group.members.begin(), group.members.end());  // ties go by rank
+    if (!factored(at, places)) places.assign(at.begin(), at.end());
+    if (!std::is_sorted(group.members.begin(), group.members.end())) {  // ties go by rank
+        std::vector<std::uint32_t> sorted = group.members;
+        std::sort(sorted.begin(), sorted.end());
+        for (const std::uint32_t m : group.members) places.push_back(static_cast<std::uint64_t>(std::lower_bound(sorted.begin(), sorted.end(), m) - sorted.begin()));
+    }
     out.push_back(places.size());
     out.insert(out.end(), places.begin(), places.end());
+}
+
+std::uint64_t Facts::dim_in(std::int32_t group, int dim) {
+    if (dim < 0) return LineStore::none;
+    const std::vector<std::size_t>& dims = known(group).dims;
+    const auto at = std::find(dims.begin(), dims.end(), static_cast<std::size_t>(dim));
+    return at == dims.end() ? 1ull << 32 | static_cast<std::uint64_t>(dim) : static_cast<std::uint64_t>(at - dims.begin());
 }
 
 Words Facts::content(const Collective& c, std::int32_t number) {
@@ -73,7 +89,7 @@ Words Facts::content(const Collective& c, std::int32_t number) {
     for (const Chunk& chunk : c.chunks) {
         out.insert(out.end(), {static_cast<std::uint64_t>(chunk.repeat), chunk.phases.size()});
         for (const Phase& p : chunk.phases)
-            out.insert(out.end(), {static_cast<std::uint64_t>(p.dim), p.schedule ? schedule(p.schedule) : static_cast<std::uint64_t>(LineStore::none),
+            out.insert(out.end(), {dim_in(number, p.dim), p.schedule ? schedule(p.schedule) : static_cast<std::uint64_t>(LineStore::none),
                                    static_cast<std::uint64_t>(p.n), static_cast<std::uint64_t>(p.stride), static_cast<std::uint64_t>(p.block_size)});
     }
     for (const auto& visits : c.turns) {

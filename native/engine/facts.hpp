@@ -32,6 +32,8 @@ public:
     std::uint32_t schedule(const Schedule* schedule);
     const Words& places(std::int32_t group) { return known(group).places; }  // of its members
     Words content(const Collective& collective, std::int32_t group);
+    // A dim by its number among those in which a group's members differ.
+    std::uint64_t dim_in(std::int32_t group, int dim);
 
 private:
     struct Group {

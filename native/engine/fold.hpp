@@ -104,7 +104,8 @@ private:
     bool symmetric(const Collective& c, std::int32_t kind) const;
     LineStore::Looped looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
     LineStore::Looped loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
-    LineStore::Looped by_one_line(const Collective& c, const std::vector<std::uint32_t>& members);
+    LineStore::Looped by_one_line(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
+    Uses::Row own_dims(const Uses::Row& row, std::int32_t kind) const;
     Plan plan_of(const Collective& c) const;
     bool by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found);
     std::uint64_t run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses);

@@ -47,7 +47,9 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
         }
         if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
         if (!astra_) {
-            for (const std::size_t dim : dims_of(static_cast<std::size_t>(kind))) {
+            const std::vector<std::size_t>& dims = dims_of(static_cast<std::size_t>(kind));
+            for (std::size_t d = 0; d < dims.size(); ++d) {
+                const std::size_t dim = dims[d];
                 Class& k = class_[participants[i]];
                 if (measured.uses.empty()) {
                     const PortUse mine = use(measured, i, begin, all.at[i]);
@@ -55,7 +57,7 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
                     for (const Span& span : mine.in) occupy(k.in[dim], span.from, span.until);
                     continue;
                 }
-                const PortUse& mine = measured.uses[i][dim];
+                const PortUse& mine = measured.uses[i][d];
                 for (const Span& span : mine.out) occupy(k.out[dim], begin + span.from, begin + span.until);
                 for (const Span& span : mine.in) occupy(k.in[dim], begin + span.from, begin + span.until);
             }
@@ -123,7 +125,7 @@ bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
             Words content = places;
-            content.insert(content.end(), {static_cast<std::uint64_t>(phase.dim), static_cast<std::uint64_t>(phase.algorithm), static_cast<std::uint64_t>(phase.n),
+            content.insert(content.end(), {facts_.dim_in(group, phase.dim), static_cast<std::uint64_t>(phase.algorithm), static_cast<std::uint64_t>(phase.n),
                                            static_cast<std::uint64_t>(phase.stride), phase.schedule ? facts_.schedule(phase.schedule) : LineStore::none,
                                            phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)});
             if (!store_->alike(content, [&] { return stand_alike(plan_, phase, members, whole); })) return false;
@@ -230,6 +232,14 @@ Plan Fold::plan_of(const Collective& c) const {
     return small;
 }
 
+// Of uses by dim of the network: those of the dims in which the group's members differ.
+Uses::Row Fold::own_dims(const Uses::Row& row, std::int32_t kind) const {
+    Uses::Row out;
+    for (const std::size_t d : facts_.dims(classes_.first_group[static_cast<std::size_t>(kind)]))
+        if (!row.empty()) out.push_back(row[d]);
+    return out;
+}
+
 // One member per class.
 Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets) {
     if (!image_) image_ = std::make_unique<Image>(plan_, classes_, facts_);
@@ -240,7 +250,7 @@ Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vec
     for (const std::uint32_t cls : participants) {
         out.done.push_back(alone.each[cls]), out.late.push_back(alone.late[cls]);
         if (record_) out.loads.push_back(std::move(alone.loads[cls]));
-        if (!alone.uses[cls].empty()) out.uses.push_back(alone.uses[cls]);
+        if (!alone.uses[cls].empty()) out.uses.push_back(own_dims(alone.uses[cls], kind));
     }
     for (Step& step : out.steps) step.change /= groups_like(static_cast<std::size_t>(kind));  // the steps of one group
     return out;
@@ -249,7 +259,7 @@ Measured Fold::run_equals(const Collective& c, std::int32_t kind, const std::vec
 // One member for all; none where they do not stand alike, or its chunks race within an instant.
 LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
     if (!symmetric(c, kind) || !reduce_alike(members)) return nullptr;
-    if (auto found = by_one_line(c, members)) return found;
+    if (auto found = by_one_line(c, kind, members)) return found;
     std::vector<std::int32_t> npu_of;
     for (const std::uint32_t m : members) npu_of.push_back(plan_.npu_of[m]);
     Plan small = plan_of(c);
@@ -257,6 +267,7 @@ LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const 
     Alone alone = astra_ ? run_astra_alone(small, record_) : run_native_alone(small, record_);
     if (alone.tie) return nullptr;
     for (Step& step : alone.steps) step.change *= static_cast<std::int64_t>(members.size());  // its equals do the same
+    for (Uses::Row& row : alone.uses) row = own_dims(row, kind);
     return std::make_shared<const Alone>(std::move(alone));
 }
 
@@ -336,7 +347,7 @@ Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vecto
             throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), by_position)};
         }
     }
-    for (const Uses::Row& row : uses) out.uses.push_back(row);
+    for (const Uses::Row& row : uses) out.uses.push_back(own_dims(row, kind));
     return out;
 }
 

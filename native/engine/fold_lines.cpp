@@ -58,9 +58,6 @@ std::vector<std::uint32_t> line_of(const std::vector<Factor>& factors) {
     return out;
 }
 
-// Where a member of a line is relative to another.
-int away(const Dim& dim, int from, int to) { return dim.shape == Shape::hypercube ? to ^ from : (to - from + dim.npus) % dim.npus; }
-
 }  // namespace
 
 // Whether positions are a product of lines in every stage: members of a line differ in its dim only, alike on all lines.
@@ -119,7 +116,7 @@ std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector
 
 // All members stand alike and come at once: in every stage the line of the first does what the others do. Null where members of
 // a line turn out to differ, and where no lines are known.
-LineStore::Looped Fold::by_one_line(const Collective& c, const std::vector<std::uint32_t>& members) {
+LineStore::Looped Fold::by_one_line(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
     const std::vector<Stage> stages = finds_lines() ? stages_of(c, plan_.network.dims.size()) : std::vector<Stage>{};
     if (stages.empty() || !std::is_sorted(members.begin(), members.end())) return nullptr;
     const Geometry geometry(plan_.network);
@@ -143,7 +140,7 @@ LineStore::Looped Fold::by_one_line(const Collective& c, const std::vector<std::
         now = {add(now.base, run.exits[0].base), run.exits[0].shape};
     }
     out->done = out->quiet = store_->last(now);
-    out->late = {0}, out->uses = {std::move(uses)};
+    out->late = {0}, out->uses = {own_dims(uses, kind)};
     return out;
 }
 
@@ -163,7 +160,7 @@ bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::
     found = {std::vector<Tick>(participants.size(), -1), std::vector<std::uint8_t>(participants.size(), 0), 0, 0, {}, {}, {}};
     std::vector<Uses::Row> uses(participants.size(), Uses::Row(plan_.network.dims.size()));
     for (const Lines::Stage& stage : lines.stages) found.events += run_stage(stage, index, now, uses);
-    for (const Uses::Row& row : uses) found.uses.push_back(row);
+    for (const Uses::Row& row : uses) found.uses.push_back(own_dims(row, kind));
     Pattern last{-1, 0};
     Tick end = 0;
     std::vector<Tick> ends;

@@ -86,10 +86,12 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
         const std::uint32_t rank = membership_.rank(group, p);
         const Tick done = add(begin, measured.done[p]);
         if (done <= clock_.now) throw Unfoldable{"a member of a collective ends before another begins"};
-        for (const std::size_t dim : fold_->dims_of(kind)) {
+        const std::vector<std::size_t>& dims = fold_->dims_of(kind);
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+            const std::size_t dim = dims[d];
             PortUse roughly;
             if (measured.uses.empty()) roughly = fold_->use(measured, p, begin, all.at[p]);
-            const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][dim];
+            const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
             const Tick base = measured.uses.empty() ? 0 : begin;
             hold(out_held_[rank][dim], mine.out, base, wires_.out_until(rank, dim), kind_of(group), serial);
             hold(in_held_[rank][dim], mine.in, base, wires_.in_until(rank, dim), kind_of(group), serial);

@@ -66,7 +66,7 @@ struct PortUse {  // in one dim
 
 inline void join(PortUse& sum, const PortUse& use, Tick base) { sum.out.join(use.out, base), sum.in.join(use.in, base); }
 
-// Of participants, by dim. What is like that of one of the last few stands there once.
+// Of participants, by dim in which the members of their group differ. What is like that of one of the last few stands there once.
 class Uses {
 public:
     using Row = std::vector<PortUse>;
