@@ -39,7 +39,7 @@ bool equally_far(const Plan& plan, const Phase& phase, const std::vector<int>& n
     const Shape shape = plan.network.dims[dim].shape;
     if (shape != Shape::switch_ && shape != Shape::fully_connected) return false;
     for (std::size_t p = 0; p < npus.size(); ++p) {
-        const int index = static_cast<int>(p) / phase.stride % phase.n;
+        const int index = index_in(phase, static_cast<std::uint32_t>(p));
         const int first = npus[p - static_cast<std::size_t>(index) * static_cast<std::size_t>(phase.stride)];
         const int moved = (geometry.coordinate(npus[p], dim) - geometry.coordinate(first, dim)) * geometry.stride(dim);
         if (npus[p] != first + moved || (index > 0 && moved == 0)) return false;
@@ -75,7 +75,7 @@ bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npu
     std::vector<int> first, mine;
     for (const auto& [exclusive, distance] : steps(phase)) {
         for (std::size_t p = 0; p < npus.size(); ++p) {
-            const int index = static_cast<int>(p) / phase.stride % phase.n;
+            const int index = index_in(phase, static_cast<std::uint32_t>(p));
             const int peer = exclusive ? index ^ distance : (index + distance) % phase.n;
             const auto there = static_cast<std::size_t>(static_cast<int>(p) + (peer - index) * phase.stride);
             way(plan.network, geometry, npus[p], npus[there], lowest, phase.dim < 0, mine);

@@ -29,8 +29,9 @@ Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::
 
 Colours::Colours(const Plan& plan) : plan_(plan), dims_(plan.network.dims.size()) {
     coordinates_.reserve(plan.npu_of.size * dims_);
-    for (std::int32_t rest : plan.npu_of)
-        for (const Dim& dim : plan.network.dims) coordinates_.push_back(rest % dim.npus), rest /= dim.npus;
+    for (std::int32_t left : plan.npu_of)
+        for (const Dim& dim : plan.network.dims) coordinates_.push_back(rest(left, dim.npus)), left = quotient(left, dim.npus);
+    for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     for (const Program& program : plan.programs) uses.push_back(slots_of(program));
     match_messages();
     shape_groups();
@@ -38,16 +39,16 @@ Colours::Colours(const Plan& plan) : plan_(plan), dims_(plan.network.dims.size()
 }
 
 Colours::Hash Colours::place(std::size_t origin, std::size_t rank) const {
-    Hash h = 0;
+    Hash relative = 0, lines = 0;
     const int *from = coordinates(origin), *to = coordinates(rank);
     for (std::size_t d = 0; d < dims_; ++d) {
         const Dim& dim = plan_.network.dims[d];
-        const int a = from[d], b = to[d];
-        const int away = dim.shape == Shape::hypercube ? a ^ b : b >= a || dim.shape == Shape::mesh ? b - a : b - a + dim.npus;
-        h = mix(h, static_cast<std::uint64_t>(static_cast<std::int64_t>(away)));
-        if (dim.shape == Shape::mesh) h = mix(h, static_cast<std::uint64_t>(a));  // a line is not the same everywhere
+        const auto n = static_cast<Hash>(dim.npus);
+        const bool line = dim.shape == Shape::mesh;  // it is not the same everywhere
+        relative = relative * n + static_cast<Hash>(line ? to[d] : away(dim, from[d], to[d]));
+        if (line) lines = lines * n + static_cast<Hash>(from[d]);
     }
-    return h;
+    return meshes_ ? mix(lines, relative) : relative;
 }
 
 // Every slot of sends must have one slot of receives: then it is known beforehand that the k-th send issued on the one meets
@@ -166,8 +167,8 @@ void RankClasses::tell_apart(const Labels& labels) {
 
 bool RankClasses::refine() {
     for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-        Hash h = start_.group_shape[g];
-        for (const std::int32_t member : plan_.groups[g]) h = mix(h, colour_[static_cast<std::size_t>(member)]);
+        Hash h = start_.group_shape[g], position = 0;  // a sum of the members' shares, so that none waits for another
+        for (const std::int32_t member : plan_.groups[g]) h += mix(++position, colour_[static_cast<std::size_t>(member)]);
         group_colour_[g] = h;
     }
     const std::size_t ranks = plan_.ranks();

@@ -65,6 +65,7 @@ private:
 
     const Plan& plan_;
     std::size_t dims_;
+    bool meshes_ = false;
     std::vector<int> coordinates_;
 };
 

@@ -1,12 +1,18 @@
 // Where NPUs stand in the dims, and how far apart.
 #pragma once
 #include <bit>
-#include <cmath>
 #include <cstdlib>
 
 #include "plan.hpp"
 
 namespace astrarium {
+
+// Quotient and rest of numbers that are not negative: most divisors are powers of two.
+inline int quotient(int number, int by) { return (by & (by - 1)) == 0 ? number >> std::countr_zero(static_cast<unsigned>(by)) : number / by; }
+inline int rest(int number, int by) { return (by & (by - 1)) == 0 ? number & (by - 1) : number % by; }
+
+// Which of a phase's participants stands at a position of the group.
+inline int index_in(const Phase& phase, std::uint32_t position) { return rest(quotient(static_cast<int>(position), phase.stride), phase.n); }
 
 class Geometry {
 public:
@@ -18,7 +24,7 @@ public:
         }
     }
 
-    int coordinate(int npu, std::size_t dim) const { return npu / strides_[dim] % network_.dims[dim].npus; }
+    int coordinate(int npu, std::size_t dim) const { return rest(quotient(npu, strides_[dim]), network_.dims[dim].npus); }
 
     int hops(std::size_t dim, int from, int to) const {
         const Dim& d = network_.dims[dim];
@@ -70,7 +76,9 @@ inline int away(const Dim& dim, int from, int to) { return dim.shape == Shape::h
 inline Tick ticks(double ns, bool whole_ns) {
     if (!(ns >= 0) || ns >= 9.2e15) throw Unsupported("a delay of more than 2^63 ps (106 days)");
     if (whole_ns) return static_cast<Tick>(ns) * 1000;
-    return static_cast<Tick>(std::nearbyint(ns * 1000.0));
+    const double ps = ns * 1000.0;
+    constexpr double unit = 0x1p52;  // from here on doubles have no fraction: adding it rounds, half to even
+    return static_cast<Tick>(ps < unit ? ps + unit - unit : ps);
 }
 
 }  // namespace astrarium

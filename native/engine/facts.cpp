@@ -79,9 +79,16 @@ std::uint64_t Facts::dim_in(std::int32_t group, int dim) {
     return at == dims.end() ? 1ull << 32 | static_cast<std::uint64_t>(dim) : static_cast<std::uint64_t>(at - dims.begin());
 }
 
-Words Facts::content(const Collective& c, std::int32_t number) {
+std::uint32_t Facts::content(std::uint32_t collective, std::int32_t group) {
+    const auto [it, fresh] = contents_.try_emplace({collective, group}, 0);
+    if (fresh) it->second = store->number(described(plan_.collectives[collective], group));
+    return it->second;
+}
+
+Words Facts::described(const Collective& c, std::int32_t number) {
     const Group& group = known(number);
     Words out = group.places;
+    out.reserve(out.size() + 2 * group.dims.size() + 6 + 16 * c.chunks.size());
     out.push_back(number < 0);
     for (const std::size_t d : group.dims)
         out.insert(out.end(), {std::bit_cast<std::uint64_t>(plan_.network.dims[d].bandwidth), std::bit_cast<std::uint64_t>(plan_.network.dims[d].latency)});
@@ -97,6 +104,24 @@ Words Facts::content(const Collective& c, std::int32_t number) {
         for (const Visit& v : visits) out.push_back(static_cast<std::uint64_t>(v.chunk) << 32 | v.phase);
     }
     return out;
+}
+
+bool Facts::alike(const Phase& p, std::int32_t group) {
+    const auto [it, fresh] = alike_.try_emplace({group, p.schedule, p.algorithm, p.dim, p.n, p.stride}, false);
+    if (fresh) it->second = stands_alike(p, group);
+    return it->second;
+}
+
+// Phases that were looked at are known by content: they stand in many plans.
+bool Facts::stands_alike(const Phase& phase, std::int32_t group) {
+    bool whole = group < 0 && plan_.ranks() == static_cast<std::size_t>(plan_.npus);
+    for (std::size_t r = 0; whole && r < plan_.ranks(); ++r) whole = plan_.npu_of[r] == static_cast<std::int32_t>(r);
+    const View<std::int32_t> members = group < 0 ? View<std::int32_t>{} : plan_.groups[static_cast<std::size_t>(group)];
+    Words content = places(group);
+    content.insert(content.end(), {whole, static_cast<std::uint64_t>(plan_.network.backend), dim_in(group, phase.dim), static_cast<std::uint64_t>(phase.algorithm),
+                                   static_cast<std::uint64_t>(phase.n), static_cast<std::uint64_t>(phase.stride), phase.schedule ? schedule(phase.schedule) : LineStore::none,
+                                   phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)});
+    return store->alike(content, [&] { return stand_alike(plan_, phase, members, whole); });
 }
 
 }  // namespace astrarium

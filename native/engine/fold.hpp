@@ -102,7 +102,7 @@ private:
     Measured run_equals(const Collective& c, std::int32_t kind, const std::vector<Tick>& offsets);
     bool reduce_alike(const std::vector<std::uint32_t>& members) const;
     bool symmetric(const Collective& c, std::int32_t kind) const;
-    LineStore::Looped looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
+    LineStore::Looped looped(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members);
     LineStore::Looped loop_back(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
     LineStore::Looped by_one_line(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members);
     Uses::Row own_dims(const Uses::Row& row, std::int32_t kind) const;
@@ -148,7 +148,8 @@ private:
     std::vector<std::uint32_t> kind_size_;
     std::vector<std::uint8_t> kind_passes_;  // as far as asked for: 1 no message passes others
     std::map<std::pair<std::int32_t, std::uint32_t>, Meeting> meetings_;
-    std::map<std::tuple<std::uint32_t, std::int32_t, std::vector<Tick>>, std::shared_ptr<const Measured>> measured_;
+    std::unordered_map<Words, std::shared_ptr<const Measured>, WordsHash> measured_;  // by collective and kind, and when all come
+    Words key_;
     std::vector<std::uint32_t> kind_index_number_;
     std::vector<std::vector<std::uint32_t>> kind_index_;  // as far as asked for: by member, of its class among the participants
     std::unique_ptr<Image> image_;  // made when first asked for

@@ -114,22 +114,11 @@ bool Fold::passes_others(std::size_t kind, const std::vector<std::size_t>& dims)
     return product != kind_size_[kind];
 }
 
-// Phases that were looked at are known by content: they stand in many collectives and plans.
 bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
     if (plan_.network.backend == Backend::routed) return false;
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
-    bool whole = group < 0 && plan_.ranks() == static_cast<std::size_t>(plan_.npus);
-    for (std::size_t r = 0; whole && r < plan_.ranks(); ++r) whole = plan_.npu_of[r] == static_cast<std::int32_t>(r);
-    const View<std::int32_t> members = group < 0 ? View<std::int32_t>{} : plan_.groups[static_cast<std::size_t>(group)];
-    const Words places{store_->number(facts_.places(group)), whole, static_cast<std::uint64_t>(plan_.network.backend)};
     for (const Chunk& chunk : c.chunks)
-        for (const Phase& phase : chunk.phases) {
-            Words content = places;
-            content.insert(content.end(), {facts_.dim_in(group, phase.dim), static_cast<std::uint64_t>(phase.algorithm), static_cast<std::uint64_t>(phase.n),
-                                           static_cast<std::uint64_t>(phase.stride), phase.schedule ? facts_.schedule(phase.schedule) : LineStore::none,
-                                           phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)});
-            if (!store_->alike(content, [&] { return stand_alike(plan_, phase, members, whole); })) return false;
-        }
+        if (!std::all_of(chunk.phases.begin(), chunk.phases.end(), [&](const Phase& phase) { return facts_.alike(phase, group); })) return false;
     return true;
 }
 
@@ -155,10 +144,13 @@ const Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::ve
     const bool together = std::all_of(at.begin(), at.end(), [begin](Tick t) { return t == begin; });
     const std::size_t known = static_cast<std::size_t>(id) * kind_size_.size() + static_cast<std::size_t>(kind);
     if (together && known < together_.size() && together_[known]) return *together_[known];
-    std::vector<Tick> offsets;
-    for (const Tick t : at) offsets.push_back(t - begin);
-    auto it = measured_.find({id, kind, offsets});
-    if (it == measured_.end()) it = measured_.emplace(std::tuple(id, kind, offsets), shared(id, kind, offsets, together)).first;
+    key_.assign(1, known);
+    for (const Tick t : at) key_.push_back(static_cast<std::uint64_t>(t - begin));
+    auto it = measured_.find(key_);
+    if (it == measured_.end()) {
+        const Words key = key_;
+        it = measured_.emplace(key, shared(id, kind, {key.begin() + 1, key.end()}, together)).first;
+    }
     if (together && known < together_.size()) together_[known] = it->second.get();
     return *it->second;
 }
@@ -167,10 +159,8 @@ const Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::ve
 std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
     if (!finds_lines() || c.custom) return std::make_shared<const Measured>(measured(id, kind, offsets, together));
-    Words content = facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]);
-    content.push_back(offsets.size());
-    for (const Tick t : offsets) content.push_back(static_cast<std::uint64_t>(t));
-    content.push_back(index_number(static_cast<std::size_t>(kind)));
+    Words content{facts_.content(id, classes_.first_group[static_cast<std::size_t>(kind)]), index_number(static_cast<std::size_t>(kind))};
+    content.insert(content.end(), offsets.begin(), offsets.end());
     const std::uint64_t shape = classes_.shape(static_cast<std::size_t>(kind));
     const auto kept = store_->measured(content, [&] {
         try {
@@ -208,7 +198,7 @@ Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<T
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
     if (!astra_ && in_no_time(c, group)) throw Unfoldable{"messages that take no time"};
     const std::vector<std::uint32_t>& members = facts_.members(group);
-    if (const auto alone = together ? looped(c, kind, members) : nullptr) {
+    if (const auto alone = together ? looped(id, kind, members) : nullptr) {
         Measured found{std::vector<Tick>(offsets.size(), alone->done), std::vector<std::uint8_t>(offsets.size(), alone->late[0]), alone->quiet, alone->events,
                        alone->loads, alone->steps, {}};
         if (!alone->uses.empty() && !alone->uses[0].empty()) found.uses.assign(offsets.size(), alone->uses[0]);
@@ -272,9 +262,10 @@ LineStore::Looped Fold::loop_back(const Collective& c, std::int32_t kind, const 
 }
 
 // The same, but kept for plans that have such a collective.
-LineStore::Looped Fold::looped(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
+LineStore::Looped Fold::looped(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members) {
+    const Collective& c = plan_.collectives[id];
     if (!finds_lines() || c.custom) return loop_back(c, kind, members);
-    return store_->looped(facts_.content(c, classes_.first_group[static_cast<std::size_t>(kind)]), [&] { return loop_back(c, kind, members); });
+    return store_->looped({facts_.content(id, classes_.first_group[static_cast<std::size_t>(kind)])}, [&] { return loop_back(c, kind, members); });
 }
 
 Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::int64_t checks = 4'000'000;  // sends of members that are compared for one collective
 
-int index_in(const Phase& phase, std::uint32_t place) { return static_cast<int>(place) / phase.stride % phase.n; }
-
 // Numbers values in order of appearance; how many there are.
 std::uint64_t number(std::vector<std::uint64_t>& values) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> table(std::bit_ceil(2 * values.size() + 1), {0, 0});  // value, number + 1

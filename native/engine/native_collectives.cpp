@@ -13,8 +13,6 @@ std::uint32_t count(const View<std::int32_t>& ptr, std::int32_t program) {
     return static_cast<std::uint32_t>(ptr[static_cast<std::size_t>(program) + 1] - ptr[static_cast<std::size_t>(program)]);
 }
 
-int index_in(const Phase& phase, std::uint32_t position) { return static_cast<int>(position) / phase.stride % phase.n; }
-
 }  // namespace
 
 int Native::peer_of(const Schedule& s, int index, int peer) {

@@ -22,7 +22,7 @@ void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std
     m.flight = image_->leaving(kind, mine, to);
     const Schedule& schedule = *phase.schedule;
     const std::uint32_t place = image_->place(kind, other);
-    const int index = static_cast<int>(place) / phase.stride % phase.n;
+    const int index = index_in(phase, place);
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
     const int from = static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride;

@@ -73,8 +73,8 @@ void Wires::ways(const Flight& f) {
     int from_rest = f.source, to_rest = f.destination;  // coordinates of this dim and of those after it
     for (std::size_t d = 0; from_rest != to_rest; ++d) {
         const Dim& dim = plan_.network.dims[d];
-        const int from = from_rest % dim.npus, to = to_rest % dim.npus;
-        from_rest /= dim.npus, to_rest /= dim.npus;
+        const int from = rest(from_rest, dim.npus), to = rest(to_rest, dim.npus);
+        from_rest = quotient(from_rest, dim.npus), to_rest = quotient(to_rest, dim.npus);
         if (from == to) continue;
         int hops = geometry_.hops(d, from, to);
         int out = 0, in = 0, charged = 1;
