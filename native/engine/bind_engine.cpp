@@ -4,7 +4,6 @@
 
 #include "convert.hpp"
 #include "interrupt.hpp"
-#include "line_store.hpp"
 #include "run.hpp"
 
 namespace nb = nanobind;
@@ -17,15 +16,15 @@ void astrarium::stop_if_interrupted() {
 namespace {
 
 // Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
-nb::object execute(nb::handle source, bool record, bool fold, astrarium::Measurements* kept) {
+nb::object execute(nb::handle source, bool record, bool fold, astrarium::Kept* kept) {
     astrarium::BorrowedPlan borrowed;
     try {
-        astrarium::read_plan(source, borrowed);
+        astrarium::read_plan(source, borrowed, kept ? &kept->ranks : nullptr);
         astrarium::Outcome outcome;
         {
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
-            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, kept)
+            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, kept ? &kept->measurements : nullptr, borrowed.ranks->common)
                       : astra ? astrarium::run_astra(borrowed.plan, record)
                               : astrarium::run_native(borrowed.plan, record);
         }
@@ -44,7 +43,7 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Measure
 }  // namespace
 
 void bind_engine(nb::module_& m) {
-    nb::class_<astrarium::Measurements>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes.")
+    nb::class_<astrarium::Kept>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
     m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");

@@ -1,10 +1,7 @@
 #include "check_plan.hpp"
 
-#include "slots.hpp"
-
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <unordered_map>
 
 namespace astrarium {
@@ -15,30 +12,24 @@ constexpr double least_flow = 1e-6, most_flow = 1e9;  // bytes per ns whose part
 
 class Checker {
 public:
-    explicit Checker(const Plan& plan) : plan_(plan) {}
+    Checker(const Plan& plan, const Sound& sound) : plan_(plan), sound_(sound) {}
 
     void check() {
         check_network();
         check_policy();
-        for (const Program& p : plan_.programs) {
-            check_program(p);
-            slots_.push_back(slots_of(p));
-        }
-        check_ranks();
-        check_groups();
+        check_size(static_cast<double>(sound_.largest));
         for (const Schedule& s : plan_.schedules) check_schedule(s), widest_.emplace(&s, widest(s));
         for (const Collective& c : plan_.collectives) check_collective(c);
-        fits_.assign(plan_.collectives.size(), std::numeric_limits<std::size_t>::max());
-        for (std::size_t r = 0; r < plan_.ranks(); ++r) check_slots(r);
+        require(sound_.collectives <= plan_.collectives.size(), "collective out of range");
+        for (const auto& [collective, members] : sound_.served) check_fits(plan_.collectives[collective], members);
     }
 
 private:
     const Plan& plan_;
+    const Sound& sound_;
     double slowest_ = 0;                                   // bandwidth of reductions, 0: they are free
     double heaviest_ = 0;                                  // bytes of a message that every link can carry in 2^63 ps
-    std::vector<std::vector<SlotUse>> slots_;              // per program
     std::unordered_map<const Schedule*, std::int64_t> widest_;  // blocks of its largest message
-    std::vector<std::size_t> fits_;                        // per collective: the last number of members it was checked for
 
     bool astra() const { return plan_.policy.order == Order::astra_sim; }
 
@@ -100,65 +91,6 @@ private:
         if (bytes > heaviest_) throw Unsupported("a delay of more than 2^63 ps (106 days)");
     }
 
-    void check_program(const Program& p) const {
-        const std::size_t n = p.nodes();
-        require(p.kind.size == n && p.lane.size == n && p.duration.size == n && p.busy.size == n && p.size.size == n &&
-                    p.slot.size == n && p.parents.size == n && p.child_ptr.size == n + 1, "program arrays differ in length");
-        Tick busy = 0;
-        for (std::size_t i = 0; i < n; ++i) {
-            require(p.kind[i] <= static_cast<std::uint8_t>(Kind::skip) && p.lane[i] >= -1 && p.lane[i] < lane_count && p.duration[i] >= 0 &&
-                        p.size[i] >= 0 && p.busy[i] >= 0 && p.child_ptr[i] >= 0 && p.child_ptr[i] <= p.child_ptr[i + 1],
-                    "node out of range");
-            busy = add(busy, p.busy[i]);
-            if (const auto kind = static_cast<Kind>(p.kind[i]); kind == Kind::send || kind == Kind::recv) check_size(static_cast<double>(p.size[i]));
-        }
-        require(static_cast<std::size_t>(p.child_ptr[n]) == p.child.size, "child_ptr out of range");
-        std::vector<std::int32_t> parents(n, 0);
-        for (const std::int32_t child : p.child) {
-            require(child >= 0 && static_cast<std::size_t>(child) < n, "child out of range");
-            ++parents[static_cast<std::size_t>(child)];
-        }
-        require(std::equal(parents.begin(), parents.end(), p.parents.begin()), "parents are not those of the children");
-    }
-
-    void check_ranks() const {
-        const std::size_t ranks = plan_.ranks();
-        require(plan_.npu_of.size == ranks && plan_.slot_ptr.size == ranks + 1, "rank arrays differ in length");
-        require(plan_.slot_ptr[0] == 0 && plan_.slot_b.size == plan_.slot_a.size && plan_.slot_c.size == plan_.slot_a.size, "slots differ in length");
-        bool ascends = true;
-        for (std::size_t r = 0; r < ranks; ++r) {
-            require(plan_.program_of[r] >= 0 && static_cast<std::size_t>(plan_.program_of[r]) < plan_.programs.size() &&
-                        plan_.npu_of[r] >= 0 && plan_.npu_of[r] < plan_.npus, "rank out of range");
-            require(plan_.slot_ptr[r + 1] ==
-                        plan_.slot_ptr[r] + static_cast<std::int64_t>(slots_[static_cast<std::size_t>(plan_.program_of[r])].size()),
-                    "slots of another program");
-            ascends = ascends && (r == 0 || plan_.npu_of[r - 1] < plan_.npu_of[r]);
-        }
-        require(static_cast<std::size_t>(plan_.slot_ptr[ranks]) == plan_.slot_a.size, "slots differ in length");
-        if (ascends) return;
-        std::vector<std::int32_t> sorted(plan_.npu_of.begin(), plan_.npu_of.end());
-        std::sort(sorted.begin(), sorted.end());
-        require(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(), "two ranks on one NPU");
-    }
-
-    void check_groups() const {
-        std::vector<std::size_t> seen;  // per rank: the last group, plus one, that it was found in
-        for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-            const auto& group = plan_.groups[g];
-            bool ascends = true;
-            for (std::size_t i = 0; i < group.size; ++i) {
-                require(group[i] >= 0 && static_cast<std::size_t>(group[i]) < plan_.ranks(), "group member out of range");
-                ascends = ascends && (i == 0 || group[i - 1] < group[i]);
-            }
-            if (ascends) continue;
-            seen.resize(plan_.ranks(), 0);
-            for (const std::int32_t member : group) {
-                require(seen[static_cast<std::size_t>(member)] != g + 1, "a rank twice in a group");
-                seen[static_cast<std::size_t>(member)] = g + 1;
-            }
-        }
-    }
-
     static std::int64_t widest(const Schedule& s) {
         std::int64_t most = 0;
         for (std::size_t k = 0; k < s.send_peer.size; ++k) most = std::max<std::int64_t>(most, s.send_block_ptr[k + 1] - s.send_block_ptr[k]);
@@ -200,6 +132,7 @@ private:
         for (std::size_t q = 0; q < c.programs.size(); ++q) {
             const Program& p = c.programs[q];
             check_program(p);
+            check_size(static_cast<double>(largest_message(p)));
             require(c.slot_peer[q].size == c.slot_tag[q].size, "custom slots differ in length");
             for (std::size_t i = 0; i < p.nodes(); ++i) {
                 const auto kind = static_cast<Kind>(p.kind[i]);
@@ -220,24 +153,6 @@ private:
         }
     }
 
-    void check_slots(std::size_t rank) {
-        const auto& uses = slots_[static_cast<std::size_t>(plan_.program_of[rank])];
-        const auto base = static_cast<std::size_t>(plan_.slot_ptr[rank]);
-        for (std::size_t s = 0; s < uses.size(); ++s) {
-            const std::int32_t a = plan_.slot_a[base + s], b = plan_.slot_b[base + s];
-            if (uses[s].kind != Kind::collective) {
-                require(a >= 0 && b >= 0, "peer or tag out of range");
-                continue;
-            }
-            require(a >= 0 && static_cast<std::size_t>(a) < plan_.collectives.size() && b >= -1 && b < static_cast<std::int64_t>(plan_.groups.size()),
-                    "collective out of range");
-            const std::size_t members = b < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(b)].size;
-            if (fits_[static_cast<std::size_t>(a)] == members) continue;
-            check_fits(plan_.collectives[static_cast<std::size_t>(a)], members);
-            fits_[static_cast<std::size_t>(a)] = members;
-        }
-    }
-
     // The participants of a phase, stride apart, must all be members.
     static void check_fits(const Collective& c, std::size_t members) {
         if (c.custom) require(c.custom->program_of.size == members, "a custom collective of another size");
@@ -249,22 +164,6 @@ private:
 
 }  // namespace
 
-std::vector<SlotUse> slots_of(const Program& p) {
-    std::vector<SlotUse> uses;
-    for (std::size_t i = 0; i < p.nodes(); ++i) {
-        const auto kind = static_cast<Kind>(p.kind[i]);
-        if (!comm(kind)) continue;
-        require(p.slot[i] >= 0 && static_cast<std::size_t>(p.slot[i]) < p.nodes(), "slot out of range");
-        const auto at = static_cast<std::size_t>(p.slot[i]);
-        if (at >= uses.size()) uses.resize(at + 1);
-        SlotUse& use = uses[at];
-        require(use.count == 0 || (use.kind == kind && use.size == p.size[i]), "nodes that differ share a slot");
-        use = {kind, use.count + 1, p.size[i]};
-    }
-    for (const SlotUse& use : uses) require(use.count > 0, "a slot without a node");
-    return uses;
-}
-
-void check_plan(const Plan& plan) { Checker(plan).check(); }
+void check_plan(const Plan& plan, const Sound& sound) { Checker(plan, sound).check(); }
 
 }  // namespace astrarium

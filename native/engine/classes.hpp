@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -58,12 +59,11 @@ public:
     const int* coordinates(std::size_t rank) const { return &coordinates_[rank * dims_]; }
 
 private:
-    void match_messages();
-    void shape_groups();
-    void start();
-    Hash place(std::size_t origin, std::size_t rank) const;  // where a rank is relative to `origin`
+    void match_messages(const Plan& plan);
+    void shape_groups(const Plan& plan);
+    void start(const Plan& plan);
+    Hash place(const Network& network, std::size_t origin, std::size_t rank) const;  // where a rank is relative to `origin`
 
-    const Plan& plan_;
     std::size_t dims_;
     bool meshes_ = false;
     std::vector<int> coordinates_;
@@ -74,29 +74,19 @@ private:
 // the same way. `kind` numbers groups likewise; kind 0 is all ranks.
 class RankClasses {
 public:
-    RankClasses(const Plan& plan, const Colours& colours, const std::set<Labels>& split);
+    RankClasses(const Plan& plan, std::shared_ptr<const Colours> colours, const std::set<Labels>& split);
 
     std::vector<std::int32_t> of;                  // [ranks]
     std::vector<std::int32_t> first;               // [classes] lowest rank
     std::vector<std::int32_t> group_kind;          // [groups]
     std::vector<std::int32_t> first_group;         // [kinds] a group of the kind; -1 all ranks
-    const std::vector<std::int32_t>& partner_slot;
+    const std::vector<std::int32_t>& partner_slot;  // of the colours
 
     // The shape of a kind of group, for `Labels`.
-    std::uint64_t shape(std::size_t kind) const { return kind == 0 ? 0 : start_.group_shape[static_cast<std::size_t>(first_group[kind])]; }
+    std::uint64_t shape(std::size_t kind) const { return kind == 0 ? 0 : start_->group_shape[static_cast<std::size_t>(first_group[kind])]; }
 
 private:
-    using Hash = std::uint64_t;
-    void tell_apart(const Labels& labels);
-    bool refine();
-    void number();
-    std::vector<Hash> group_roles() const;
-    bool sends(std::size_t slot) const { return !partner_slot.empty() && partner_slot[slot] >= 0; }
-
-    const Plan& plan_;
-    const Colours& start_;
-    std::vector<Hash> colour_, group_colour_;
-    std::size_t distinct_ = 0;
+    std::shared_ptr<const Colours> start_;
 };
 
 }  // namespace astrarium

@@ -18,16 +18,8 @@ class Reader {
 public:
     explicit Reader(BorrowedPlan& into) : into_(into), plan_(into.plan) {}
 
-    void read(nb::handle source) {
-        plan_.npus = number<int>(source, "npus");
-        for (nb::handle p : source.attr("programs")) plan_.programs.push_back(program(p));
-        plan_.program_of = view<std::int32_t>(source, "program_of");
-        plan_.npu_of = view<std::int32_t>(source, "npu_of");
-        plan_.slot_ptr = view<std::int64_t>(source, "slot_ptr");
-        plan_.slot_a = view<std::int32_t>(source, "slot_a");
-        plan_.slot_b = view<std::int32_t>(source, "slot_b");
-        plan_.slot_c = view<std::int32_t>(source, "slot_c");
-        for (nb::handle g : source.attr("groups")) plan_.groups.push_back(view_of<std::int32_t>(g, "groups"));
+    void read(nb::handle source, KnownRanks* known) {
+        ranks(source, known);
         const nb::object collectives = source.attr("collectives");
         for (nb::handle c : collectives) plan_.collectives.push_back(collective(c));
         network(source.attr("network"));
@@ -37,7 +29,7 @@ public:
         const nb::object lanes = source.attr("lanes");
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
-        check_plan(plan_);
+        check_plan(plan_, into_.ranks->common->sound);
     }
 
 private:
@@ -45,6 +37,7 @@ private:
     Plan& plan_;
     std::unordered_map<PyObject*, const Schedule*> schedules_;
     std::unordered_map<const char*, nb::object> names_;
+    std::size_t bytes_ = 0;  // of arrays that were read
 
     // Names of fields are looked up hundreds of times.
     nb::handle interned(const char* name) {
@@ -66,11 +59,58 @@ private:
         nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu> a;
         if (!nb::try_cast(array, a, false)) throw nb::type_error((std::string("plan array ") + name + " has the wrong type, shape or layout").c_str());
         into_.keep.push_back(nb::borrow(array));
+        bytes_ += sizeof(T) * a.shape(0);
         return {a.data(), a.shape(0)};
     }
     template <class T>
     View<T> view(nb::handle source, const char* name) {
         return view_of<T>(source.attr(name), name);
+    }
+
+    // Programs, ranks and groups; those of immutable objects that were read before stay as they were.
+    void ranks(nb::handle source, KnownRanks* known) {
+        std::vector<nb::object> fields;
+        KnownRanks::Key key{number<int>(source, "npus"), {}};
+        for (const char* name : {"programs", "groups", "program_of", "npu_of", "slot_ptr", "slot_a", "slot_b", "slot_c"}) {
+            fields.push_back(source.attr(interned(name)));
+            key.second[fields.size() - 1] = fields.back().ptr();
+        }
+        if (known) into_.ranks = known->find(key);
+        if (!into_.ranks) {
+            auto made = read_ranks(source);
+            into_.ranks = made;
+            if (known && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) && write_protected(made->keep)) {
+                made->keep.insert(made->keep.end(), fields.begin(), fields.end());
+                known->insert(key, std::move(made));
+            }
+        }
+        plan_ = into_.ranks->part;
+    }
+
+    std::shared_ptr<Ranks> read_ranks(nb::handle source) {
+        auto made = std::make_shared<Ranks>();
+        Plan& plan = made->part;
+        plan.npus = number<int>(source, "npus");
+        for (nb::handle p : source.attr("programs")) plan.programs.push_back(program(p));
+        plan.program_of = view<std::int32_t>(source, "program_of");
+        plan.npu_of = view<std::int32_t>(source, "npu_of");
+        plan.slot_ptr = view<std::int64_t>(source, "slot_ptr");
+        plan.slot_a = view<std::int32_t>(source, "slot_a");
+        plan.slot_b = view<std::int32_t>(source, "slot_b");
+        plan.slot_c = view<std::int32_t>(source, "slot_c");
+        for (nb::handle g : source.attr("groups")) plan.groups.push_back(view_of<std::int32_t>(g, "groups"));
+        std::swap(made->keep, into_.keep);
+        std::swap(made->bytes, bytes_);
+        made->common = std::make_shared<Common>(plan, nb::len(nb::object(source.attr("collectives"))));
+        return made;
+    }
+
+    static bool write_protected(const std::vector<nb::object>& arrays) {
+        for (const nb::object& array : arrays) {
+            if (!nb::hasattr(array, "setflags")) return false;
+            array.attr("setflags")(nb::arg("write") = false);
+        }
+        return true;
     }
 
     Program program(nb::handle s) {
@@ -237,9 +277,9 @@ private:
 
 }  // namespace
 
-void read_plan(nb::handle source, BorrowedPlan& into) {
+void read_plan(nb::handle source, BorrowedPlan& into, KnownRanks* known) {
     try {
-        Reader(into).read(source);
+        Reader(into).read(source, known);
     } catch (const nb::cast_error&) {
         throw nb::type_error("a plan field has the wrong type");
     } catch (const nb::python_error& e) {

@@ -2,6 +2,9 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include <memory>
+
+#include "known_ranks.hpp"
 #include "plan.hpp"
 
 namespace astrarium {
@@ -10,9 +13,11 @@ namespace astrarium {
 struct BorrowedPlan {
     Plan plan;
     std::vector<nanobind::object> keep;
+    std::shared_ptr<const Ranks> ranks;
 };
 
-void read_plan(nanobind::handle source, BorrowedPlan& into);
+// `known`: programs, ranks and groups that were read before, or null.
+void read_plan(nanobind::handle source, BorrowedPlan& into, KnownRanks* known = nullptr);
 nanobind::dict write_outcome(const Outcome& outcome);
 
 }  // namespace astrarium

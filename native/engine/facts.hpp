@@ -6,25 +6,24 @@
 #include <unordered_map>
 #include <vector>
 
-#include "classes.hpp"
+#include "common.hpp"
 #include "line_store.hpp"
-#include "recurrence.hpp"
 
 namespace astrarium {
 
 class Facts {
 public:
-    Facts(const Plan& plan, std::shared_ptr<LineStore> store) : beats(plan), store(std::move(store)), plan_(plan), group_(plan.groups.size() + 1) {
+    // `common`: what the plan has in common with others.
+    Facts(const Plan& plan, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common)
+        : store(std::move(store)), plan_(plan), common_(std::move(common)), group_(plan.groups.size() + 1) {
         for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     }
 
-    Beats beats;
     const std::shared_ptr<LineStore> store;
 
-    const Colours& colours() {
-        if (!colours_) colours_ = std::make_unique<Colours>(plan_);
-        return *colours_;
-    }
+    Beats& beats() { return common_->beats; }
+    const Colours& colours() { return *known_colours(); }
+    std::shared_ptr<const RankClasses> classes(const std::set<Labels>& split) { return common_->classes(plan_, known_colours(), split); }
 
     // Of a group (-1: all ranks). Members, and the dims in which they differ.
     const std::vector<std::uint32_t>& members(std::int32_t group) { return known(group).members; }
@@ -38,6 +37,10 @@ public:
     bool alike(const Phase& phase, std::int32_t group);
 
 private:
+    const std::shared_ptr<const Colours>& known_colours() {
+        if (!colours_) colours_ = common_->colours(plan_);
+        return colours_;
+    }
     struct Group {
         std::vector<std::uint32_t> members;
         std::vector<std::size_t> dims;
@@ -51,7 +54,8 @@ private:
 
     const Plan& plan_;
     bool meshes_ = false;
-    std::unique_ptr<const Colours> colours_;
+    const std::shared_ptr<Common> common_;
+    std::shared_ptr<const Colours> colours_;
     std::vector<Group> group_;  // the last: all ranks
     std::unordered_map<const Schedule*, std::uint32_t> schedules_;
     std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> contents_;

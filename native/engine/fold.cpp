@@ -8,7 +8,7 @@
 namespace astrarium {
 
 Fold::Fold(const Plan& plan, bool record, Facts& facts, const std::set<Labels>& split)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), facts_(facts), store_(facts.store), classes_(plan, facts.colours(), split), idle_(plan, false, true), usage_(plan.network.dims.size()), programs_(plan.programs) {
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), facts_(facts), store_(facts.store), held_classes_(facts.classes(split)), classes_(*held_classes_), idle_(plan, false, true), usage_(plan.network.dims.size()), programs_(plan.programs) {
     check_supported();
     for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     std::size_t nodes = 0;
@@ -97,7 +97,7 @@ void Fold::start() {
     if (!record_) {
         std::vector<std::uint32_t> program_of, base;
         for (const Class& k : class_) program_of.push_back(static_cast<std::uint32_t>(plan_.program_of[k.rank])), base.push_back(k.node_base);
-        recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, left_, facts_.beats);
+        recurrence_ = std::make_unique<Recurrence>(program_of, base, programs_, left_, facts_.beats());
     }
     for (std::uint32_t c = 0; c < class_.size(); ++c)
         for (std::uint32_t n = 0; n < class_[c].program->nodes(); ++n)

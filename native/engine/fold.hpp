@@ -23,7 +23,7 @@ public:
 
     // For runs in which some collectives are delays that are measured once (Image).
     const RankClasses& classes() const { return classes_; }
-    Beats& beats() { return facts_.beats; }
+    Beats& beats() { return facts_.beats(); }
     const Measured& measure(std::uint32_t collective, std::int32_t kind, const std::vector<Tick>& at, Tick begin);
     const std::vector<std::size_t>& dims_of(std::size_t kind);
     bool passes_others(std::size_t kind, const std::vector<std::size_t>& dims) const;
@@ -129,7 +129,8 @@ private:
     Facts& facts_;
     std::shared_ptr<LineStore> store_;
     std::map<std::pair<std::uint32_t, std::int32_t>, Lines> lines_;
-    RankClasses classes_;
+    std::shared_ptr<const RankClasses> held_classes_;
+    const RankClasses& classes_;
     std::vector<Class> class_;
     std::vector<std::int32_t> left_;
     std::vector<Tick> start_, end_, finish_, busy_;

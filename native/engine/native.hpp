@@ -148,10 +148,10 @@ private:
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
         Tick until = 0;
-        std::uint32_t kind = 0, serial = 0;
+        std::uint32_t kind = 0, serial = 0, collective = 0;
         Tick asked = 0;  // just after a message last asked for one
     };
-    void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial);
+    void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
     void keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held);
 
     // periods that recur (native_periods.cpp)
@@ -170,7 +170,7 @@ private:
     void skip_periods(Recurrence::Jump jump);
     std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
     bool is_measured(std::uint32_t kind, std::uint32_t serial);
-    void meet(std::uint32_t kind, std::uint32_t serial);
+    void meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);

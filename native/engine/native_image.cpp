@@ -93,8 +93,8 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
             if (measured.uses.empty()) roughly = fold_->use(measured, p, begin, all.at[p]);
             const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
             const Tick base = measured.uses.empty() ? 0 : begin;
-            hold(out_held_[rank][dim], mine.out, base, wires_.out_until(rank, dim), kind_of(group), serial);
-            hold(in_held_[rank][dim], mine.in, base, wires_.in_until(rank, dim), kind_of(group), serial);
+            hold(out_held_[rank][dim], mine.out, base, wires_.out_until(rank, dim), kind_of(group), serial, all.collective);
+            hold(in_held_[rank][dim], mine.in, base, wires_.in_until(rank, dim), kind_of(group), serial, all.collective);
         }
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
@@ -105,13 +105,13 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
 }
 
 // What is measured must have the ports for itself; where it meets others, those that were measured run as messages, another time.
-void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial) {
+void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
     for (const Span& relative : spans) {
         const Span span{base + relative.from, base + relative.until};
         const bool meets = held.until > span.from && (held.kind != kind || held.serial != serial);
-        if (meets) meet(held.kind, held.serial);
-        if (meets || std::max(messages_until, held.asked) > span.from) meet(kind, serial);
-        held = {std::max(held.until, span.until), kind, serial, held.asked};
+        if (meets) meet(held.kind, held.serial, held.collective);
+        if (meets || std::max(messages_until, held.asked) > span.from) meet(kind, serial, collective);
+        held = {std::max(held.until, span.until), kind, serial, collective, held.asked};
     }
 }
 
@@ -119,7 +119,7 @@ void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until
 void Native::keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held) {
     auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
     wires_.each_dim([&](std::size_t d) {
-        if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial);
+        if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial, mine[d].collective);
         mine[d].asked = clock_.now + 1;
     });
 }

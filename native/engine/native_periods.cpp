@@ -190,7 +190,8 @@ bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
     return measured;
 }
 
-void Native::meet(std::uint32_t kind, std::uint32_t serial) {
+void Native::meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
+    image_->meets(kind, collective);
     serial += skipped(kind);
     image_->met.insert(kind, serial);
     if (recurrence_ && (periods_.met.empty() || periods_.met.back() != std::pair{kind, serial})) periods_.met.emplace_back(kind, serial);

@@ -59,13 +59,14 @@ std::vector<Run> runs_of(const Program& p) {
 }  // namespace
 
 bool Beats::ascend() {
-    if (!ascend_) ascend_ = std::all_of(plan_.programs.begin(), plan_.programs.end(), ascends);
+    if (!ascend_) ascend_ = std::all_of(programs_.begin(), programs_.end(), ascends);
     return *ascend_;
 }
 
 const std::vector<std::uint8_t>& Beats::of(std::size_t program) {
+    const std::lock_guard<std::mutex> held(lock_);
     std::vector<std::uint8_t>& beats = of_[program];
-    const Program& p = plan_.programs[program];
+    const Program& p = programs_[program];
     if (!beats.empty() || p.nodes() == 0) return beats;
     beats.assign(p.nodes(), 0);
     if (p.nodes() < fewest_nodes || !ascend()) return beats;

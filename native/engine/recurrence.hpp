@@ -3,6 +3,7 @@
 // from now, nodes from how many their rank has finished, and collectives of a group from how many were issued.
 #pragma once
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,17 +13,19 @@
 
 namespace astrarium {
 
-// By program and node: 0, or the number of a run of equal periods of which one may begin as the node ends. Made when asked for.
+// By program and node: 0, or the number of a run of equal periods of which one may begin as the node ends. Made when asked for,
+// for several threads at once.
 class Beats {
 public:
-    explicit Beats(const Plan& plan) : plan_(plan), of_(plan.programs.size()) {}
+    explicit Beats(const std::vector<Program>& programs) : programs_(programs), of_(programs.size()) {}
     const std::vector<std::uint8_t>& of(std::size_t program);
 
 private:
     // Whether nodes stand after all that they wait for. Else none may begin: what is left out would not be what has ended.
     bool ascend();
 
-    const Plan& plan_;
+    const std::vector<Program> programs_;
+    std::mutex lock_;
     std::vector<std::vector<std::uint8_t>> of_;
     std::optional<bool> ascend_;
 };

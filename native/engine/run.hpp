@@ -1,5 +1,7 @@
 // The engine's entry points.
 #pragma once
+#include <memory>
+
 #include "plan.hpp"
 #include "port_use.hpp"
 
@@ -9,9 +11,11 @@ Outcome run_astra(const Plan& plan, bool record);    // every rank, every messag
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
 class Beats;
 Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
-// One rank per class where that is exact, else one of the above. `kept`: what this and other runs measure, or null.
+// One rank per class where that is exact, else one of the above. `kept`: what this and other runs measure, or null; `common`: what
+// was found out about the plan's ranks.
 class Measurements;
-Outcome run_folded(const Plan& plan, bool record, Measurements* kept);
+class Common;
+Outcome run_folded(const Plan& plan, bool record, Measurements* kept, std::shared_ptr<Common> common);
 
 // One rank per class, some collectives as messages and the rest measured; exact where no more turned out to meet others. Throws
 // Unfoldable.

@@ -10,7 +10,8 @@ constexpr int most_rounds = 16;
 
 class Folding {
 public:
-    Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store) : plan_(plan), record_(record), facts_(plan, std::move(store)) {}
+    Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common)
+        : plan_(plan), record_(record), facts_(plan, std::move(store), std::move(common)) {}
     Outcome run() {
         try {
             return folded();
@@ -24,7 +25,7 @@ public:
 private:
     Outcome every_rank() {
         if (plan_.policy.order == Order::astra_sim) return run_astra(plan_, record_);
-        return record_ ? run_native(plan_, true) : run_native_periods(plan_, facts_.beats);
+        return record_ ? run_native(plan_, true) : run_native_periods(plan_, facts_.beats());
     }
 
     // Where members of a class turn out to differ, their positions are told apart, and it starts again.
@@ -70,10 +71,12 @@ private:
             } catch (const Asymmetric&) {
                 if (image.met.size() == before) throw;
             } catch (const Unfoldable& reason) {
-                if (image.met.size() != before) continue;
-                if (image.met.all()) throw;
-                image.met.insert_all();
+                if (image.met.size() == before) {
+                    if (image.met.all()) throw;
+                    image.met.insert_all();
+                }
             }
+            image.check_meeting();
         }
     }
 
@@ -87,8 +90,8 @@ private:
 
 }  // namespace
 
-Outcome run_folded(const Plan& plan, bool record, Measurements* kept) {
-    return Folding(plan, record, kept ? kept->store() : std::make_shared<LineStore>()).run();
+Outcome run_folded(const Plan& plan, bool record, Measurements* kept, std::shared_ptr<Common> common) {
+    return Folding(plan, record, kept ? kept->store() : std::make_shared<LineStore>(), std::move(common)).run();
 }
 
 }  // namespace astrarium

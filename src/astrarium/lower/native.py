@@ -61,7 +61,7 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
         settings = table.settings(columns.collectives)
         collectives = table.referred(columns.collectives) if settings is None else held.collectives.get(
             (sizes, key, settings), lambda: table.referred(columns.collectives))
-    return Plan(npus=design.network.npus, programs=tuple([program for _, program in rows.rows]),
+    return Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 **surroundings(design, dims))
@@ -69,9 +69,11 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
 
 @dataclass(frozen=True, eq=False)
 class _Programs:
-    """Classes with their Programs; NPU and program of every rank."""
+    """Classes with their Programs; NPU and program of every rank. Kept Programs are one object: the engine knows
+    them again."""
 
     rows: tuple[Row, ...]
+    programs: tuple[Program, ...]
     npu_of: I32
     program_of: I32
 
@@ -95,7 +97,7 @@ def _programs(design: Design, work: Work, plugins: Plugins | None) -> _Programs:
     program_of = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
         program_of[trace.ranks] = number
-    return _Programs(rows, npu_of, program_of)
+    return _Programs(rows, tuple([program for _, program in rows]), npu_of, program_of)
 
 
 def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
