@@ -140,7 +140,12 @@ private:
     std::uint32_t place_of(std::uint32_t group, std::uint32_t position) const {
         return image_ ? image_->place(kind_of(group), membership_.rank(group, position)) : position;
     }
-    void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message);
+    struct Aim {  // of a send of a class
+        std::uint32_t position = none, source = 0;  // of the receiving class among the members; the rank from which its equal's arrives
+        Flight leaving, arriving;
+    };
+    void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t number, std::uint32_t message);
+    Aim find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive);
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     void land(std::uint32_t message);
     Heard heard(const Message& m) const;
@@ -264,6 +269,7 @@ private:
         std::uint32_t source = 0;  // rank
         std::uint64_t family = 0;  // messages whose order at a port equals agree upon; 0 none
     };
+    std::vector<std::vector<std::vector<Aim>>> aims_;     // by family, class and number of the send; as far as asked for
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
     struct Landed {
         std::int32_t npu;

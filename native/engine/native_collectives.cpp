@@ -218,7 +218,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         m.high = static_cast<std::uint64_t>(rank) << 32 | node;
         m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
         if (image_) {
-            aim(instances_[instance], s, phase, to, m.receive, id);
+            aim(instances_[instance], s, phase, to, number, id);
         } else {
             m.flight.source = m.flight.at = plan_.npu_of[rank];
             m.flight.destination = plan_.npu_of[membership_.rank(group, to)];

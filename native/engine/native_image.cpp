@@ -12,23 +12,33 @@ Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
-// Where a send of a collective goes: the class that stands at place `to`, and its flights.
-void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t receive, std::uint32_t message) {
+// Where a send of a collective goes: the class that stands at place `to`, and its flights. The same for all chunks, and for all
+// collectives of the family.
+void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t number, std::uint32_t message) {
     const std::uint32_t kind = kind_of(i.group), mine = membership_.rank(i.group, s.position);
-    const std::uint32_t other = image_->class_at(kind, mine, to);
-    const std::uint32_t position = membership_.position(i.group, other);
+    const std::uint64_t family = image_->family(kind, phase);
+    if (aims_.size() <= family) aims_.resize(family + 1);
+    auto& of_family = aims_[family];
+    if (of_family.empty()) of_family.resize(ranks_.size());
+    auto& sends = of_family[mine];
+    if (sends.empty()) sends.resize(s.sends);
+    Aim& aim = sends[number];
+    if (aim.position == none) aim = find_aim(i.group, mine, phase, to, messages_[message].receive);
     Message& m = messages_[message];
-    m.state += position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
-    m.flight = image_->leaving(kind, mine, to);
+    m.state += aim.position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
+    m.flight = aim.leaving;
+    landings_[message] = {aim.arriving, aim.source, family << 32 | i.serial};
+}
+
+Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) {
+    const std::uint32_t kind = kind_of(group), other = image_->class_at(kind, mine, to);
     const Schedule& schedule = *phase.schedule;
     const std::uint32_t place = image_->place(kind, other);
     const int index = index_in(phase, place);
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
-    const int from = static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride;
-    landings_[message] = {image_->arriving(kind, other, static_cast<std::uint32_t>(from)),
-                          image_->rank_at(kind, other, static_cast<std::uint32_t>(from)),
-                          image_->family(kind, phase) << 32 | i.serial};
+    const auto from = static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);
+    return {membership_.position(group, other), image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
 }
 
 void Native::land(std::uint32_t id) {

@@ -67,8 +67,23 @@ std::vector<Load> Wires::loads() const {
     return out;
 }
 
+// Ways that were found lately stand in a table.
 void Wires::ways(const Flight& f) {
-    ways_.clear();
+    if (known_.empty()) known_.resize(lines_ ? 1 : 256);
+    Known& known = known_[(static_cast<std::size_t>(f.source) * 31 + static_cast<std::size_t>(f.destination)) & (known_.size() - 1)];
+    if (known.source == f.source && known.destination == f.destination) {
+        ways_ = {known.ways.data(), known.count};
+        return;
+    }
+    find_ways(f);
+    ways_ = found_;
+    if (lines_ || found_.size() > known.ways.size()) return;
+    known.source = f.source, known.destination = f.destination, known.count = found_.size();
+    std::copy(found_.begin(), found_.end(), known.ways.begin());
+}
+
+void Wires::find_ways(const Flight& f) {
+    found_.clear();
     const bool here = !image_ || image_->slot_of(f.source) >= 0, there = !image_ || image_->slot_of(f.destination) >= 0;
     int from_rest = f.source, to_rest = f.destination;  // coordinates of this dim and of those after it
     for (std::size_t d = 0; from_rest != to_rest; ++d) {
@@ -94,7 +109,7 @@ void Wires::ways(const Flight& f) {
                 break;
             case Shape::switch_: break;
         }
-        ways_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged, out});
+        found_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged, out});
     }
 }
 
@@ -122,12 +137,13 @@ Tick Wires::depart(Flight& flight, Tick now) {
 
 void Wires::leave_one_mesh() {
     bool found = false;
-    std::erase_if(ways_, [&](const Way& way) {
+    std::erase_if(found_, [&](const Way& way) {
         if (plan_.network.dims[way.dim].shape != Shape::mesh) return false;
         const bool later = found;
         found = true;
         return later;
     });
+    ways_ = found_;
 }
 
 // A line has no way round: what goes far asks for the link of every NPU between, when it is there.

@@ -1,8 +1,10 @@
 // Native networks. closed_form: an NPU's ports of each dim, in and out, carry one message at a time. contention: every
 // link of a dimension-ordered route does, and whole messages are stored and forwarded.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "distance.hpp"
@@ -86,9 +88,14 @@ public:
 
 private:
     struct Way {  // one dim of a message
-        std::size_t dim;
-        std::size_t out, in;
-        int hops, charged, which;
+        std::size_t dim = 0;
+        std::size_t out = 0, in = 0;
+        int hops = 0, charged = 1, which = 0;
+    };
+    struct Known {  // the ways of a message
+        std::int32_t source = -1, destination = -1;
+        std::size_t count = 0;
+        std::array<Way, 4> ways;
     };
     bool on_the_way(const Flight& f, std::size_t dim) const {  // along a mesh
         return plan_.network.dims[dim].shape == Shape::mesh && geometry_.coordinate(f.at, dim) != geometry_.coordinate(f.destination, dim);
@@ -96,11 +103,11 @@ private:
     void leave_one_mesh();
     Tick pass(Flight& flight, Tick now);
     void ways(const Flight& flight);
+    void find_ways(const Flight& flight);
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
     void meet(Tick now, Tick serial, std::uint64_t family);
-    void refuse_tie(Tick now, Tick serial);
     void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
     const Plan& plan_;
@@ -126,7 +133,9 @@ private:
     }
     std::int32_t slot_of(std::int32_t npu) const;
     Usage usage_;
-    std::vector<Way> ways_;
+    std::span<const Way> ways_;  // of the message that was looked at last
+    std::vector<Way> found_;
+    std::vector<Known> known_;
     std::map<std::pair<std::size_t, bool>, Load> alone_loads_;
     Load named(std::size_t port, bool inward) const;
 };

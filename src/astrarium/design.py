@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -66,20 +67,30 @@ def _list_lengths(design: Design) -> Iterator[Problem]:
 
 
 def _supported(design: Design) -> Iterator[Problem]:
+    for op in OPERATIONS:
+        for index, entry in enumerate(getattr(design.collective, op)):
+            if able := _others_for(op, entry):
+                yield Problem(f"collective.{op}[{index}]", f"{parse_algorithm(entry)[0]} has no {op}",
+                              "one of " + ", ".join(able))
+
+
+@lru_cache(4096)
+def _others_for(op: str, entry: str) -> tuple[str, ...]:
+    """Algorithms that have an operation, where the one of `entry` has not."""
     from astrarium.collective.algorithms import ALGORITHMS
     from astrarium.vocab import CommOp
 
-    for op in OPERATIONS:
-        meant = CommOp[op.upper()]
-        for index, entry in enumerate(getattr(design.collective, op)):
-            line = ALGORITHMS.get(parse_algorithm(entry)[0])
-            if line is not None and meant not in line.ops:
-                name, able = parse_algorithm(entry)[0], [name for name, line in ALGORITHMS.items() if meant in line.ops]
-                yield Problem(f"collective.{op}[{index}]", f"{name} has no {op}", "one of " + ", ".join(able))
+    meant, line = CommOp[op.upper()], ALGORITHMS.get(parse_algorithm(entry)[0])
+    if line is None or meant in line.ops:
+        return ()
+    return tuple([name for name, other in ALGORITHMS.items() if meant in other.ops])
+
+
+_NO_ASTRA_SIM = AstraSim()
 
 
 def _no_astra_sim(design: Design) -> Iterator[Problem]:
-    if design.astra_sim != AstraSim():
+    if design.astra_sim != _NO_ASTRA_SIM:
         yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
 
 

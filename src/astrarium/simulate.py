@@ -141,10 +141,11 @@ def traces_of(design: Design, cache: TraceCache) -> Traces | Generated | None:
 
 def _capacity(design: Design, plan: Plan, outcome: Outcome) -> tuple[float | None, ...]:
     """Bytes of each row's NPU."""
+    if not design.npu_types:
+        most = design.memory.capacity
+        return (float(most),) * len(outcome.finish) if most else ()
     limits = [None if memory.capacity is None else float(memory.capacity) for _, memory in npu_types(design)[1]]
     if not any(limits):
         return ()
-    if len(limits) == 1:
-        return tuple(limits * len(outcome.finish))
     kinds = npu_types(design)[0][plan.npu_of[first_ranks(outcome)]]
     return tuple(limits[kind] for kind in kinds.tolist())

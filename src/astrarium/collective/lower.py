@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -48,6 +48,13 @@ class Settings:
     endpoint_delay: float = 0.0
     scatters: tuple[str, ...] = ()
     gathers: tuple[str, ...] = ()
+
+    def on(self, shape: Sequence[SubDim]) -> Hashable:
+        """All of it that matters to a group of `shape`: of algorithms, those of its dims."""
+        own = [names if len(names) < 2 else tuple([names[part.dim:part.dim + 1] for part in shape])
+               for names in (self.algorithms, self.scatters, self.gathers)]
+        return (*own, self.composition, self.chunks, self.active_chunks, self.flat_algorithm, self.options, self.links,
+                self.endpoint_delay)
 
     def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:
         """The algorithm of a step on `part`; InputError when the list is too short for its dim."""

@@ -69,6 +69,7 @@ class Kept:
     forms: Forms = field(default_factory=Forms)
     works: Latest[Work] = field(default_factory=lambda: Latest(WORKS))
     plans: Latest[Any] = field(default_factory=lambda: Latest(PLANS))
+    settings: Latest[dict[Any, Any]] = field(default_factory=lambda: Latest(PLANS))
     _lowered: Latest[KeptWork] = field(default_factory=lambda: Latest(WORKS))
 
     def lowered(self, work: Work) -> KeptWork:

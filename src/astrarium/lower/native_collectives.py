@@ -124,11 +124,12 @@ class CollectiveTable:
         self._design, self._choice, self._dims = design, choice, tuple(dims)
         self._npu_of, self._groups = npu_of, groups
         self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
-        flat = design.network.flat
-        self._links = tuple(Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
-                            for dim, plan in zip(flat, dims, strict=True))
-        self._tags = [dim.tag for dim in flat]
-        self._settings: dict[CommOp, Settings] = {}
+        flat, themis = design.network.flat, design.collective.composition == Composition.THEMIS
+        self._links = tuple([Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
+                             for dim, plan in zip(flat, dims, strict=True)]) if themis else ()
+        self._tags = tuple([dim.tag for dim in flat])
+        self._settings: dict[CommOp, Settings] = {} if kept is None else kept.settings.get(
+            (design.collective, self._tags, self._links), dict)
         self._custom = _custom(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._kept = kept
@@ -216,7 +217,7 @@ class CollectiveTable:
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
         found: CollectivePlan = self._kept.plans.get(
-            (op, size, shape, settings), lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
+            (op, size, shape, settings.on(shape)), lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
         return found
 
     def _settings_of(self, op: CommOp) -> Settings:
@@ -229,7 +230,7 @@ class CollectiveTable:
                 algorithms=algorithms, composition=composition, chunks=chosen.chunks,
                 active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
-                links=self._links if composition == Composition.THEMIS else (),
+                links=self._links,
                 endpoint_delay=float(chosen.endpoint_delay), scatters=scatters, gathers=gathers)
         return self._settings[op]
 
