@@ -12,6 +12,7 @@
 #include "distance.hpp"
 #include "plan.hpp"
 #include "slots.hpp"
+#include "standing.hpp"
 
 namespace astrarium {
 
@@ -57,6 +58,7 @@ public:
     std::vector<Hash> rank;                  // program, which collectives on which of the rank's own groups, which way to peers
     std::vector<Hash> group_shape;           // places of the members relative to the first
     const int* coordinates(std::size_t rank) const { return &coordinates_[rank * dims_]; }
+    mutable Standings standings;             // of groups
 
 private:
     void match_messages(const Plan& plan);

@@ -8,7 +8,9 @@ Common::Common(const Plan& plan, std::size_t collectives)
 std::size_t Common::bytes() const {
     const std::lock_guard<std::mutex> held(lock_);
     const std::size_t colours = 8 * (5 * ranks_ + groups_) + 4 * slots_, classes = 4 * ranks_ + 8 * groups_;
-    return 4096 + colours_.size() * colours + classes_.size() * classes;
+    std::size_t out = 4096 + colours_.size() * colours + classes_.size() * classes;
+    for (const auto& [network, known] : colours_) out += known->standings.bytes();
+    return out;
 }
 
 // Bandwidths of reductions tell ranks apart where NPUs differ in them: then nothing is kept.

@@ -15,9 +15,7 @@ class Facts {
 public:
     // `common`: what the plan has in common with others.
     Facts(const Plan& plan, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common)
-        : store(std::move(store)), plan_(plan), common_(std::move(common)), group_(plan.groups.size() + 1) {
-        for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
-    }
+        : store(std::move(store)), plan_(plan), common_(std::move(common)) {}
 
     const std::shared_ptr<LineStore> store;
 
@@ -26,13 +24,13 @@ public:
     std::shared_ptr<const RankClasses> classes(const std::set<Labels>& split) { return common_->classes(plan_, known_colours(), split); }
 
     // Of a group (-1: all ranks). Members, and the dims in which they differ.
-    const std::vector<std::uint32_t>& members(std::int32_t group) { return known(group).members; }
-    const std::vector<std::size_t>& dims(std::int32_t group) { return known(group).dims; }
+    const std::vector<std::uint32_t>& members(std::int32_t group) { return known(group).standing->members; }
+    const std::vector<std::size_t>& dims(std::int32_t group) { return known(group).standing->dims; }
 
-    // Contents, exactly: a schedule (by number), and all that the time of a collective of a group depends on but when its members come.
+    // Contents by number, exactly: a schedule, where members of a group stand, and all that the time of a collective of a group depends on but when its members come.
     std::uint32_t schedule(const Schedule* schedule);
-    const Words& places(std::int32_t group) { return known(group).places; }  // of its members
-    std::uint32_t content(std::uint32_t collective, std::int32_t group);  // by number
+    std::uint32_t places(std::int32_t group) { return known(group).places; }  // of its members
+    std::uint32_t content(std::uint32_t collective, std::int32_t group);
     // Whether all members of a group stand alike in a phase.
     bool alike(const Phase& phase, std::int32_t group);
 
@@ -42,21 +40,18 @@ private:
         return colours_;
     }
     struct Group {
-        std::vector<std::uint32_t> members;
-        std::vector<std::size_t> dims;
-        Words places;
+        const Standing* standing = nullptr;
+        std::uint32_t places = 0;
     };
     Group& known(std::int32_t group);
-    void describe(Group& group) const;
     std::uint64_t dim_in(std::int32_t group, int dim);  // by its number among those in which the members differ
     Words described(const Collective& collective, std::int32_t group);
     bool stands_alike(const Phase& phase, std::int32_t group);
 
     const Plan& plan_;
-    bool meshes_ = false;
     const std::shared_ptr<Common> common_;
     std::shared_ptr<const Colours> colours_;
-    std::vector<Group> group_;  // the last: all ranks
+    std::unordered_map<std::int32_t, Group> group_;  // as far as asked for
     std::unordered_map<const Schedule*, std::uint32_t> schedules_;
     std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> contents_;
     std::map<std::tuple<std::int32_t, const Schedule*, Algorithm, int, int, int>, bool> alike_;

@@ -135,7 +135,7 @@ LineStore::Looped Fold::by_one_line(const Collective& c, std::int32_t kind, cons
         if (line_number == LineStore::none) return nullptr;
         const LineStore::Found& run = store_->run(line_number, std::vector<Pattern>(places.size(), {0, now.shape}));
         if (!std::all_of(run.exits.begin(), run.exits.end(), [&](const Pattern& exit) { return exit == run.exits[0]; })) return nullptr;
-        join(uses[stage.dim], run.uses[0], now.base);
+        join(uses[stage.dim], run.use(0), now.base);
         out->events += run.events / places.size();
         now = {add(now.base, run.exits[0].base), run.exits[0].shape};
     }
@@ -199,9 +199,10 @@ std::uint64_t Fold::run_stage(const Lines::Stage& stage, const std::vector<std::
             const std::uint32_t q = p + stage.steps[i];
             now[q] = {add(base, run->exits[i].base), run->exits[i].shape};
             Use& last = added[index[q]];
-            if (last.use == &run->uses[i] && last.base == base) continue;
-            last = {&run->uses[i], base};
-            join(uses[index[q]][stage.dim], run->uses[i], base);
+            const PortUse& use = run->use(i);
+            if (last.use == &use && last.base == base) continue;
+            last = {&use, base};
+            join(uses[index[q]][stage.dim], use, base);
         }
     }
     return events;

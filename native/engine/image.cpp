@@ -236,7 +236,7 @@ void Image::check(const Collective& c, std::uint32_t kind) {
     std::vector<std::uint64_t> labels;  // per member: its class, then as far as its steps tell it from others
     for (std::uint32_t p = 0; p < size(kind); ++p) labels.push_back(static_cast<std::uint64_t>(classes_.of[rank_at(seat, p)]));
     number(labels);
-    Words places = facts_.places(classes_.first_group[kind]);
+    Words places{facts_.places(classes_.first_group[kind])};
     for (const Phase* p : unknown) places.insert(places.end(), {facts_.schedule(p->schedule), static_cast<std::uint64_t>(p->stride), static_cast<std::uint64_t>(p->n)});
     const auto content = [&places](const std::vector<std::uint64_t>& of) {
         Words out = places;

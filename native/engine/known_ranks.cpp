@@ -9,7 +9,7 @@ std::shared_ptr<const Ranks> KnownRanks::find(const Key& key) {
     if (it == known_.end()) return nullptr;
     it->second.used = ++used_;
     const auto found = it->second.ranks;
-    if (used_ % 64 == 0) make_room();  // what is known of them grows
+    if (used_ % 1024 == 0) make_room();  // what is known of them grows
     return found;
 }
 

@@ -27,7 +27,7 @@ public:
     void insert(const Key& key, std::shared_ptr<const Ranks> ranks);
 
 private:
-    static constexpr std::size_t most = 256, most_bytes = 1 << 27;
+    static constexpr std::size_t most = 256, most_bytes = 1 << 26;
     struct Entry {
         std::shared_ptr<const Ranks> ranks;
         std::uint64_t used;

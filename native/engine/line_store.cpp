@@ -62,7 +62,7 @@ const LineStore::Found& LineStore::run(std::uint32_t line, const std::vector<Pat
     }
     auto made = std::make_unique<const Found>(found(line, members));
     const std::lock_guard<std::mutex> held(lock_);
-    count(8 * key.size() + made->exits.size() * (sizeof(Pattern) + 3 * sizeof(PortUse)) + sizeof(Found));
+    count(8 * key.size() + made->exits.size() * sizeof(Pattern) + made->uses.size() * sizeof(PortUse) + made->use_of.size() * sizeof(std::uint32_t) + sizeof(Found));
     return *runs_.try_emplace(std::move(key), std::move(made)).first->second;
 }
 
@@ -76,7 +76,14 @@ LineStore::Found LineStore::found(std::uint32_t line, const std::vector<Pattern>
             for (const std::uint64_t word : *shape_[p.shape]) from.push_back(p.base + static_cast<Tick>(word));
     }
     Line::Out out = known->run(from);
-    Found made{{}, std::move(out.uses), out.events};
+    Found made{{}, out.events, {}, {}};
+    for (const PortUse& use : out.uses) {
+        const auto known_use = std::find(made.uses.begin(), made.uses.end(), use);
+        made.use_of.push_back(static_cast<std::uint32_t>(known_use - made.uses.begin()));
+        if (known_use == made.uses.end()) made.uses.push_back(use);
+    }
+    if (made.uses.size() == 1) made.use_of = {};
+    made.uses.shrink_to_fit();
     const auto chunks = static_cast<std::ptrdiff_t>(known->chunks());
     for (auto it = out.exits.begin(); it != out.exits.end(); it += chunks) made.exits.push_back(pattern({it, it + chunks}));
     return made;

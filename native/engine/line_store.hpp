@@ -43,8 +43,10 @@ class LineStore {
 public:
     struct Found {
         std::vector<Pattern> exits;  // per member
-        std::vector<PortUse> uses;   // per member
         std::uint64_t events = 0;
+        std::vector<PortUse> uses;   // that differ
+        std::vector<std::uint32_t> use_of;  // per member: which of them; empty: the first of all
+        const PortUse& use(std::size_t member) const { return uses[use_of.empty() ? 0 : use_of[member]]; }
     };
 
     std::uint32_t schedule(const Schedule& schedule);

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 
 from astrarium.collective import chunking
@@ -49,12 +50,21 @@ class Settings:
     scatters: tuple[str, ...] = ()
     gathers: tuple[str, ...] = ()
 
+    @cached_property
+    def key(self) -> Hashable:
+        """All of it, as plain values: quickly hashed."""
+        return (self.algorithms, self.scatters, self.gathers, self._rest)
+
     def on(self, shape: Sequence[SubDim]) -> Hashable:
-        """All of it that matters to a group of `shape`: of algorithms, those of its dims."""
-        own = [names if len(names) < 2 else tuple([names[part.dim:part.dim + 1] for part in shape])
-               for names in (self.algorithms, self.scatters, self.gathers)]
-        return (*own, self.composition, self.chunks, self.active_chunks, self.flat_algorithm, self.options, self.links,
-                self.endpoint_delay)
+        """The same, as far as it matters to a group of `shape`: of algorithms, those of its dims."""
+        dims = [part.dim for part in shape]
+        return (*[names if len(names) < 2 else tuple([names[dim:dim + 1] for dim in dims])
+                  for names in (self.algorithms, self.scatters, self.gathers)], self._rest)
+
+    @cached_property
+    def _rest(self) -> Hashable:
+        return (self.composition.value, self.chunks, self.active_chunks, self.flat_algorithm, astuple(self.options),
+                tuple([astuple(link) for link in self.links]), self.endpoint_delay)
 
     def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:
         """The algorithm of a step on `part`; InputError when the list is too short for its dim."""

@@ -47,4 +47,4 @@ class Outcome:
     @property
     def makespan(self) -> int:
         """The last rank's finish, ps."""
-        return int(self.finish.max(initial=0))
+        return int(np.maximum.reduce(self.finish, initial=0))

@@ -60,7 +60,7 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
         columns = held.columns.get((kinds[0].tobytes(), key), lambda: _columns(rows, table))
         settings = table.settings(columns.collectives)
         collectives = table.referred(columns.collectives) if settings is None else held.collectives.get(
-            (sizes, key, settings), lambda: table.referred(columns.collectives))
+            (sizes, key, tuple([each.key for each in settings])), lambda: table.referred(columns.collectives))
     return Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
