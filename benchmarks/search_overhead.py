@@ -11,6 +11,7 @@ from __future__ import annotations
 import resource
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from _measure import machine, process_s
@@ -29,9 +30,10 @@ from astrarium.search.workers import Workers
 class _NoRun(Evaluator):
     """Makes the design, and judges it without a simulation."""
 
-    def __call__(self, point: Point) -> Verdict:
-        design = self.space.design(point)
-        return Verdict((sum(dim.npu_bandwidth * dim.npus for dim in design.network.flat),))
+    def all(self, points: Sequence[Point]) -> Iterator[Verdict]:
+        for point in points:
+            design = self.space.design(point)
+            yield Verdict((sum(dim.npu_bandwidth * dim.npus for dim in design.network.flat),))
 
 
 def study(space: ar.Space, agent: str, trials: int, *, run: bool = False) -> tuple[float, int]:

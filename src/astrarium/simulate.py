@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from astrarium.design import Design, npu_types
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins import Plugins
     from astrarium.lower.kept import Kept
 
-__all__ = ["TraceCache", "simulate", "simulate_many"]
+__all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
 TraceCache = MutableMapping[tuple[str, int], Traces]
 """Traces by (path, number of ranks); give one dict to several runs, and files are read once."""
@@ -46,22 +47,34 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     place of what the design names; plug-ins that the design names are made for this run. `kept` holds what this
     run has in common with others. Raises InputError and its kin, and StallError, with file, rank and node.
     """
+    return prepare(design, fold=fold, record=record, pure=pure, traces=traces, cache=cache, plugins=plugins,
+                   kept=kept)()
+
+
+def prepare(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
+            traces: Traces | Generated | Work | None = None, cache: TraceCache | None = None,
+            plugins: Plugins | None = None, kept: Kept | None = None) -> Callable[[], Result]:
+    """The same in two steps: all that comes before the run, and the run. Whoever has many designs prepares several and
+    then runs them: each step finds the machine's caches full of its own code and data."""
     folded = _checked(design, fold)
     if isinstance(design.workload, Live):
-        return _live(design, pure, traces, plugins, None if kept is None else kept.schedules)
+        return partial(_live, design, pure, traces, plugins, None if kept is None else kept.schedules)
     work = _work(design, {} if cache is None else cache, kept) if traces is None else traces
     given = plugins_of(design, plugins)
     plan = lower(design, work, given, kept=kept)
     found = work.source if isinstance(work, Work) else work
-    try:
-        outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given,
-                          kept=None if kept is None else kept.measurements)
-    except EXPLAINED as error:
-        said = _in_its_terms(error, design, found)
-        if said is error:
-            raise
-        raise said from error
-    return Result(plan, outcome, found, _capacity(design, plan, outcome))
+
+    def run() -> Result:
+        try:
+            outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given,
+                              kept=None if kept is None else kept.measurements)
+        except EXPLAINED as error:
+            said = _in_its_terms(error, design, found)
+            if said is error:
+                raise
+            raise said from error
+        return Result(plan, outcome, found, _capacity(design, plan, outcome))
+    return run
 
 
 def _in_its_terms(error: AstrariumError, design: Design, found: Traces | Generated | None) -> AstrariumError:

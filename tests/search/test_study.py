@@ -66,8 +66,8 @@ def test_equal_designs_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> No
     calls = []
     from astrarium.search import evaluate
 
-    original = evaluate.simulate
-    monkeypatch.setattr(evaluate, "simulate", lambda design, **rest: calls.append(design) or original(design, **rest))
+    original = evaluate.prepare
+    monkeypatch.setattr(evaluate, "prepare", lambda design, **rest: calls.append(design) or original(design, **rest))
     study = search(small_space(), "makespan", agent="ant_colony", trials=300)
     assert len(calls) == study.distinct < study.trials == 300
     assert len(set(calls)) == len(calls)

@@ -217,7 +217,8 @@ class CollectiveTable:
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
         found: CollectivePlan = self._kept.plans.get(
-            (int(op), size, shape, settings.on(shape)), lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
+            (int(op), size, shape, settings.on(shape)),
+            lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
         return found
 
     def _settings_of(self, op: CommOp) -> Settings:

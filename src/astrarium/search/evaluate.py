@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from astrarium.config import replace_all
@@ -19,10 +19,12 @@ from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Case, Goal, Judge
 from astrarium.search.space import Point, Space
 from astrarium.search.update import Updater
-from astrarium.simulate import TraceCache, simulate
+from astrarium.simulate import TraceCache, prepare
 
 __all__ = ["Evaluator", "Verdict"]
 
+TOGETHER = 32       # trials that take a step before the first of them takes the next
+MOMENT = 0.05       # seconds after which it does not wait for more
 SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
@@ -41,6 +43,32 @@ class Verdict:
     def feasible(self) -> bool:
         """Whether there are values and every requirement is met."""
         return self.values is not None and all(slack >= 0 for slack in self.slacks)
+
+
+@dataclass(eq=False)
+class _Trial:
+    """A point on its way to a verdict."""
+
+    point: Point
+    row: list[Any] = field(default_factory=list)
+    figures: list[float] = field(default_factory=list)
+    runs: list[tuple[float, Design, Callable[[], Result]]] = field(default_factory=list)
+    results: list[tuple[float, Design, Result]] = field(default_factory=list)
+    verdict: Verdict | None = None
+    seconds: float = 0.0
+
+    def take(self, step: Callable[[_Trial], Verdict | None]) -> None:
+        """One step, unless there is a verdict; the seconds of all steps are the verdict's."""
+        if self.verdict is not None:
+            return
+        start = time.perf_counter()
+        try:
+            verdict = step(self)
+        except (InputError, StallError) as error:
+            verdict = Verdict(None, problem=str(error)[:1000])
+        self.seconds += time.perf_counter() - start
+        if verdict is not None:
+            self.verdict = replace(verdict, seconds=self.seconds)
 
 
 @dataclass(frozen=True)
@@ -98,14 +126,24 @@ class Evaluator:
 
     def __call__(self, point: Point) -> Verdict:
         """Judges one point. A design that the configuration or a model refuses has no values, and says why."""
-        start = time.perf_counter()
-        try:
-            return self._judged(point, start)
-        except (InputError, StallError) as error:
-            return Verdict(None, problem=str(error)[:1000], seconds=time.perf_counter() - start)
+        return next(self.all([point]))
 
-    def _judged(self, point: Point, start: float) -> Verdict:
-        assignment, row = self.space.assignment(point), self.space.numbers(point)
+    def all(self, points: Sequence[Point]) -> Iterator[Verdict]:
+        """Judges points, in their order. As many as is quickly done are prepared, then all of them run, then they are
+        judged: each step finds the machine's caches full of its own code and data."""
+        left = [_Trial(point) for point in points]
+        while left:
+            prepared = _quickly(self._prepare, left)
+            left = left[len(prepared):]
+            while prepared:
+                ran = _quickly(self._run, prepared)
+                prepared = prepared[len(ran):]
+                for trial in ran:
+                    trial.take(self._judge)
+                yield from [trial.verdict for trial in ran if trial.verdict is not None]
+
+    def _prepare(self, trial: _Trial) -> Verdict | None:
+        assignment, row = self.space.assignment(trial.point), self.space.numbers(trial.point)
         designs = [(weight, updater.apply(assignment)) for weight, updater in self.cases]
         figures = [math.nan] * len(self.judge.figures)
         self._of_designs(designs, figures)
@@ -113,24 +151,35 @@ class Evaluator:
         if self._early:
             slacks = [each.slack(row) if each.early else 0.0 for each in self._conditions]
             if min(slacks) < 0:
-                return Verdict(None, tuple(figures), tuple(slacks), "a requirement is not met",
-                               time.perf_counter() - start)
-        results = [(weight, design, self.run(design)) for weight, design in designs]
-        self._of_results(results, figures)
+                return Verdict(None, tuple(figures), tuple(slacks), "a requirement is not met")
+        trial.row, trial.figures = row, figures
+        trial.runs = [(weight, design, self._prepared(design)) for weight, design in designs]
+        return None
+
+    def _run(self, trial: _Trial) -> None:
+        trial.results = [(weight, design, run()) for weight, design, run in trial.runs]
+        trial.runs = []
+
+    def _judge(self, trial: _Trial) -> Verdict:
+        row, figures = trial.row, trial.figures
+        self._of_results(trial.results, figures)
         row[self._first:] = figures
-        _, design, result = results[0]
+        _, design, result = trial.results[0]
         values = [expression(row) if function is None else function(design, result)
                   for expression, function in self._values]
         for name, value in zip(self.goal.objectives, values):
             if not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise InputError(name.name, f"is {value!r}, no finite number")
         slacks = [each.slack(row) for each in self._conditions]
-        return Verdict(tuple(float(value) for value in values), tuple(figures), tuple(slacks),
-                       seconds=time.perf_counter() - start)
+        trial.results = []
+        return Verdict(tuple([float(value) for value in values]), tuple(figures), tuple(slacks))
+
+    def _prepared(self, design: Design) -> Callable[[], Result]:
+        return prepare(design, fold=self.fold, record=self.judge.record, cache=self._traces, kept=self._kept)
 
     def run(self, design: Design) -> Result:
         """One simulation, as trials run it."""
-        return simulate(design, fold=self.fold, record=self.judge.record, cache=self._traces, kept=self._kept)
+        return self._prepared(design)()
 
     def _of_designs(self, designs: Sequence[tuple[float, Design]], figures: list[float]) -> None:
         for place, name in enumerate(self.judge.figures):
@@ -148,6 +197,15 @@ class Evaluator:
                 figures[place] = max(value for _, value in values)
             else:
                 figures[place] = sum(weight * value for weight, value in values)
+
+
+def _quickly(step: Callable[[_Trial], Verdict | None], trials: Sequence[_Trial]) -> Sequence[_Trial]:
+    """The first of the trials, after a step of each: as many as are done within a moment."""
+    over, done = time.perf_counter() + MOMENT, 0
+    while done < min(TOGETHER, len(trials)) and (done == 0 or time.perf_counter() < over):
+        trials[done].take(step)
+        done += 1
+    return trials[:done]
 
 
 def _nothing(_: Sequence[Any]) -> float:

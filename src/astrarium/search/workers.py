@@ -61,12 +61,17 @@ class Workers:
         size = max(1, len(points) // (2 * self.jobs))
         parts = [points[at:at + size] for at in range(0, len(points), size)]
         if self._cluster is not None:
-            return itertools.chain.from_iterable(self._cluster.map(_evaluate, self._shipped, parts))
-        if self._pool is None:
-            return map(self.evaluator, points)
-        if self.kind == "threads":
-            return self._pool.map(self.evaluator, points)
-        return itertools.chain.from_iterable(self._pool.map(_evaluate, [self._shipped] * len(parts), parts))
+            found = self._cluster.map(_evaluate, self._shipped, parts)
+        elif self._pool is None:
+            return self.evaluator.all(points)
+        elif self.kind == "threads":
+            found = self._pool.map(self._all, parts)
+        else:
+            found = self._pool.map(_evaluate, [self._shipped] * len(parts), parts)
+        return itertools.chain.from_iterable(found)
+
+    def _all(self, points: Sequence[Point]) -> list[Verdict]:
+        return list(self.evaluator.all(points))
 
 
 def _shipped(space: Space, goal: Goal) -> bytes:
@@ -86,4 +91,4 @@ def _evaluator(shipped: bytes) -> Evaluator:
 
 
 def _evaluate(shipped: bytes, points: Sequence[Point]) -> list[Verdict]:
-    return list(map(_evaluator(shipped), points))
+    return list(_evaluator(shipped).all(points))
