@@ -155,6 +155,7 @@ std::optional<Recurrence::Jump> Recurrence::end(std::vector<std::int64_t> counts
         recurred_ = std::move(now.ranks);
         return jump;
     }
+    wasted_ += now.words.size();
     std::swap(words_, before_.words);
     before_ = std::move(now);
     for (Rank& r : ranks_) r.touched = Span{};

@@ -51,6 +51,8 @@ public:
     bool due() const { return beat_ != 0; }  // to be looked at when the instant is over
 
     void pass() { ++failures_[beat_], beat_ = 0; }  // not now
+    // Whether states that did not recur took longer to write than it can pay: a few words for each event of the run so far.
+    bool dear(std::uint64_t events) const { return wasted_ > 1 << 16 && wasted_ / 32 > events; }
     // The state, written anew.
     void begin(Tick now, Tick horizon);
     void word(std::int64_t value) { words_.push_back(value); }
@@ -117,6 +119,7 @@ private:
     std::size_t beat_ = 0;                                    // of the program's run that is due
     std::uint32_t owner_ = none, challenger_ = none;
     Tick now_ = 0, horizon_ = 0;
+    std::uint64_t wasted_ = 0;                                // words of states that did not recur
     std::vector<std::int64_t> words_;
     std::vector<Span> live_;                                  // per rank: nodes of the state
     State before_;
