@@ -1,0 +1,83 @@
+"""Trials of a batch go through their steps together: verdicts, their order and what is kept of them are as one by one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.search.designs import small_space
+
+from astrarium.search import Space, evaluate
+from astrarium.search.evaluate import Evaluator, Verdict
+from astrarium.search.goal import goal_of
+
+MESHES = Space(small_space().base, {"network.dims[0].shape": ["ring", "mesh"], "collective.chunks": [1, 2, 4, 8]})
+
+
+def drawn(space: Space, count: int) -> list[Any]:
+    rng = random.Random(3)
+    return [space.sample(rng) for _ in range(count)]
+
+
+def told(verdict: Verdict) -> Verdict:
+    return replace(verdict, seconds=0.0)
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.05])
+def test_a_batch_is_judged_as_its_points_one_by_one(moment: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "MOMENT", moment)
+    goal = goal_of(["runtime_x_cost", "makespan"], require="makespan <= 3e6")     # a mesh has no price: it is refused
+    points = drawn(MESHES, 70)
+    one_by_one = [told(Evaluator(MESHES, goal)(point)) for point in points]
+    assert {verdict.values is None for verdict in one_by_one} == {True, False}
+    assert [told(verdict) for verdict in Evaluator(MESHES, goal).all(points)] == one_by_one
+
+
+def test_steps_of_several_trials_follow_each_other_and_slow_ones_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = small_space()
+    points, log, original = drawn(space, 40), list[str](), evaluate.prepare
+
+    def logged(*given: Any, **rest: Any) -> Any:
+        log.append("prepared")
+        run = original(*given, **rest)
+        return lambda: log.append("ran") or run()       # type: ignore[func-returns-value]
+    monkeypatch.setattr(evaluate, "prepare", logged)
+    monkeypatch.setattr(evaluate, "MOMENT", 60.0)
+    assert len(list(Evaluator(space, goal_of("makespan")).all(points))) == 40
+    assert log == ["prepared"] * 32 + ["ran"] * 32 + ["prepared"] * 8 + ["ran"] * 8
+    log.clear()
+    monkeypatch.setattr(evaluate, "MOMENT", 0.0)
+    verdicts = Evaluator(space, goal_of("makespan")).all(points)
+    for done in range(1, 4):
+        next(verdicts)
+        assert log == ["prepared", "ran"] * done
+
+
+def test_what_was_judged_before_an_interruption_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, original, left = small_space(), evaluate.prepare, 10
+    points = drawn(space, 20)
+
+    def interrupted(*given: Any, **rest: Any) -> Any:
+        run = original(*given, **rest)
+
+        def or_not() -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            return run()
+        return or_not
+    monkeypatch.setattr(evaluate, "prepare", interrupted)
+    monkeypatch.setattr(evaluate, "MOMENT", 0.0)
+    found = []
+    with pytest.raises(KeyboardInterrupt):
+        for verdict in Evaluator(space, goal_of("makespan")).all(points):
+            found.append(verdict)
+    assert len(found) == 10
+
+
+def test_the_seconds_of_a_trial_are_those_of_its_steps() -> None:
+    verdicts = list(Evaluator(MESHES, goal_of("runtime_x_cost")).all(drawn(MESHES, 10)))
+    assert all(0 < verdict.seconds < 5 for verdict in verdicts)
