@@ -34,7 +34,7 @@ def copied(plan: Plan) -> Plan:
 @pytest.mark.parametrize("seed", range(40))
 def test_runs_on_other_networks_are_those_of_plans_that_share_nothing(seed: int) -> None:
     plan, kept = random_native_plan(seed), engine.Measurements()
-    for shape, slower in ((Shape.RING, 1.0), (Shape.SWITCH, 2.0), (Shape.MESH, 1.0), (Shape.RING, 3.0), (Shape.MESH, 2.0)):
+    for shape, slower in ((Shape.RING, 1.0), (Shape.SWITCH, 2.0), (Shape.MESH, 1.0), (Shape.RING, 3.0)):
         design = reshaped(plan, shape, slower)
         alone = engine.execute(copied(design))
         assert same(engine.execute(design, kept=kept), alone)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,8 @@ from astrarium import engine
 from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, StallError
 from astrarium.lower import lower
+from astrarium.lower.kept import Kept
+from astrarium.lower.native_work import Work, from_generated
 from astrarium.workload.generate import generate
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
@@ -70,17 +73,30 @@ def design(rng: random.Random, even: bool = False) -> ar.Design:
                                  endpoint_delay=rng.choice(("10 ns", "10 ns", "0 ns"))))
 
 
+def elsewhere(made: ar.Design, rng: random.Random) -> ar.Design:
+    """The same work on other dims of as many NPUs."""
+    dims = [rng.choice(SHAPES)(dim.npus, bandwidth_per_npu=f"{rng.choice((50, 100, 275))} GB/s", latency=dim.latency)
+            for dim in made.network.flat[::-1]]
+    return ar.replace(made, "network", ar.Network(dims))
+
+
+def _work(workload: ar.Transformer, ranks: int) -> Work:
+    return from_generated(generate(workload, ranks), ranks)
+
+
 def plans(count: int, seed: int = SEED, even: bool = False) -> Iterator[tuple[ar.Design, Plan]]:
-    """So many designs that can be lowered."""
-    rng = random.Random(seed)
-    while count:
-        try:
-            made = design(rng, even)
-            plan = lower(made, generate(made.workload, made.network.npus))
-        except AstrariumError:      # a tree in blueconnect
-            continue
-        count -= 1
-        yield made, plan
+    """So many designs that can be lowered; those that are `elsewhere` share arrays with the ones before."""
+    rng, kept = random.Random(seed), Kept()
+    while count > 0:
+        made = design(rng, even)
+        for drawn in (made,) if even else (made, elsewhere(made, rng)):
+            key = drawn.workload, drawn.network.npus
+            try:
+                plan = lower(drawn, kept.works.get(key, partial(_work, *key)), kept=kept)
+            except AstrariumError:      # a tree in blueconnect
+                continue
+            count -= 1
+            yield drawn, plan
 
 
 def test_finishes_are_those_of_every_rank() -> None:

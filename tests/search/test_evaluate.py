@@ -1,4 +1,4 @@
-"""Trials of a batch go through their steps together: verdicts, their order and what is kept of them are as one by one."""
+"""Trials of a batch go through their steps together: verdicts and their order are as one by one."""
 
 from __future__ import annotations
 
@@ -71,11 +71,10 @@ def test_what_was_judged_before_an_interruption_is_there(monkeypatch: pytest.Mon
         return or_not
     monkeypatch.setattr(evaluate, "prepare", interrupted)
     monkeypatch.setattr(evaluate, "MOMENT", 0.0)
-    found = []
+    verdicts = Evaluator(space, goal_of("makespan")).all(points)
+    assert all(next(verdicts).feasible for _ in range(10))
     with pytest.raises(KeyboardInterrupt):
-        for verdict in Evaluator(space, goal_of("makespan")).all(points):
-            found.append(verdict)
-    assert len(found) == 10
+        next(verdicts)
 
 
 def test_the_seconds_of_a_trial_are_those_of_its_steps() -> None:

@@ -6,7 +6,9 @@ from astrarium._core import trace as trace
 
 
 class Measurements:
-    """What collectives take, kept for further runs in at most so many bytes."""
+    """
+    What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.
+    """
 
     def __init__(self, most: int) -> None: ...
 
