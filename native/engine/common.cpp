@@ -10,6 +10,8 @@ std::size_t Common::bytes() const {
     const std::size_t colours = 8 * (5 * ranks_ + groups_) + 4 * slots_, classes = 4 * ranks_ + 8 * groups_;
     std::size_t out = 4096 + colours_.size() * colours + classes_.size() * classes;
     for (const auto& [network, known] : colours_) out += known->standings.bytes();
+    for (const auto& [key, known] : classes_)
+        for (const Labels& labels : key.second) out += 64 + 4 * labels.of.size();
     return out;
 }
 

@@ -32,8 +32,9 @@ __all__ = ["HAVE_CORE", "Measurements", "run", "run_fed", "run_with"]
 
 
 class Measurements:
-    """How long collectives take, found by folded runs and kept for further ones, in about `most` bytes; for several
-    threads at once. The integers of a run do not depend on it."""
+    """How long collectives take, found by folded runs and kept for further ones, in about `most` bytes; and which ranks
+    do alike, for Plans with the same arrays: they cannot be written to after a run with it. For several threads at
+    once. The integers of a run do not depend on it."""
 
     def __init__(self, most: int = 1 << 27) -> None:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
