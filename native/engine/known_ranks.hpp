@@ -19,7 +19,7 @@ struct Ranks {
     std::shared_ptr<Common> common;
 };
 
-// By identity; the arrays are kept, and cannot be written to any more. With the GIL held.
+// By identity; the arrays are kept, unless they are large, and cannot be written to any more. With the GIL held.
 class KnownRanks {
 public:
     using Key = std::pair<int, std::array<PyObject*, 8>>;  // NPUs, and the objects

@@ -26,6 +26,7 @@ Wires::Wires(const Plan& plan, bool record, bool alone, const Image* image)
         lines_ = lines_ || dim.shape == Shape::mesh;
         total += ports_per_npu(dim) * (alone ? 1 : image ? plan.ranks() : static_cast<std::size_t>(plan.npus));
     }
+    serial_.resize(plan.network.dims.size());
     if (plan.network.backend == Backend::foreign) return;  // it has its own
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
@@ -109,7 +110,7 @@ void Wires::find_ways(const Flight& f) {
                 break;
             case Shape::switch_: break;
         }
-        found_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, hops, charged, out});
+        found_.push_back({d, here ? port(d, f.source, out) : 0, there ? port(d, f.destination, in) : 0, ticks(dim.latency * hops, false), charged, out});
     }
 }
 
@@ -122,12 +123,12 @@ Tick Wires::depart(Flight& flight, Tick now) {
     for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
     Tick head = start;
     for (const Way& way : ways_) {
-        const Tick serial = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
+        const Tick serial = through(way.dim, flight.size);
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
         if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]);  // others queue behind it from now on
-        head = add(head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + held - serial);
+        head = add(head, way.latency + held - serial);
         if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
         charge(way.out, false, flight.size * way.charged, held);
         if (record_) usage_.add(way.dim, start, held, image_ ? image_->members(static_cast<std::size_t>(image_->slot_of(flight.source))) : 1);
@@ -178,7 +179,7 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
             last_ask_[way.in] = now;
         }
         begin = std::max(begin, in_free_[way.in]);
-        serial = std::max(serial, ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false));
+        serial = std::max(serial, through(way.dim, flight.size));
     }
     if (image_) meet(now, serial, family);
     const Tick end = add(begin, serial);
@@ -252,9 +253,9 @@ Wires::Transit Wires::transit(const Flight& flight, std::vector<Load>& out, std:
     Transit t{0, 0, 0};
     Tick serial = 0;
     for (const Way& way : ways_) {
-        const Tick s = ticks(static_cast<double>(flight.size) / plan_.network.dims[way.dim].bandwidth, false);
+        const Tick s = through(way.dim, flight.size);
         t.held = std::max(t.held, s * way.charged);
-        t.head = add(t.head, ticks(plan_.network.dims[way.dim].latency * way.hops, false) + s * (way.charged - 1));
+        t.head = add(t.head, way.latency + s * (way.charged - 1));
         serial = std::max(serial, s);
         Load load = named(way.out, false);
         load.bytes = flight.size * way.charged, load.busy = s * way.charged;

@@ -90,7 +90,8 @@ private:
     struct Way {  // one dim of a message
         std::size_t dim = 0;
         std::size_t out = 0, in = 0;
-        int hops = 0, charged = 1, which = 0;
+        Tick latency = 0;
+        int charged = 1, which = 0;
     };
     struct Known {  // the ways of a message
         std::int32_t source = -1, destination = -1;
@@ -133,6 +134,16 @@ private:
     }
     std::int32_t slot_of(std::int32_t npu) const;
     Usage usage_;
+    struct Serial {  // how long a message takes through a link of a dim
+        std::int64_t size = -1;
+        Tick time = 0;
+    };
+    std::vector<Serial> serial_;  // per dim: of the size that was asked for last
+    Tick through(std::size_t dim, std::int64_t size) {
+        Serial& last = serial_[dim];
+        if (last.size != size) last = {size, ticks(static_cast<double>(size) / plan_.network.dims[dim].bandwidth, false)};
+        return last.time;
+    }
     std::span<const Way> ways_;  // of the message that was looked at last
     std::vector<Way> found_;
     std::vector<Known> known_;
