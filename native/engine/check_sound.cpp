@@ -1,3 +1,4 @@
+// Programs, ranks and groups of a plan: the same for all plans that have them in common.
 #include <algorithm>
 #include <set>
 
