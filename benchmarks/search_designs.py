@@ -6,7 +6,7 @@ A genetic study with its store on disk and one worker, over examples/cosmic/spac
 designs that were simulated to their end, however long that takes; refused ones do not count, but their time does, as
 does everything else that the study does. After M minutes (default 10) it ends, in the middle of a design if need be.
 `--uniform` simulates points that are drawn evenly instead, which is harder: a search soon leaves the worst designs.
-Seconds are CPU seconds of the process; those of one design are wall-clock ones.
+Seconds are CPU seconds of the process; in a study, those of one design and of refused ones are wall-clock ones.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def shown(seconds: Sequence[float], taken: float, refused: int, refusing: float)
         return
     at = np.percentile(np.array(seconds) * 1000, (50, 90, 99, 100))
     print(f"  {len(seconds):,} distinct designs simulated in {taken:.1f} CPU s: {len(seconds) / taken:.0f} "
-          f"designs/s/core; {refused:,} refused, in {refusing:.1f} CPU s of it")
+          f"designs/s/core; {refused:,} refused, in {refusing:.1f} s of it")
     print(f"  a design takes {np.mean(seconds) * 1000:.1f} ms; p50 {at[0]:.1f}, p90 {at[1]:.1f}, p99 {at[2]:.1f}, "
           f"longest {at[3]:.0f} ms")
 

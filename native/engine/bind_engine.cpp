@@ -16,7 +16,7 @@ void astrarium::stop_if_interrupted() {
 namespace {
 
 // Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
-nb::object execute(nb::handle source, bool record, bool fold, astrarium::Kept* kept) {
+nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept) {
     astrarium::BorrowedPlan borrowed;
     try {
         astrarium::read_plan(source, borrowed, kept ? &kept->ranks : nullptr);
@@ -43,7 +43,7 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Kept* k
 }  // namespace
 
 void bind_engine(nb::module_& m) {
-    nb::class_<astrarium::Kept>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
+    nb::class_<astrarium::Shared>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
     m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");

@@ -27,13 +27,12 @@ Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::
     return out;
 }
 
-Colours::Colours(const Plan& plan) : dims_(plan.network.dims.size()) {
+Colours::Colours(const Plan& plan, const SlotUses& uses) : dims_(plan.network.dims.size()) {
     coordinates_.reserve(plan.npu_of.size * dims_);
     for (std::int32_t left : plan.npu_of)
         for (const Dim& dim : plan.network.dims) coordinates_.push_back(rest(left, dim.npus)), left = quotient(left, dim.npus);
     for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
-    for (const Program& program : plan.programs) uses.push_back(slots_of(program));
-    match_messages(plan);
+    match_messages(plan, uses);
     shape_groups(plan);
     start(plan);
 }
@@ -53,7 +52,7 @@ Colours::Hash Colours::place(const Network& network, std::size_t origin, std::si
 
 // Every slot of sends must have one slot of receives: then it is known beforehand that the k-th send issued on the one meets
 // the k-th receive issued on the other.
-void Colours::match_messages(const Plan& plan) {
+void Colours::match_messages(const Plan& plan, const SlotUses& uses) {
     struct Receive {
         std::int32_t source, tag;
         std::int64_t size;

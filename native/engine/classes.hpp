@@ -51,9 +51,9 @@ struct Asymmetric : Unfoldable {
 class Colours {
 public:
     using Hash = std::uint64_t;
-    explicit Colours(const Plan& plan);  // throws Unfoldable where it is not known which messages meet
+    using SlotUses = std::vector<std::vector<SlotUse>>;  // per program
+    Colours(const Plan& plan, const SlotUses& uses);  // throws Unfoldable where it is not known which messages meet
 
-    std::vector<std::vector<SlotUse>> uses;  // per program
     std::vector<std::int32_t> partner_slot;  // [slots] slot at the peer, -1 elsewhere; empty where there are no messages
     std::vector<Hash> rank;                  // program, which collectives on which of the rank's own groups, which way to peers
     std::vector<Hash> group_shape;           // places of the members relative to the first
@@ -61,7 +61,7 @@ public:
     mutable Standings standings;             // of groups
 
 private:
-    void match_messages(const Plan& plan);
+    void match_messages(const Plan& plan, const SlotUses& uses);
     void shape_groups(const Plan& plan);
     void start(const Plan& plan);
     Hash place(const Network& network, std::size_t origin, std::size_t rank) const;  // where a rank is relative to `origin`

@@ -17,7 +17,7 @@ std::size_t Common::bytes() const {
 
 // Bandwidths of reductions tell ranks apart where NPUs differ in them: then nothing is kept.
 std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
-    if (plan.reduce_bandwidth.size > 0) return std::make_shared<const Colours>(plan);
+    if (plan.reduce_bandwidth.size > 0) return std::make_shared<const Colours>(plan, sound.uses);
     Places places;
     for (const Dim& dim : plan.network.dims) places.emplace_back(dim.shape == Shape::mesh || dim.shape == Shape::hypercube ? dim.shape : Shape::ring, dim.npus);
     const std::pair key{std::move(places), plan.policy.order};
@@ -25,7 +25,7 @@ std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
         const std::lock_guard<std::mutex> held(lock_);
         if (const auto it = colours_.find(key); it != colours_.end()) return it->second;
     }
-    auto made = std::make_shared<const Colours>(plan);
+    auto made = std::make_shared<const Colours>(plan, sound.uses);
     const std::lock_guard<std::mutex> held(lock_);
     if (colours_.size() >= most_networks) colours_.clear(), classes_.clear();
     return colours_.try_emplace(key, std::move(made)).first->second;

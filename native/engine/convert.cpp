@@ -79,7 +79,7 @@ private:
         if (!into_.ranks) {
             auto made = read_ranks(source);
             into_.ranks = made;
-            if (known && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) && write_protected(made->keep)) {
+            if (known && known->takes(*made) && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) && write_protected(made->keep)) {
                 made->keep.insert(made->keep.end(), fields.begin(), fields.end());
                 known->insert(key, std::move(made));
             }

@@ -70,7 +70,10 @@ private:
 };
 
 // Where one place of a dim is relative to another.
-inline int away(const Dim& dim, int from, int to) { return dim.shape == Shape::hypercube ? to ^ from : (to - from + dim.npus) % dim.npus; }
+inline int away(const Dim& dim, int from, int to) {
+    if (dim.shape == Shape::hypercube) return from ^ to;
+    return to >= from ? to - from : to - from + dim.npus;
+}
 
 // ASTRA-sim truncates each delay to whole ns; natively a delay is rounded once, half to even, to ps.
 inline Tick ticks(double ns, bool whole_ns) {

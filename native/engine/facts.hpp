@@ -20,6 +20,7 @@ public:
     const std::shared_ptr<LineStore> store;
 
     Beats& beats() { return common_->beats; }
+    const std::vector<std::vector<SlotUse>>& uses() const { return common_->sound.uses; }  // of slots, per program
     const Colours& colours() { return *known_colours(); }
     std::shared_ptr<const RankClasses> classes(const std::set<Labels>& split) { return common_->classes(plan_, known_colours(), split); }
 
@@ -27,7 +28,8 @@ public:
     const std::vector<std::uint32_t>& members(std::int32_t group) { return known(group).standing->members; }
     const std::vector<std::size_t>& dims(std::int32_t group) { return known(group).standing->dims; }
 
-    // Contents by number, exactly: a schedule, where members of a group stand, and all that the time of a collective of a group depends on but when its members come.
+    // Contents by number, exactly: a schedule; where the members of a group stand; all that the time of a collective of a group depends
+    // on but when its members come.
     std::uint32_t schedule(const Schedule* schedule);
     std::uint32_t places(std::int32_t group) { return known(group).places; }  // of its members
     std::uint32_t content(std::uint32_t collective, std::int32_t group);

@@ -86,7 +86,7 @@ void Fold::start() {
     // One rank in two groups of one kind would meet itself.
     for (Class& k : class_) {
         std::set<std::int32_t> groups, kinds;
-        const std::vector<SlotUse>& uses = facts_.colours().uses[static_cast<std::size_t>(plan_.program_of[k.rank])];
+        const std::vector<SlotUse>& uses = facts_.uses()[static_cast<std::size_t>(plan_.program_of[k.rank])];
         for (std::size_t s = 0; s < uses.size(); ++s) {
             if (uses[s].kind != Kind::collective) continue;
             const std::int32_t group = plan_.slot_b[k.slots + s];

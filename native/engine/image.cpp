@@ -43,7 +43,7 @@ public:
         like_ = lines_++ > 0;
         for (std::size_t i = 1; i < n_ && (like_ || lines_ == 1); ++i)
             for (std::size_t d = 0; d < dims_; ++d) {
-                const int now = away(d, at_[0][d], at_[i][d]);
+                const int now = away(network_.dims[d], at_[0][d], at_[i][d]);
                 if (lines_ == 1)
                     first_.push_back(now);
                 else
@@ -59,10 +59,6 @@ public:
     }
 
 private:
-    int away(std::size_t d, int from, int to) const {
-        if (network_.dims[d].shape == Shape::hypercube) return from ^ to;
-        return to >= from ? to - from : to - from + network_.dims[d].npus;
-    }
 
     std::uint64_t way(const int* from, const int* to) const {  // coordinates
         std::uint64_t h = 0;
@@ -71,7 +67,7 @@ private:
             if (a == b) continue;
             const Shape shape = network_.dims[d].shape;
             h = mix(h, d << 32 | static_cast<unsigned>(geometry_.hops(d, a, b)));
-            if (shape == Shape::hypercube || shape == Shape::ring || shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>(away(d, a, b)));
+            if (shape == Shape::hypercube || shape == Shape::ring || shape == Shape::fully_connected) h = mix(h, static_cast<unsigned>(away(network_.dims[d], a, b)));
         }
         return h;
     }
@@ -122,7 +118,7 @@ void Image::find_seats() {
     for (std::size_t c = 0; c < count; ++c) {
         const auto rank = static_cast<std::size_t>(classes_.first[c]);
         seats_[all][c] = {-1, static_cast<std::uint32_t>(rank)};
-        const std::vector<SlotUse>& uses = facts_.colours().uses[static_cast<std::size_t>(whole_.program_of[rank])];
+        const std::vector<SlotUse>& uses = facts_.uses()[static_cast<std::size_t>(whole_.program_of[rank])];
         for (std::size_t s = 0; s < uses.size(); ++s) {
             const std::int32_t group = whole_.slot_b[static_cast<std::size_t>(whole_.slot_ptr[rank]) + s];
             if (uses[s].kind != Kind::collective || group < 0) continue;
@@ -143,7 +139,7 @@ void Image::make_plan() {
         npu_of_.push_back(whole_.npu_of[rank]);
         slot_of_npu_[static_cast<std::size_t>(whole_.npu_of[rank])] = static_cast<std::int32_t>(c);
         const auto base = static_cast<std::size_t>(whole_.slot_ptr[rank]);
-        const std::vector<SlotUse>& uses = facts_.colours().uses[static_cast<std::size_t>(whole_.program_of[rank])];
+        const std::vector<SlotUse>& uses = facts_.uses()[static_cast<std::size_t>(whole_.program_of[rank])];
         for (std::size_t s = 0; s < uses.size(); ++s) {
             const std::int32_t a = whole_.slot_a[base + s], b = whole_.slot_b[base + s];
             if (uses[s].kind == Kind::collective) {

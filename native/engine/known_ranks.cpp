@@ -14,7 +14,6 @@ std::shared_ptr<const Ranks> KnownRanks::find(const Key& key) {
 }
 
 void KnownRanks::insert(const Key& key, std::shared_ptr<const Ranks> ranks) {
-    if (ranks->bytes > most_bytes / 4) return;
     known_[key] = {std::move(ranks), ++used_};
     make_room();
 }

@@ -19,11 +19,12 @@ struct Ranks {
     std::shared_ptr<Common> common;
 };
 
-// By identity; the arrays are kept, unless they are large, and cannot be written to any more. With the GIL held.
+// By identity. Arrays that are kept cannot be written to any more; large ones are not kept. With the GIL held.
 class KnownRanks {
 public:
     using Key = std::pair<int, std::array<PyObject*, 8>>;  // NPUs, and the objects
     std::shared_ptr<const Ranks> find(const Key& key);
+    static bool takes(const Ranks& ranks) { return ranks.bytes <= most_bytes / 4; }
     void insert(const Key& key, std::shared_ptr<const Ranks> ranks);
 
 private:
@@ -39,8 +40,8 @@ private:
 };
 
 // What runs share.
-struct Kept {
-    explicit Kept(std::size_t most) : measurements(most) {}
+struct Shared {
+    explicit Shared(std::size_t most) : measurements(most) {}
     Measurements measurements;
     KnownRanks ranks;
 };

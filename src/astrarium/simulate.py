@@ -54,8 +54,9 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
 def prepare(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
             traces: Traces | Generated | Work | None = None, cache: TraceCache | None = None,
             plugins: Plugins | None = None, kept: Kept | None = None) -> Callable[[], Result]:
-    """The same in two steps: all that comes before the run, and the run. Whoever has many designs prepares several and
-    then runs them: each step finds the machine's caches full of its own code and data."""
+    """`simulate` in two steps: all that comes before the run, then (called) the run. Whoever has many designs prepares
+    several and then runs them: each step finds the machine's caches full of its own code and data. Either step raises
+    what `simulate` does."""
     folded = _checked(design, fold)
     if isinstance(design.workload, Live):
         return partial(_live, design, pure, traces, plugins, None if kept is None else kept.schedules)

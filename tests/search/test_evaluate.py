@@ -42,7 +42,11 @@ def test_steps_of_several_trials_follow_each_other_and_slow_ones_do_not_wait(mon
     def logged(*given: Any, **rest: Any) -> Any:
         log.append("prepared")
         run = original(*given, **rest)
-        return lambda: log.append("ran") or run()       # type: ignore[func-returns-value]
+
+        def logged_run() -> Any:
+            log.append("ran")
+            return run()
+        return logged_run
     monkeypatch.setattr(evaluate, "prepare", logged)
     monkeypatch.setattr(evaluate, "MOMENT", 60.0)
     assert len(list(Evaluator(space, goal_of("makespan")).all(points))) == 40
