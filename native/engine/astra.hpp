@@ -11,6 +11,7 @@
 #include "clock.hpp"
 #include "distance.hpp"
 #include "groups.hpp"
+#include "hash_order.hpp"
 #include "message_key.hpp"
 #include "ready.hpp"
 #include "run.hpp"
@@ -81,7 +82,7 @@ private:
         const Phase* phase;
         std::uint32_t instance, position, rank, chunk;
         std::int32_t phase_number, priority;
-        std::uint32_t queue;
+        std::uint32_t queue, next;  // next: of equal priority, while it waits in its queue
         bool initialized, local, toggle;
         State state;
         std::int32_t n, index, base;  // place in the phase's ring
@@ -184,7 +185,8 @@ private:
     struct CustomRun {
         std::uint32_t stream = none, ongoing = 0;
         std::vector<std::int32_t> left;
-        std::vector<std::uint32_t> ready;
+        std::vector<std::uint32_t> ready;  // in the order in which they became free
+        std::uint32_t grown = 0;           // how often ASTRA-sim's set of free nodes has grown, see hash_order
     };
     void start_custom(std::uint32_t s);
     void issue_custom(std::uint32_t s);
@@ -238,8 +240,12 @@ private:
     std::uint32_t serial_ = 0;
     std::vector<Stream> streams_;
     std::map<std::uint32_t, std::vector<std::uint32_t>> stream_free_;
-    std::vector<std::vector<std::uint32_t>> queues_;  // [rank * queues + queue] -> streams
-    std::vector<std::uint32_t> running_;
+    struct Waiting {  // the streams of one priority that wait in a queue, in order of arrival
+        std::int32_t priority;
+        std::uint32_t first, last;
+    };
+    std::vector<std::vector<Waiting>> queues_;  // [rank * queues + queue], the highest priority last
+    std::vector<std::uint32_t> running_;        // [rank * queues + queue] streams that have started
     struct Allocator {
         std::uint32_t any = 0, first = 0, last = 0;
     };

@@ -24,7 +24,8 @@ public:
 
     void request(bool to_ma, std::int64_t bytes, bool reduces, bool sends_back, std::uint32_t stream, Tick now) {
         auto made = std::make_shared<Request>();
-        made->size = bytes, made->process = reduces, made->reduces = reduces;
+        made->size = static_cast<std::int32_t>(bytes);  // as ASTRA-sim's bus keeps it
+        made->process = reduces, made->reduces = reduces;
         made->send_back = sends_back, made->stream = stream;
         read(to_ma ? 0 : 1, std::move(made), now);
     }

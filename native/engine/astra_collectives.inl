@@ -164,10 +164,6 @@ inline void Astra::proceed(std::uint32_t s) {
     const auto total = custom ? 1 : static_cast<std::int32_t>(phases_of(streams_[s]).size());
     const bool last = streams_[s].phase_number + 1 >= total;
     if (last) member_chunk_done(s);
-    if (previous != none) {
-        auto& queue = queues_[static_cast<std::size_t>(rank) * queue_count_ + previous];
-        queue.erase(std::find(queue.begin(), queue.end(), s));
-    }
     if (!last) {
         Stream& stream = streams_[s];
         const Instance& instance = instances_[stream.instance];
@@ -219,11 +215,18 @@ inline void Astra::member_chunk_done(std::uint32_t s) {
 
 inline void Astra::insert_stream(std::uint32_t rank, std::uint32_t queue, std::uint32_t s) {
     const std::size_t at = static_cast<std::size_t>(rank) * queue_count_ + queue;
-    auto& list = queues_[at];
     if (watch_ && !issuing_) note_insert(at, s);
-    auto it = list.begin();
-    while (it != list.end() && (streams_[*it].initialized || streams_[*it].priority >= streams_[s].priority)) ++it;
-    list.insert(it, s);
+    auto& waiting = queues_[at];
+    const std::int32_t priority = streams_[s].priority;
+    streams_[s].next = none;
+    auto found = waiting.end();
+    while (found != waiting.begin() && std::prev(found)->priority > priority) --found;
+    if (found == waiting.begin() || std::prev(found)->priority < priority) {
+        waiting.insert(found, {priority, s, s});
+        return;
+    }
+    streams_[std::prev(found)->last].next = s;
+    std::prev(found)->last = s;
 }
 
 inline void Astra::note_insert(std::size_t queue, std::uint32_t s) {
@@ -240,10 +243,9 @@ inline void Astra::note_insert(std::size_t queue, std::uint32_t s) {
 // At the end of an instant: of streams that entered together either all have started, or none.
 inline void Astra::settle_ties() {
     std::erase_if(tied_, [&](const Tied& t) {
-        const auto& queue = queues_[t.queue];
         std::size_t waiting = 0;
         for (const std::uint32_t s : t.streams)
-            waiting += std::find(queue.begin(), queue.end(), s) != queue.end() && !streams_[s].initialized;
+            waiting += !streams_[s].initialized && static_cast<std::size_t>(streams_[s].rank) * queue_count_ + streams_[s].queue == t.queue;
         tie_ |= waiting > 0 && waiting < t.streams.size();
         return waiting == 0;
     });
@@ -255,8 +257,11 @@ inline void Astra::start_waiting(std::uint32_t rank, std::uint32_t queue) {
         settle_ties();
         settled_ = clock_.now;
     }
-    while (running_[at] < threshold_ && running_[at] < queues_[at].size()) {
-        const std::uint32_t s = queues_[at][running_[at]];
+    while (running_[at] < threshold_ && !queues_[at].empty()) {
+        Waiting& best = queues_[at].back();
+        const std::uint32_t s = best.first;
+        best.first = streams_[s].next;
+        if (best.first == none) queues_[at].pop_back();
         streams_[s].initialized = true;
         init_machine(s);
         ++running_[at];

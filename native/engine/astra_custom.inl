@@ -1,14 +1,15 @@
-// Custom collectives: a small program of sends, receives and delays per position.
+// Custom collectives: a small program of sends, receives and delays per position. Nodes that are free at once start in the
+// order of ASTRA-sim's set of them; `child` lists children in the order in which it frees them.
 
 inline void Astra::start_custom(std::uint32_t s) {
     const Stream& stream = streams_[s];
     const Custom& custom = *plan_.collectives[instances_[stream.instance].collective].custom;
-    const Program& program = custom.programs[static_cast<std::size_t>(custom.program_of[stream.position])];
+    const auto which = static_cast<std::size_t>(custom.program_of[stream.position]);
+    const Program& program = custom.programs[which];
     CustomRun& run = custom_[s];
     run = CustomRun{};
     run.left.assign(program.parents.begin(), program.parents.end());
-    for (std::uint32_t node = 0; node < program.nodes(); ++node)
-        if (run.left[node] == 0) run.ready.push_back(node);
+    run.ready.assign(custom.roots[which].begin(), custom.roots[which].end());
     issue_custom(s);
 }
 
@@ -18,10 +19,11 @@ inline void Astra::issue_custom(std::uint32_t s) {
     const Custom& custom = *plan_.collectives[instance.collective].custom;
     const auto which = static_cast<std::size_t>(custom.program_of[stream.position]);
     const Program& program = custom.programs[which];
-    std::vector<std::uint32_t> ready;
-    std::swap(ready, custom_[s].ready);
-    std::sort(ready.begin(), ready.end());
-    custom_[s].ongoing += static_cast<std::uint32_t>(ready.size());
+    CustomRun& run = custom_[s];
+    if (run.ready.empty()) return;
+    const std::vector<std::uint32_t> ready = hash_order(run.ready, program.node_id.begin(), run.grown);
+    run.ready.clear();
+    run.ongoing += static_cast<std::uint32_t>(ready.size());
     const auto real = [&](std::size_t slot) {
         return membership_.rank(instance.group, static_cast<std::uint32_t>(custom.slot_peer[which][slot]));
     };

@@ -129,9 +129,11 @@ private:
 
     void check_custom(const Custom& c) const {
         require(c.slot_peer.size() == c.programs.size() && c.slot_tag.size() == c.programs.size(), "custom programs differ in length");
+        require(c.roots.size() == (astra() ? c.programs.size() : 0), "custom programs without the order of their roots");
         for (std::size_t q = 0; q < c.programs.size(); ++q) {
             const Program& p = c.programs[q];
             check_program(p);
+            if (astra()) check_roots(p, c.roots[q]);
             check_size(static_cast<double>(largest_message(p)));
             require(c.slot_peer[q].size == c.slot_tag[q].size, "custom slots differ in length");
             for (std::size_t i = 0; i < p.nodes(); ++i) {
@@ -151,6 +153,17 @@ private:
                 if (const auto kind = static_cast<Kind>(p.kind[i]); kind == Kind::send || kind == Kind::recv)
                     require(static_cast<std::size_t>(c.slot_peer[q][static_cast<std::size_t>(p.slot[i])]) != position, "a custom message to itself");
         }
+    }
+
+    // Every node without parents, once.
+    static void check_roots(const Program& p, const View<std::int32_t>& roots) {
+        std::vector<bool> seen(p.nodes());
+        for (std::size_t i = 0; i < roots.size; ++i) {
+            const auto node = static_cast<std::size_t>(roots[i]);
+            require(roots[i] >= 0 && node < p.nodes() && p.parents[node] == 0 && !seen[node], "custom roots out of range");
+            seen[node] = true;
+        }
+        require(static_cast<std::size_t>(std::count(p.parents.begin(), p.parents.end(), 0)) == roots.size, "custom roots missing");
     }
 
     // The participants of a phase, stride apart, must all be members.

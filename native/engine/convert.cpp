@@ -189,6 +189,7 @@ private:
             out.program_of = view<std::int32_t>(custom, "program_of");
             for (nb::handle p : custom.attr("slot_peer")) out.slot_peer.push_back(view_of<std::int32_t>(p, "slot_peer"));
             for (nb::handle p : custom.attr("slot_tag")) out.slot_tag.push_back(view_of<std::int32_t>(p, "slot_tag"));
+            for (nb::handle p : custom.attr("roots")) out.roots.push_back(view_of<std::int32_t>(p, "roots"));
             c.custom = std::move(out);
             c.total_chunks = 1;
         }

@@ -88,6 +88,7 @@ struct Custom {
     std::vector<Program> programs;
     View<std::int32_t> program_of;
     std::vector<View<std::int32_t>> slot_peer, slot_tag;
+    std::vector<View<std::int32_t>> roots;  // ASTRA-sim's order: per program the nodes without parents, as they become free
 };
 
 struct Visit {  // a chunk in one of its phases

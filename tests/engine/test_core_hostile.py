@@ -193,7 +193,8 @@ def custom_plan(order: Order = Order.CANONICAL, **fields: Any) -> Plan:
     parts = [program([send(0, 100), recv(0, 100), delay(5, 0, 1)]) for _ in range(4)]
     custom = CustomProgram(tuple(parts), np.arange(4, dtype=np.int32),
                            tuple(np.array([(p + 1) % 4, (p - 1) % 4], np.int32) for p in range(4)),
-                           tuple(np.zeros(2, np.int32) for _ in range(4)))
+                           tuple(np.zeros(2, np.int32) for _ in range(4)),
+                           (np.arange(2, dtype=np.int32),) * 4 if order == Order.ASTRA_SIM else ())
     plan = CollectivePlan(CommOp.ALL_REDUCE, 400, (), custom=dataclasses.replace(custom, **fields))
     network = LINE if order == Order.CANONICAL else NetworkPlan(Backend.LINKS, LINE.dims, whole_ns=True)
     return plan_of([[collective(0)] for _ in range(4)], network, collectives=[plan], policy=Policy(order=order))
@@ -351,6 +352,11 @@ PLANS = {
     "negative custom tags": lambda: custom_plan(slot_tag=(np.array([-1, -1], np.int32),) * 4),
     "too few custom slots": lambda: custom_plan(slot_peer=(np.array([1], np.int32),) * 4,
                                                 slot_tag=(np.array([0], np.int32),) * 4),
+    "custom roots natively": lambda: custom_plan(roots=(np.arange(2, dtype=np.int32),) * 4),
+    "no custom roots under ASTRA-sim's order": lambda: custom_plan(Order.ASTRA_SIM, roots=()),
+    "a custom root that waits": lambda: custom_plan(Order.ASTRA_SIM, roots=(np.array([0, 2], np.int32),) * 4),
+    "a custom root twice": lambda: custom_plan(Order.ASTRA_SIM, roots=(np.array([0, 0], np.int32),) * 4),
+    "too few custom roots": lambda: custom_plan(Order.ASTRA_SIM, roots=(np.array([1], np.int32),) * 4),
     "custom programs for fewer ranks": lambda: custom_plan(program_of=np.arange(3, dtype=np.int32)),
     "a custom program that does not exist": lambda: custom_plan(program_of=np.array([0, 1, 2, 4], np.int32)),
 }

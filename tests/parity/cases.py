@@ -23,7 +23,7 @@ from astrarium.lower.explain import execute_workload
 from astrarium.trace import Traces, read_traces, traces_of_bytes
 
 HERE = Path(__file__).resolve().parent
-GOLDEN, RANDOM = HERE / "golden.tar.xz", HERE / "random.tar.xz"
+GOLDEN, MORE, RANDOM = HERE / "golden.tar.xz", HERE / "more.tar.xz", HERE / "random.tar.xz"
 FLAGS: Mapping[str, tuple[str, Any]] = {
     "num-queues-per-dim": ("queues_per_dim", int),
     "injection-scale": ("injection_scale", float),

@@ -9,10 +9,10 @@ import pytest
 
 from astrarium.cli import main
 
-from .cases import GOLDEN, Case, arguments, load, of_folder, pairs, same
+from .cases import GOLDEN, MORE, Case, arguments, load, of_folder, pairs, same
 from .pack import pack
 
-USABLE = pairs(load(GOLDEN), usable=True)
+USABLE = pairs((*load(GOLDEN), *load(MORE)), usable=True)
 LONG = 0.1  # s that ASTRA-sim needs; what is longer takes the pure-Python engine seconds
 ALL = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backend in USABLE]
 PURE = [pytest.param(case, backend, id=f"{case.name}-{backend}",

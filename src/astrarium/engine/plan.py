@@ -138,12 +138,17 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, eq=False)
 class CustomProgram:
-    """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: a position)."""
+    """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: a position).
+
+    Under ASTRA-sim's order `roots` has, per program, the nodes without parents as they become free, and `child` of a
+    program has the children of a node so; natively there are no `roots`.
+    """
 
     programs: tuple[Program, ...]
     program_of: I32
     slot_peer: tuple[I32, ...]   # per program
     slot_tag: tuple[I32, ...]
+    roots: tuple[I32, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ are interned per class of ranks, never node by node.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from astrarium.collective.chunking import split
 from astrarium.collective.groups import FLAT, group_shape
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, CustomProgram, Kind, Phase, Pick, Program
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.lower.astra_custom_program import CustomCollective, custom_program
 from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.lower.distinct import distinct, distinct_rows
 from astrarium.trace.work import TraceClass
@@ -41,15 +41,6 @@ _FAULTS = {Algorithm.HALVING_DOUBLING: "halvingDoubling never ends",
 MAX_CHUNKS = 1 << 20
 DEFAULT_DIMS = 4  # without involved_dim ASTRA-sim assumes four dims; a fifth is not used
 WORLD, FULL = 0, 1  # kinds of group; a smaller group has kind 2 + its number in the table of smaller ones
-
-
-@dataclass(frozen=True, eq=False)
-class CustomCollective:
-    """A custom collective as ASTRA-sim reads it: program q is trace `prefix.q.et`; `peer`, `tag` [comm nodes]."""
-
-    programs: tuple[Program, ...]
-    peer: tuple[I32, ...]
-    tag: tuple[I32, ...]
 
 
 class Implementation(NamedTuple):
@@ -281,14 +272,10 @@ class CollectiveTable:
         return tuple(phases)
 
     def _custom_program(self, custom: CustomCollective, group: int) -> CustomProgram:
-        """Positions in ASTRA-sim: a rank runs the program of its place among the sorted members, but peer numbers count
-        in the order of the list."""
-        if group < 0:
-            return CustomProgram(custom.programs, np.arange(self._npus, dtype=np.int32), custom.peer, custom.tag)
-        members, order = self._lists[group], self.groups[group]
-        place = {int(rank): i for i, rank in enumerate(order)}
-        peers = tuple(np.array([place[int(members[p])] for p in peer], dtype=np.int32) for peer in custom.peer)
-        return CustomProgram(custom.programs, np.argsort(np.argsort(order)).astype(np.int32), peers, custom.tag)
+        if group >= 0:
+            return custom_program(custom, self._lists[group], self.groups[group])
+        everyone = np.arange(self._npus, dtype=np.int32)
+        return custom_program(custom, everyone, everyone)
 
 
 def _refuse(path: str, op: CommOp, level: Level) -> None:

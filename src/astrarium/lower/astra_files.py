@@ -28,6 +28,7 @@ SYSTEM_KEYS = {
     "per-node-custom-implementation", *(f"{key}-implementation" for key in KEYS.values()),
     *(f"{key}-implementation-custom" for key in KEYS.values()),
 }
+FLAGS = ("roofline-enabled", "replay-only", "track-local-mem", "trace-enabled")
 IGNORED_BY_ASTRA_SIM = {"boost-mode", "intra-dimension-scheduling", "inter-dimension-scheduling"}
 """Keys of shipped example files that ASTRA-sim reads no longer: reported as unused, like any unknown key."""
 
@@ -56,6 +57,10 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
     notes: list[str] = []
     parsed = replace(_system(system, notes, queues_per_dim, injection_scale, rendezvous), network=f"{network}: ")
     dims = _network(network)
+    npus = int(np.prod([dim.npus for dim in dims], dtype=np.int64))
+    notes.extend(f"{each.sources[0]}: {len(each.programs)} programs for {npus} NPUs: those from position {npus} on are "
+                 "not used" for each in (*parsed.custom.values(), *parsed.custom_nodes.values())
+                 if len(each.programs) > npus)
     kinds = {"congestion_unaware": Backend.UNSHARED, "congestion_aware": Backend.LINKS}
     if not 1 <= queues_per_dim <= 2**20:
         raise InputError("--num-queues-per-dim", str(queues_per_dim), expected="1 to 1,048,576")
@@ -107,14 +112,16 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
             close = None if key in IGNORED_BY_ASTRA_SIM else nearest(key, SYSTEM_KEYS)
             hint = f"; did you mean {close!r}?" if close else ""
             notes.append(f"{path}: key {key!r} is not read by ASTRA-sim{hint}")
+    notes.extend(f"{path}: {key}: {show(values[key])} counts as on in ASTRA-sim, as everything but the number 0"
+                 for key in FLAGS if values.get(key, 0) in (False, None, "", "0", "false") and keys.flag(key))
     if "preferred-dataset-splits" not in values:
         raise InputError(f"{path}: preferred-dataset-splits", "missing", expected="a whole number above 0")
     lists = {op: keys.words(f"{key}-implementation") for op, key in KEYS.items()}
     bus = None
-    if keys.number("model-shared-bus", 0, whole=True) == 1:
+    if keys.truncated("model-shared-bus", 0) == 1:
         bus = tuple(keys.number(key, 0.0, high=2**31) for key in ("L", "o", "g", "G"))
     return AstraSystem(
-        splits=keys.number("preferred-dataset-splits", 0, low=1, high=2**31, whole=True),
+        splits=keys.truncated("preferred-dataset-splits", 0, low=1),
         implementations={op: names for op, names in lists.items() if names is not None},
         custom={op: _custom(path, f"{key}-implementation-custom", keys) for op, key in KEYS.items()
                 if f"{key}-implementation-custom" in values},
@@ -122,12 +129,12 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
         scheduling=keys.word("scheduling-policy", "LIFO", ("LIFO", "FIFO", "EXPLICIT")),
         optimization=keys.word("collective-optimization", "", ("baseline", "localBWAware"))
         if "collective-optimization" in values else None,
-        endpoint_delay=keys.number("endpoint-delay", 0, high=2**40, whole=True) if "endpoint-delay" in values else None,
-        active_chunks=keys.number("active-chunks-per-dimension", 1, low=1, high=2**31, whole=True),
+        endpoint_delay=keys.truncated("endpoint-delay", 0) if "endpoint-delay" in values else None,
+        active_chunks=keys.truncated("active-chunks-per-dimension", 1, low=1),
         queues_per_dim=queues, shared_bus=bus,
         local_mem_bw=_bandwidth(keys), peak_perf=keys.number("peak-perf", 0.0),
         roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
-        rendezvous=rendezvous, local_reduction_delay=keys.number("local-reduction-delay", 1, high=2**31, whole=True),
+        rendezvous=rendezvous, local_reduction_delay=keys.truncated("local-reduction-delay", 1),
         where=f"{path}: ")
 
 
@@ -201,9 +208,9 @@ def _memory(path: str, notes: list[str]) -> Remote:
     kind = names[keys.word("memory-type", "", tuple(names))]
     if kind == RemoteKind.NONE:
         return Remote()
-    per_node = keys.number("num-npus-per-node", 0, low=1, high=2**31, whole=True) if kind == RemoteKind.PER_NODE else 1
-    bandwidth = keys.number("remote-mem-bw", 0, low=1, whole=True)
-    return Remote(kind, keys.number("remote-mem-latency", 0, high=2**50, whole=True), float(bandwidth), per_node)
+    per_node = keys.truncated("num-npus-per-node", 0, low=1) if kind == RemoteKind.PER_NODE else 1
+    bandwidth = keys.truncated("remote-mem-bw", 0, low=1, high=2**62)
+    return Remote(kind, keys.truncated("remote-mem-latency", 0, high=2**50), float(bandwidth), per_node)
 
 
 def _groups(path: str) -> dict[str, tuple[int, ...]]:

@@ -21,7 +21,7 @@ def load_json(path: str) -> dict[str, Any]:
     try:
         if os.path.getsize(path) > MAX_FILE:
             raise InputError(path, "larger than 64 MiB")
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             value = json.load(file)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
@@ -46,7 +46,7 @@ def load_yaml(path: str) -> dict[Any, Any]:
     try:
         if os.path.getsize(path) > MAX_FILE:
             raise InputError(path, "larger than 64 MiB")
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             value = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror}") from error
@@ -72,11 +72,19 @@ class Keys:
                              expected=what if high == 2**62 else f"{what} and below {high:.10g}")
         return int(value) if whole else float(value)
 
+    def truncated(self, key: str, default: float, *, low: int = 0, high: int = 2**31) -> int:
+        """A number that ASTRA-sim reads into a whole one: a fraction is cut off, true is 1."""
+        value = self.values.get(key, default)
+        ok = isinstance(value, (int, float)) and abs(value) < 2**62
+        if not ok or not low <= int(value) < high:
+            raise InputError(f"{self.path}: {key}", show(value), expected=f"a number of at least {low} and below "
+                             f"{high:.10g} (a fraction is cut off)")
+        return int(value)
+
     def flag(self, key: str) -> bool:
+        """Whether ASTRA-sim takes the key as on: whatever is there and is not the number 0."""
         value = self.values.get(key, 0)
-        if not isinstance(value, (int, float)):
-            raise InputError(f"{self.path}: {key}", show(value), expected="0 or 1")
-        return value != 0
+        return isinstance(value, bool) or not isinstance(value, (int, float)) or value != 0
 
     def word(self, key: str, default: str, legal: Sequence[str]) -> str:
         value = self.values.get(key, default)

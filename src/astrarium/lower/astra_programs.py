@@ -131,6 +131,8 @@ def _roofline(trace: TraceClass, kind: U8, duration: I64, bandwidth: float, peak
     gpu = (trace.type == NodeKind.COMP) & ~trace.is_cpu
     for i in np.flatnonzero(gpu & np.isnan(trace.num_ops))[:1]:
         raise trace.fault(i, "no num_ops, which the roofline needs", expected="num_ops, or roofline-enabled 0")
+    for i in np.flatnonzero(gpu & (trace.num_ops < 0))[:1]:
+        raise trace.fault(i, f"num_ops {trace.num_ops[i]:.0f}", expected="operations, 0 or more")
     kind[gpu & (trace.tensor_size == 0)] = Kind.SKIP
     duration[gpu] = 0
     timed = gpu & (trace.tensor_size > 0) & (trace.num_ops > 0)

@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.plan import (
+    Algorithm,
     Backend,
     CollectivePlan,
     Dim,
     Kind,
     NetworkPlan,
     Order,
+    Phase,
     Plan,
     Policy,
     Program,
@@ -183,13 +185,28 @@ def _slots(work: Sequence[_Communicating], npus: int, table: CollectiveTable) ->
 
 
 def _check_bus(system: AstraSystem, plans: Sequence[CollectivePlan]) -> None:
-    """ASTRA-sim's bus counts the bytes of a packet in 32 bits."""
+    """ASTRA-sim's bus keeps the bytes of a message in 32 bits with a sign, and aborts where they come out negative."""
     for plan in plans:
         for phase in (phase for chunk in plan.chunks for phase in chunk.phases):
-            most = phase.size * (phase.n if phase.op == CommOp.ALL_GATHER else 1)
-            if most >= 2**31:
-                raise UnsupportedError(f"{system.where}model-shared-bus", f"a chunk of {most} bytes on the shared bus",
-                                       expected="below 2^31 bytes: more preferred-dataset-splits, or no shared bus")
+            for size in _bus_messages(phase):
+                if size >> 31 & 1:
+                    raise UnsupportedError(
+                        f"{system.where}model-shared-bus", f"a message of {size} bytes, {size % 2**32 - 2**32} in the "
+                        "32 bits that ASTRA-sim's bus has for it",
+                        expected="below 2^31 bytes: more preferred-dataset-splits, or no shared bus")
+
+
+def _bus_messages(phase: Phase) -> list[int]:
+    """Bytes of the messages of a phase that cross the bus: flat rings of groups do not."""
+    if phase.algorithm == Algorithm.DOUBLE_BINARY_TREE:
+        return [phase.size]
+    if phase.local or phase.algorithm == Algorithm.CUSTOM:
+        return []
+    gathers = phase.op == CommOp.ALL_GATHER
+    if phase.algorithm == Algorithm.HALVING_DOUBLING:
+        steps = range(phase.n.bit_length() - 1)
+        return [phase.size << step if gathers else phase.size >> step + 1 for step in steps]
+    return [phase.size if gathers else phase.size // phase.n]
 
 
 def _network(dims: Sequence[AstraDim], backend: Backend, where: str) -> NetworkPlan:

@@ -14,15 +14,19 @@ BLOCK = 1 << 16     # ranks per piece of text
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
-    """`sys[r] finished, N cycles, exposed communication M cycles.` per rank, many in a piece; a cycle is 1 ns."""
-    tails = [f"] finished, {finish} cycles, exposed communication {exposed} cycles.\n"
+    """`sys[r] finished, N cycles, exposed communication M cycles.` per rank, many in a piece; a cycle is 1 ns.
+
+    A replay whose compute overlaps itself has less than no exposed communication: ASTRA-sim prints that as an unsigned
+    64-bit number, and so do these lines.
+    """
+    tails = [f"] finished, {finish} cycles, exposed communication {exposed % 2**64} cycles.\n"
              for finish, exposed in _per_row(outcome)]
     for ranks in _blocks(outcome):
         yield "".join([f"sys[{rank}{tails[row]}" for rank, row in ranks])
 
 
 def json_text(outcome: Outcome, cpu_s: Mapping[str, float]) -> Iterator[str]:
-    """One JSON object in pieces: makespan_ns, ranks (rank, finish_ns, exposed_comm_ns), cpu_s per stage, events,
+    """One JSON object in pieces: makespan_ns, ranks (rank, finish_ns, signed exposed_comm_ns), cpu_s per stage, events,
     classes (rows that were simulated) and why nothing was folded, where it was asked for and could not be."""
     yield f'{{"makespan_ns":{outcome.makespan // PS_PER_NS},"ranks":['
     tails = [f',"finish_ns":{finish},"exposed_comm_ns":{exposed}}}' for finish, exposed in _per_row(outcome)]

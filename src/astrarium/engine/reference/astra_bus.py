@@ -38,7 +38,7 @@ class Door:
         if fast or self._bus is None:
             self._npu.after(FAST_DELAY if fast else self._delay, done)
         else:
-            self._bus.npu.request(Transfer(size, False, False, done))
+            self._bus.npu.request(Transfer(_kept(size), False, False, done))
 
     def into(self, size: int, fast: bool, reduce: bool, send_back: bool, done: Event) -> None:
         """From the adapter to the NPU; `send_back`: the bus also carries the result back."""
@@ -46,11 +46,16 @@ class Door:
         if fast or self._bus is None:
             self._npu.after(FAST_DELAY if fast else self._delay, arrived)
         else:
-            self._bus.adapter.request(Transfer(size, reduce, send_back, arrived))
+            self._bus.adapter.request(Transfer(_kept(size), reduce, send_back, arrived))
 
     def _reduce(self, size: int, done: Event) -> None:
         pass_ns = int(size / self._reduce_bandwidth * 1e9) if self._reduce_bandwidth else 0
         self._npu.after(3 * pass_ns * 1000, done)
+
+
+def _kept(size: int) -> int:
+    """Bytes as ASTRA-sim's bus keeps them: 32 bits with a sign."""
+    return (size + 2**31) % 2**32 - 2**31
 
 
 class Transfer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from astrarium.engine.hash_order import hash_order
 from astrarium.engine.plan import CustomProgram, Kind
 from astrarium.engine.reference.astra_messages import Mail
 from astrarium.engine.reference.clock import Event, NpuEvents
@@ -14,7 +15,7 @@ __all__ = ["Custom"]
 
 
 class Custom:
-    """Issues every free node in ascending id; ends when nothing is free and nothing runs."""
+    """Issues every free node, in the order of ASTRA-sim's set of them; ends when nothing is free and nothing runs."""
 
     def __init__(self, npu: NpuEvents, mail: Mail, custom: CustomProgram, program: Table, position: int,
                  ranks: Callable[[int], int], tag: Callable[[int], int], done: Event) -> None:
@@ -24,18 +25,17 @@ class Custom:
         self._rank = ranks(position)
         self._peers, self._tags = [ranks(peer) for peer in peers], tags
         self._parents = list(program.parents)
-        self._free = [i for i, parents in enumerate(self._parents) if not parents]
+        self._free: list[int] = custom.roots[number].tolist()
+        self._grown = 0     # how often the set of free nodes has grown
         self._running = 0
 
     def start(self) -> None:
-        """Issue the roots; a program without nodes ends at once."""
-        if self._parents:
-            self._issue()
-        else:
-            self._npu.after(0, self._done)
+        """Issue the roots."""
+        self._issue()
 
     def _issue(self) -> None:
-        free, self._free = sorted(self._free), []
+        free, self._grown = hash_order(self._free, self._program.node_id, self._grown)
+        self._free = []
         for node in free:
             self._running += 1
             self._issue_node(node)

@@ -26,7 +26,6 @@ from astrarium.errors import UnsupportedError
 __all__ = ["AstraEngine"]
 
 CHUNK_BITS = 24
-TAG_BITS = 33
 
 
 class AstraEngine:
@@ -154,4 +153,4 @@ class Runtime:
         members = self._engine.meetings.members(meeting.group)
         program = self._engine.custom[id(custom)][int(custom.program_of[position])]
         return Custom(self.events, self.mail, custom, program, position, members.__getitem__,
-                      lambda tag: ((meeting.number << TAG_BITS) + tag) * 4 + COLLECTIVE, done)
+                      lambda tag: tag * 4 + P2P, done)     # matched with those of the traces, as in ASTRA-sim

@@ -6,6 +6,7 @@ the higher priorities, then in order of arrival.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Protocol
 
 from astrarium.engine.plan import Phase, Pick, Policy
@@ -38,11 +39,11 @@ class Maker(Protocol):
 class Stream:
     """A chunk: its steps, the next one, the queue it stands in, and whom to tell at the end."""
 
-    __slots__ = ("done", "make", "next", "priority", "queue", "started", "steps")
+    __slots__ = ("done", "make", "next", "priority", "queue", "steps")
 
     def __init__(self, steps: list[Step], priority: int, make: Maker, done: Event) -> None:
         self.steps, self.priority, self.make, self.done = steps, priority, make, done
-        self.next, self.queue, self.started = 0, -1, False
+        self.next, self.queue = 0, -1
 
 
 class Picker:
@@ -71,11 +72,11 @@ class Picker:
 
 
 class Queues:
-    """The queues of one NPU: which streams stand in each, and how many of them run."""
+    """The queues of one NPU: which streams wait in each, by priority, and how many run."""
 
     def __init__(self, policy: Policy, levels: int) -> None:
         self._limit = -(-policy.active_chunks // policy.queues_per_dim)
-        self._waiting: list[list[Stream]] = [[] for _ in range(levels * policy.queues_per_dim)]
+        self._waiting: list[dict[int, deque[Stream]]] = [{} for _ in range(levels * policy.queues_per_dim)]
         self._running = [0] * len(self._waiting)
 
     def advance(self, stream: Stream) -> None:
@@ -86,8 +87,6 @@ class Queues:
         previous, last = stream.queue, stream.next == len(stream.steps)
         if last:
             stream.done()
-        if previous >= 0:
-            self._waiting[previous].remove(stream)
         if not last:
             self._enter(stream)
         if previous >= 0:
@@ -97,19 +96,19 @@ class Queues:
             self._fill(stream.queue)
 
     def _enter(self, stream: Stream) -> None:
-        stream.queue, stream.started = stream.steps[stream.next].queue, False
+        stream.queue = stream.steps[stream.next].queue
         stream.next += 1
-        queue, place = self._waiting[stream.queue], 0
-        while place < len(queue) and (queue[place].started or queue[place].priority >= stream.priority):
-            place += 1
-        queue.insert(place, stream)
+        self._waiting[stream.queue].setdefault(stream.priority, deque()).append(stream)
 
     def _fill(self, number: int) -> None:
-        queue = self._waiting[number]
-        while self._running[number] < min(self._limit, len(queue)):
-            self._start(queue[self._running[number]])
+        waiting = self._waiting[number]
+        while self._running[number] < self._limit and waiting:
+            best = max(waiting)
+            stream = waiting[best].popleft()
+            if not waiting[best]:
+                del waiting[best]
+            self._start(stream)
             self._running[number] += 1
 
     def _start(self, stream: Stream) -> None:
-        stream.started = True
         stream.make(stream.steps[stream.next - 1], lambda: self.advance(stream)).start()

@@ -192,6 +192,11 @@ def _check_collective(plan: Plan, collective: CollectivePlan, heaviest: float) -
     count = len(custom.programs)
     require(len(custom.slot_peer) == count and len(custom.slot_tag) == count, "custom programs differ in length")
     require(bool(((program_of >= 0) & (program_of < count)).all()), "custom program out of range")
+    astra = plan.policy.order == Order.ASTRA_SIM
+    require(len(custom.roots) == (count if astra else 0), "custom programs without the order of their roots")
+    for program, roots in zip(custom.programs, custom.roots, strict=False):
+        first = np.sort(array(roots, np.int32, "roots"))
+        require(np.array_equal(first, np.flatnonzero(program.parents == 0)), "custom roots out of range")
     for number, program in enumerate(custom.programs):
         _check_custom(program, custom.slot_peer[number], custom.slot_tag[number], np.flatnonzero(program_of == number),
                       program_of.size, heaviest)
