@@ -14,14 +14,19 @@ from .conftest import RANKS, Run
 
 LINE = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles, exposed communication (-?\d+) cycles\.")
 
+FURTHER = re.compile(r"sys\[(\d+)\](, (Wall|CPU|GPU|Comm|Remote mem|Invalid) time: \d+"
+                     r"|, Total compute-communication overlap: \d+|, (Compute|Average)[a-z ]+: [0-9.]+%?"
+                     r"| peak memory usage: [0-9.]+ [KMGT]?B)")
+
 
 def rows(text: str) -> list[tuple[int, int, int]]:
-    """(rank, finish, exposed) of every line; every line must be one of ASTRA-sim's."""
+    """(rank, finish, exposed) of every rank; every line must be one of ASTRA-sim's."""
     found = []
     for line in text.splitlines():
         match = LINE.fullmatch(line)
-        assert match is not None, line
-        found.append((int(match[1]), int(match[2]), int(match[3])))
+        assert match is not None or FURTHER.fullmatch(line), line
+        if match is not None:
+            found.append((int(match[1]), int(match[2]), int(match[3])))
     return found
 
 
@@ -181,3 +186,85 @@ def test_a_key_that_the_network_file_does_not_have_is_noted(flags: list[str], tm
     assert said.code == 0
     assert [line.split(": ", 3)[3] for line in said.err.splitlines()] == [
         "key 'latencies' is not read by ASTRA-sim; did you mean 'latency'?", "key 'boost' is not read by ASTRA-sim"]
+
+
+def test_unknown_flags_are_ignored_with_a_note(flags: list[str], run: Run) -> None:
+    plain = run("astra-sim", *flags)
+    said = run("astra-sim", *flags, "--run-name=x", "--flod=off")
+    assert (said.code, said.out) == (0, plain.out)
+    assert said.err.splitlines() == [
+        "astrarium: note: unknown argument --run-name=x (ignored, as ASTRA-sim does)",
+        "astrarium: note: unknown argument --flod=off; did you mean --fold? (ignored, as ASTRA-sim does)"]
+    assert run("convert", "--to", "design", *flags, "--run-name=x").code == 2
+
+
+@pytest.mark.parametrize("more", [["--fold", "off"], [], ["--pure"]])
+def test_the_statistics_of_a_rank(more: list[str], flags: list[str], run: Run, tmp_path: Path) -> None:
+    """10^9 operations on 10^6 bytes at 100 TFLOP/s take 10 us beside an all_reduce; ASTRA-sim divides by 1 ns more."""
+    from astrarium.trace import TraceBuilder
+    from astrarium.vocab import CommOp
+
+    system = json.loads((tmp_path / "system.json").read_text())
+    rates = {"roofline-enabled": 1, "peak-perf": 100, "local-mem-bw": 1000}
+    (tmp_path / "system.json").write_text(json.dumps({**system, **rates}))
+    for rank in range(RANKS):
+        trace = TraceBuilder()
+        trace.comp("gemm", num_ops=10**9, tensor_size=10**6)
+        trace.coll("gradients", CommOp.ALL_REDUCE, 4096)
+        trace.write(tmp_path / "et" / f"w.{rank}.et")
+    said = run("astra-sim", *flags, *more)
+    first, *further = [line.removeprefix("sys[1]") for line in said.out.splitlines() if line.startswith("sys[1]")]
+    comm = int(further[2].removeprefix(", Comm time: "))
+    assert first == f" finished, {max(comm, 10_000)} cycles, exposed communication {max(comm, 10_000) - 10_000} cycles."
+    assert 6 * 500 < comm < 10_000
+    assert further == [
+        ", Wall time: 10000", ", GPU time: 10000", f", Comm time: {comm}",
+        f", Total compute-communication overlap: {comm}",
+        f", Compute bound percentage: {100 * 10_000 / 10_001:.3f}%",
+        f", Average compute utilization: {100 * 10_000 / 10_001:.3f}%",
+        f", Average memory utilization: {10 * 10_000 / 10_001:.3f}%",
+        f", Average operation intensity: {1000 * 10_000 / 10_001:.3f}"]
+
+
+def _tensors(*pairs: tuple[str, int]) -> tuple[str, ...]:
+    return tuple(word for name, size in pairs for word in (name, f"{size}.0"))
+
+
+def test_local_memory(flags: list[str], run: Run, tmp_path: Path) -> None:
+    """Weights are there from 0 to the last node that reads them; `a` from its writer on."""
+    from astrarium.trace.node import Metadata, Node, attribute
+    from astrarium.trace.write import write_trace
+
+    def node(number: int, after: tuple[int, ...], reads: tuple[str, ...], writes: tuple[str, ...]) -> Node:
+        return Node(id=number, name=f"n{number}", type=4, duration=1, data_deps=after, attrs=(
+            attribute("is_cpu_op", False), attribute("inputs", reads, "string_list"),
+            attribute("outputs", writes, "string_list")))
+
+    system = json.loads((tmp_path / "system.json").read_text())
+    name = str(tmp_path / "mem")
+    (tmp_path / "system.json").write_text(json.dumps(
+        {**system, "track-local-mem": 1, "local-mem-trace-filename": name}))
+    nodes = [node(1, (), _tensors(("w", 3 << 20)), _tensors(("a", 1 << 20))),
+             node(2, (1,), _tensors(("a", 1 << 20)), _tensors(("b", 1 << 19), ("nothing", 0)))]
+    for rank in range(RANKS):
+        write_trace(tmp_path / "et" / f"w.{rank}.et", Metadata(), nodes)
+    said = run("astra-sim", *flags)
+    assert said.code == 0
+    assert [line for line in said.out.splitlines() if "memory" in line] == [
+        f"sys[{rank}] peak memory usage: 4.00 MB" for rank in range(RANKS)]
+    events = json.loads((tmp_path / "mem.2.json").read_text())["traceEvents"]
+    assert [(event["ts"], event["args"]["Memory_MB"]) for event in events if event["ph"] == "C"] == [
+        (0.0, 4.0), (1.0, 1.5), (2.0, 0.5)]
+    assert {event["pid"] % 1_000_000 for event in events} == {2}
+    assert [row["peak_memory"] for row in json.loads(run("astra-sim", *flags, "--json").out)["ranks"]] == [4 << 20] * 4
+    write_trace(tmp_path / "et" / "w.3.et", Metadata(), [*nodes, node(3, (2,), (), _tensors(("a", 1)))])
+    again = run("astra-sim", *flags)
+    assert (again.code, "node 3" in again.err, "writes tensor 'a', which was read" in again.err) == (1, True, True)
+
+
+def test_local_memory_needs_the_tensors(flags: list[str], run: Run, tmp_path: Path) -> None:
+    system = json.loads((tmp_path / "system.json").read_text())
+    (tmp_path / "system.json").write_text(json.dumps({**system, "track-local-mem": 1}))
+    said = run("astra-sim", *flags)
+    assert (said.code, said.out) == (1, "")
+    assert "no attribute 'inputs', which track-local-mem needs" in said.err

@@ -18,6 +18,8 @@ TRUE, FALSE = ("true", "True", "t", "T", "1"), ("false", "False", "f", "F", "0")
 class Parser(argparse.ArgumentParser):
     """argparse without abbreviations; an unknown flag or choice names the nearest one. Usage errors exit with 2."""
 
+    ignores = False     # unknown arguments end in the namespace's `unknown` instead
+
     def __init__(self, *, prog: str, description: str, usage: str | None = None, epilog: str | None = None,
                  raw: bool = False):
         style = argparse.RawDescriptionHelpFormatter if raw else argparse.HelpFormatter
@@ -27,11 +29,17 @@ class Parser(argparse.ArgumentParser):
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """`arguments` as a namespace; SystemExit(2) with a message for anything unknown."""
         options, unknown = self.parse_known_args(arguments)
-        if unknown:
-            flags = [flag for action in self._actions for flag in action.option_strings]
-            guess = nearest(unknown[0].partition("=")[0], flags)
-            self.error(f"unknown argument {unknown[0]}" + (f"; did you mean {guess}?" if guess else ""))
+        if self.ignores:
+            options.unknown = [self._unknown(word) for word in unknown]
+        elif unknown:
+            self.error(self._unknown(unknown[0]))
         return options
+
+    def _unknown(self, word: str) -> str:
+        """A sentence about an unknown argument, with the flag that it probably stands for."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        guess = nearest(word.partition("=")[0], flags) if word.startswith("-") else None
+        return f"unknown argument {word}" + (f"; did you mean {guess}?" if guess else "")
 
     def error(self, message: str) -> NoReturn:
         """Usage and message to stderr; SystemExit(2)."""

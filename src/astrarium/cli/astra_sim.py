@@ -5,15 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.astra_flags import astra_flags, astra_inputs, astra_notes
+
+if TYPE_CHECKING:
+    from astrarium.engine import Outcome, Plan
+    from astrarium.lower.astra_files import AstraInputs, AstraWorkload
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
-    """ASTRA-sim's flags, and ours."""
+    """ASTRA-sim's flags, and ours. Unknown ones are ignored with a note, as ASTRA-sim ignores them."""
+    parser.ignores = True
     astra_flags(parser)
     fold(parser, "auto")
     json_flag(parser)
@@ -26,13 +33,12 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.engine import HAVE_CORE
     from astrarium.lower.astra_files import lower_inputs, read_workload
     from astrarium.lower.explain import execute_workload
-    from astrarium.report.astra_sim import json_text, lines
 
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
     place("--timeline", options.timeline)
     clock = [time.process_time()]
     inputs = astra_inputs(options)
-    for text in astra_notes(options, inputs):
+    for text in (*(f"{word} (ignored, as ASTRA-sim does)" for word in options.unknown), *astra_notes(options, inputs)):
         note(text)
     if not HAVE_CORE and not options.pure:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
@@ -40,8 +46,9 @@ def run(options: argparse.Namespace) -> int:
     clock.append(time.process_time())
     plan = lower_inputs(inputs, workload)
     clock.append(time.process_time())
-    outcome = execute_workload(plan, workload.traces, workload.groups, record=bool(options.timeline),
-                               fold=options.fold == "auto", pure=options.pure)
+    record = bool(options.timeline) or not options.json or inputs.memory_trace is not None
+    outcome = execute_workload(plan, workload.traces, workload.groups, record=record, fold=options.fold == "auto",
+                               pure=options.pure)
     clock.append(time.process_time())
     if options.timeline:
         from astrarium.report.timeline import Recorded, write_timeline
@@ -51,6 +58,27 @@ def run(options: argparse.Namespace) -> int:
         write_timeline(options.timeline, run, ranks=options.timeline_ranks)
     before = [0.0, *clock]
     cpu = {stage: clock[i] - before[i] for i, stage in enumerate(("start", "read", "lower", "execute"))}
-    for text in json_text(outcome, cpu) if options.json else lines(outcome):
+    for text in _said(inputs, workload, plan, outcome, cpu if options.json else None):
         sys.stdout.write(text)
     return 0
+
+
+def _said(inputs: AstraInputs, workload: AstraWorkload, plan: Plan, outcome: Outcome,
+          cpu: dict[str, float] | None) -> Iterator[str]:
+    """JSON where there are seconds to say, else ASTRA-sim's lines; with track-local-mem its files are written, too."""
+    from astrarium.report.astra_sim import json_text, lines
+
+    peaks: list[int] = []
+    if inputs.memory_trace is not None:
+        from astrarium.report.astra_memory import track_memory
+
+        peaks = track_memory(outcome, workload.traces, inputs.memory_trace)
+    if cpu is not None:
+        return json_text(outcome, cpu, peaks)
+    from astrarium.report.astra_memory import formatted
+    from astrarium.report.astra_statistics import statistics
+
+    more = statistics(outcome, plan, workload.classes, inputs.system)
+    for row, peak in enumerate(peaks):
+        more[row].append(f" peak memory usage: {formatted(peak)}")
+    return lines(outcome, more)

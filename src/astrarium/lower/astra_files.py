@@ -35,7 +35,10 @@ IGNORED_BY_ASTRA_SIM = {"boost-mode", "intra-dimension-scheduling", "inter-dimen
 
 @dataclass(frozen=True)
 class AstraInputs:
-    """Everything that ASTRA-sim's command line names, parsed. `notes` lists keys that nothing reads."""
+    """Everything that ASTRA-sim's command line names, parsed. `notes` lists keys that nothing reads.
+
+    `memory_trace` is what the files of `track-local-mem` begin with, None where that is off.
+    """
 
     workload: str
     system: AstraSystem
@@ -44,6 +47,7 @@ class AstraInputs:
     groups: Mapping[str, tuple[int, ...]]
     backend: Backend
     notes: tuple[str, ...] = field(default=())
+    memory_trace: str | None = None
 
     @property
     def npus(self) -> int:
@@ -70,7 +74,7 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
         raise InputError("--backend", repr(backend), expected=" or ".join(kinds), did_you_mean=nearest(backend, kinds))
     remote = Remote() if memory is None else _memory(memory, notes)
     chosen = {} if groups is None or "empty" in groups else _groups(groups)
-    return AstraInputs(workload, parsed, dims, remote, chosen, kinds[backend], tuple(notes))
+    return AstraInputs(workload, parsed, dims, remote, chosen, kinds[backend], tuple(notes), _memory_trace(system))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +140,16 @@ def _system(path: str, notes: list[str], queues: int, injection_scale: float, re
         roofline=keys.flag("roofline-enabled"), replay_only=keys.flag("replay-only"), injection_scale=injection_scale,
         rendezvous=rendezvous, local_reduction_delay=keys.truncated("local-reduction-delay", 1),
         where=f"{path}: ")
+
+
+def _memory_trace(path: str) -> str | None:
+    keys = Keys(path, load_json(path))
+    name = keys.values.get("local-mem-trace-filename", "local_mem_trace")
+    if not keys.flag("track-local-mem"):
+        return None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InputError(f"{path}: local-mem-trace-filename", show(name), expected="what names of files begin with")
+    return name
 
 
 def _bandwidth(keys: Keys) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from astrarium.engine import Outcome
 
@@ -13,26 +13,30 @@ PS_PER_NS = 1000
 BLOCK = 1 << 16     # ranks per piece of text
 
 
-def lines(outcome: Outcome) -> Iterator[str]:
+def lines(outcome: Outcome, more: Sequence[Sequence[str]] = ()) -> Iterator[str]:
     """`sys[r] finished, N cycles, exposed communication M cycles.` per rank, many in a piece; a cycle is 1 ns.
 
-    A replay whose compute overlaps itself has less than no exposed communication: ASTRA-sim prints that as an unsigned
-    64-bit number, and so do these lines.
+    `more` [rows]: what further lines of a rank say after `sys[r]`. A replay whose compute overlaps itself has less than
+    no exposed communication: ASTRA-sim prints that as an unsigned 64-bit number, and so do these lines.
     """
-    tails = [f"] finished, {finish} cycles, exposed communication {exposed % 2**64} cycles.\n"
+    tails = [[f" finished, {finish} cycles, exposed communication {exposed % 2**64} cycles."]
              for finish, exposed in _per_row(outcome)]
+    for tail, further in zip(tails, more, strict=False):
+        tail.extend(further)
     for ranks in _blocks(outcome):
-        yield "".join([f"sys[{rank}{tails[row]}" for rank, row in ranks])
+        yield "".join([f"sys[{rank}]{text}\n" for rank, row in ranks for text in tails[row]])
 
 
-def json_text(outcome: Outcome, cpu_s: Mapping[str, float]) -> Iterator[str]:
-    """One JSON object in pieces: makespan_ns, ranks (rank, finish_ns, signed exposed_comm_ns), cpu_s per stage, events,
-    classes (rows that were simulated) and why nothing was folded, where it was asked for and could not be."""
+def json_text(outcome: Outcome, cpu_s: Mapping[str, float], peaks: Sequence[int] = ()) -> Iterator[str]:
+    """One JSON object in pieces: makespan_ns, ranks (rank, finish_ns, signed exposed_comm_ns, peak_memory in bytes
+    where there are `peaks` [rows]), cpu_s per stage, events, classes (rows that were simulated) and why nothing was
+    folded, where it was asked for and could not be."""
     yield f'{{"makespan_ns":{outcome.makespan // PS_PER_NS},"ranks":['
-    tails = [f',"finish_ns":{finish},"exposed_comm_ns":{exposed}}}' for finish, exposed in _per_row(outcome)]
+    tails = [f',"finish_ns":{finish},"exposed_comm_ns":{exposed}' for finish, exposed in _per_row(outcome)]
+    ends = [f',"peak_memory":{peak}}}' for peak in peaks] or ["}"] * len(tails)
     comma = ""
     for ranks in _blocks(outcome):
-        yield comma + ",".join([f'{{"rank":{rank}{tails[row]}' for rank, row in ranks])
+        yield comma + ",".join([f'{{"rank":{rank}{tails[row]}{ends[row]}' for rank, row in ranks])
         comma = ","
     rest = {"cpu_s": {stage: round(value, 6) for stage, value in cpu_s.items()}, "events": outcome.events,
             "classes": len(outcome.finish), "folded": outcome.folded, "unfolded_because": outcome.unfolded_because}
