@@ -143,3 +143,15 @@ def test_time_is_linear_in_chunks(fold: bool) -> None:
 
     few, many = (6000, 48_000) if engine.HAVE_CORE else (250, 2000)
     assert min(seconds(many) for _ in range(3)) < 24 * min(seconds(few) for _ in range(3))
+
+
+def test_a_message_that_the_bus_takes_for_a_smaller_one_is_noted(flags: list[str], run: Run, tmp_path: Path) -> None:
+    """ASTRA-sim's bus has 32 bits for the bytes of a message: 2^32 + 1,000 cost what 1,000 cost there."""
+    change(tmp_path, model_shared_bus=1, preferred_dataset_splits=1, G=0.01)
+    for rank in range(RANKS):
+        trace = TraceBuilder()
+        trace.coll("gradients", CommOp.ALL_REDUCE, (2**32 + 1000) * RANKS)
+        trace.write(tmp_path / "et" / f"w.{rank}.et")
+    said = run("astra-sim", *flags)
+    assert said.code == 0
+    assert f"a message of {2**32 + 1000} bytes costs what 1000 bytes cost" in said.err

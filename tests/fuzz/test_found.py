@@ -89,7 +89,7 @@ TIMED: Fill = lambda trace, rank: trace.comp("c", num_ops=10**18, tensor_size=1)
     ({"all_reduce_implementation": ["direct²"]}, _reduce(1), "all-reduce-implementation"),
     ({"peak_perf": 0, "roofline_enabled": 1}, TIMED, "rank 0, node 0"),
     ({"local_mem_bw": 1e-320}, TIMED, "local-mem-bw"),
-    ({"model_shared_bus": 1}, _reduce(1 << 40), "model-shared-bus"),
+    ({"model_shared_bus": 1, "preferred_dataset_splits": 1}, _reduce(4 << 31), "model-shared-bus"),
     ({"model_shared_bus": 1, "L": 1e300}, _reduce(1), "L"),
     ({"memory": {"num-npus-per-node": 2**40}}, lambda trace, rank: trace.memory("m", 8), "num-npus-per-node"),
     ({"dim": {"latency": [1e18]}}, _reduce(1 << 20), "106 days"),

@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
     """Read, lower, execute, print."""
     from astrarium.engine import HAVE_CORE
     from astrarium.lower.astra_files import lower_inputs, read_workload
+    from astrarium.lower.astra_sim import wrapped_message
     from astrarium.lower.explain import execute_workload
 
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
@@ -45,6 +46,9 @@ def run(options: argparse.Namespace) -> int:
     workload = read_workload(inputs, pure=options.pure)
     clock.append(time.process_time())
     plan = lower_inputs(inputs, workload)
+    if (size := wrapped_message(plan)) is not None:
+        note(f"model-shared-bus: a message of {size} bytes costs what {size % 2**32} bytes cost, as ASTRA-sim's bus "
+             "has 32 bits for it")
     clock.append(time.process_time())
     record = bool(options.timeline) or not options.json or inputs.memory_trace is not None
     outcome = execute_workload(plan, workload.traces, workload.groups, record=record, fold=options.fold == "auto",

@@ -37,7 +37,7 @@ from astrarium.lower.members import member_test, refuse_strangers
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
-__all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim"]
+__all__ = ["AstraDim", "AstraSystem", "CustomCollective", "TraceClass", "lower_astra_sim", "wrapped_message"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -194,6 +194,14 @@ def _check_bus(system: AstraSystem, plans: Sequence[CollectivePlan]) -> None:
                         f"{system.where}model-shared-bus", f"a message of {size} bytes, {size % 2**32 - 2**32} in the "
                         "32 bits that ASTRA-sim's bus has for it",
                         expected="below 2^31 bytes: more preferred-dataset-splits, or no shared bus")
+
+
+def wrapped_message(plan: Plan) -> int | None:
+    """Bytes of a message that the shared bus of `plan` takes for a smaller one, if it has such a message."""
+    if plan.policy.shared_bus is None:
+        return None
+    phases = (phase for each in plan.collectives for chunk in each.chunks for phase in chunk.phases)
+    return next((size for phase in phases for size in _bus_messages(phase) if size >= 2**32), None)
 
 
 def _bus_messages(phase: Phase) -> list[int]:
