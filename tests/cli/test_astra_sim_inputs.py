@@ -155,3 +155,13 @@ def test_a_message_that_the_bus_takes_for_a_smaller_one_is_noted(flags: list[str
     said = run("astra-sim", *flags)
     assert said.code == 0
     assert f"a message of {2**32 + 1000} bytes costs what 1000 bytes cost" in said.err
+
+
+def test_a_design_from_odd_values(flags: list[str], run: Run, tmp_path: Path) -> None:
+    """A byte-order mark, a custom collective and a cut fraction arrive; what has no word in a design is said."""
+    custom(tmp_path, 4)
+    change(tmp_path, endpoint_delay=10.7, track_local_mem=1)
+    (tmp_path / "system.json").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "system.json").read_bytes())
+    said = run("convert", "--to", "design", *flags)
+    assert (said.code, "endpoint_delay: 10 ns" in said.out, str(tmp_path / "ring") in said.out) == (0, True, True)
+    assert "track-local-mem: a design has no such setting" in said.err

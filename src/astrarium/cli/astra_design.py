@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +14,7 @@ from astrarium.engine.plan import Remote as RemotePlan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.astra_collectives import KEYS
 from astrarium.lower.astra_files import AstraInputs
+from astrarium.lower.astra_keys import load_json
 from astrarium.lower.astra_sim import AstraDim, AstraSystem
 from astrarium.memory.config import Memory, Remote
 from astrarium.network.config import Dim, FullyConnected, Network, Ring, Switch
@@ -78,8 +78,7 @@ def _custom(system: AstraSystem, path: str) -> Custom:
     """The prefixes that the file gives; `system` holds what they were read to."""
     if not system.custom:
         return Custom()
-    with open(path, encoding="utf-8") as file:
-        values = json.load(file)
+    values = load_json(path)
     return Custom(**{op.name.lower(): values[f"{KEYS[op]}-implementation-custom"][0] for op in system.custom})
 
 

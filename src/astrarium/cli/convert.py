@@ -43,6 +43,8 @@ def _design(options: argparse.Namespace) -> int:
     inputs = astra_inputs(options)
     for text in astra_notes(options, inputs):
         note(text)
+    if inputs.memory_trace is not None:
+        note("track-local-mem: a design has no such setting; `astrarium astra-sim` writes its files")
     design = design_of(inputs, options.system_configuration, options.comm_group_configuration)
     if options.out is None:
         sys.stdout.write(dumps(design))
