@@ -17,7 +17,7 @@ from astrarium.memory.config import Memory
 from astrarium.network.config import Network, Switch
 from astrarium.result import Result
 from astrarium.system.config import System
-from astrarium.trace import check, read_traces
+from astrarium.trace import TraceBuilder, check, read_traces
 from astrarium.trace.clocks import clocks_of
 from astrarium.vocab import CommOp
 from astrarium.workload.config import Trace
@@ -170,6 +170,23 @@ def test_a_slow_network_does_not_change_the_order_of_a_group(tmp_path: Path, str
     begun = [start for start, _ in calls(result)]
     for each in (begun[:4], begun[4:]):
         assert each == sorted(each)
+
+
+def test_other_traces_keep_their_rules_and_the_error_names_the_remedy(tmp_path: Path) -> None:
+    """Nobody recorded them: what becomes ready first is issued first, and that may differ between ranks."""
+    for rank in (0, 1):
+        one = TraceBuilder()
+        first = one.coll("first", CommOp.ALL_REDUCE, 3000, duration=1)
+        second = one.coll("second", CommOp.ALL_REDUCE, 1000, duration=1)
+        one.coll("third", CommOp.ALL_REDUCE, 2000, after=[first if rank else second])
+        one.coll("fourth", CommOp.ALL_REDUCE, 500, after=[second if rank else first])
+        one.write(tmp_path / f"w.{rank}.et")
+    for pure in (False, True):
+        with pytest.raises(InputError, match=r"all_reduce of 500 bytes.*all_reduce of 2000 bytes|"
+                                             r"all_reduce of 2000 bytes.*all_reduce of 500 bytes") as found:
+            ar.simulate(design(tmp_path / "w", streams=64), pure=pure)
+        assert "the one before it" in str(found.value)
+        assert "collective.scheduling: fifo" in str(found.value)
 
 
 def test_operations_are_numbered_where_they_are_issued(tmp_path: Path) -> None:

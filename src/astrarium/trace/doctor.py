@@ -70,4 +70,4 @@ def _of_part(traces: Traces, groups: Mapping[str, Sequence[int]], findings: list
         return findings
     return [*rest, Finding("warning", "part_of_job", (), None, None,
                            f"{traces.ranks} of {job} ranks are here; what they exchange with the others is not checked",
-                           "run them by their recorded times (run --trace), or add the other ranks")]
+                           "run one by its recorded times (run --trace --rank R), or add the other ranks")]
