@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,19 @@ def test_a_slow_network_does_not_change_the_order_of_a_group(tmp_path: Path, str
     begun = [start for start, _ in calls(result)]
     for each in (begun[:4], begun[4:]):
         assert each == sorted(each)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_groups_take_turns_on_few_streams(tmp_path: Path, streams: int) -> None:
+    """Rank 0 is ready for group 7 first, rank 1 for group 8: with one stream each would wait for the other."""
+    for rank in (0, 1):
+        one = Recording(rank, 2, 0)
+        one.groups(str([json.dumps([{"pg_name": name, "ranks": [0, 1]} for name in ("7", "8")])]))
+        for place, group in enumerate(("7", "8")):
+            late = 1 if place == rank else 30
+            one.coll(40 + place, 5, 1000, [one.comp(0, late)], group=group, number=5 + place)
+        one.write(tmp_path / "w")
+    both(replace(design(tmp_path / "w", streams=streams), "system.compute_streams", 2))
 
 
 def test_other_traces_keep_their_rules_and_the_error_names_the_remedy(tmp_path: Path) -> None:

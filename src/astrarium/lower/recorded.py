@@ -95,11 +95,17 @@ def _groups(trace: TraceClass, nodes: I64) -> npt.NDArray[np.int32]:
 
 def _chained(trace: TraceClass, issued: I64, group: npt.NDArray[np.int32], times: tuple[I64, I64],
              streams: int) -> TraceClass:
-    """In the order of issue, or in that of ids (in time) where a dependency contradicts it."""
+    """In the order of issue, or in that of ids (in time) where a dependency contradicts it.
+
+    Where there are fewer streams than groups, groups take turns in that order, too: what one rank puts first on a stream,
+    another would else put behind what waits for it.
+    """
     groups = np.unique(group).tolist()
     at_once = max(1, streams // len(groups))
     for chosen in (np.arange(issued.size), np.argsort(issued, kind="stable")):
         more = [_edges(trace, issued[chosen][group[chosen] == each], times, at_once) for each in groups]
+        if streams < len(groups):
+            more.append(np.stack([issued[chosen][streams:], issued[chosen][:-streams]], axis=1))
         found = _with_edges(trace, np.concatenate(more))
         if runs_through(found.node_id, found.parent_ptr, found.parent):
             return found

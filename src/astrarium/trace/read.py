@@ -126,7 +126,7 @@ def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
         hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
     elif found and path == prefix:      # one file was wanted
         hint = f"{prefix}.{found[0]}.et"
-    alone = f", or one rank alone ({prefix}.{found[0]}.et; run --rank {found[0]})" if found else ""
+    alone = f", or one rank alone ({prefix}.{found[0]}.et; run --rank {found[0]})" if found and found[0] else ""
     return InputError("", f"workload file: {path} does not exist{exists}",
                       expected=f"files <prefix>.<rank>.et for ranks 0, 1, …{alone}", did_you_mean=hint)
 
