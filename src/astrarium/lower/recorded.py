@@ -97,8 +97,8 @@ def _chained(trace: TraceClass, issued: I64, group: npt.NDArray[np.int32], times
              streams: int) -> TraceClass:
     """In the order of issue, or in that of ids (in time) where a dependency contradicts it.
 
-    Where there are fewer streams than groups, groups take turns in that order, too: else two ranks may each hold a stream
-    with what the other has behind it.
+    Where there are fewer streams than groups, groups take turns in that order, too: else two ranks may each hold a
+    stream with what the other has behind it.
     """
     groups = np.unique(group).tolist()
     at_once = max(1, streams // len(groups))
