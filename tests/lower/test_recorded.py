@@ -10,6 +10,7 @@ import pytest
 
 import astrarium as ar
 from astrarium.cli.replay_design import replay_design
+from astrarium.cli.trace_notes import trace_notes
 from astrarium.compute.config import Replay
 from astrarium.config import replace, replace_all
 from astrarium.design import Design
@@ -111,6 +112,22 @@ def test_a_broadcast_keeps_its_recorded_times(tmp_path: Path) -> None:
         one.coll(begin, 10, 1000, [one.comp(0, begin or 1)], op=CommOp.BROADCAST)
         one.write(tmp_path / "w")
     assert calls(both(replay_design(str(tmp_path / "w.*.et")))) == [(1, 11), (50, 60)]
+
+
+def test_replay_of_groups_that_contradict_each_other(tmp_path: Path) -> None:
+    """They need not be there, so recorded times stand; a network needs them."""
+    for rank in (0, 1):
+        one = Recording(rank, 2, 0)
+        one.groups(str([json.dumps([{"pg_name": "7", "ranks": [0, 1][::1 if rank else -1]}])]))
+        one.coll(10 * rank + 1, 20 - 10 * rank, 1000, [one.comp(0, 10 * rank + 1)], group="7")
+        one.write(tmp_path / "w")
+    chosen = replay_design(str(tmp_path / "w.*.et"))
+    result = both(chosen)
+    assert calls(result) == [(1, 21), (11, 21)]
+    assert isinstance(chosen.workload, Trace)
+    assert "has other ranks than rank 0 gives it" in trace_notes(chosen.workload, result)[0]
+    with pytest.raises(InputError, match="has other ranks than rank 0 gives it"):
+        ar.simulate(design(tmp_path / "w"))
 
 
 # ------------------------------------------------------------ clocks

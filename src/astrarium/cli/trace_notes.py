@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astrarium.engine.plan import Order
+from astrarium.errors import TraceError
 from astrarium.lower.native_work import named_groups
 from astrarium.result import Result
 from astrarium.trace.clocks import clocks_of
@@ -23,7 +24,10 @@ def trace_notes(workload: Trace, result: Result) -> tuple[str, ...]:
     recorded = result.plan.policy.order == Order.CANONICAL and all(map(is_recorded, traces.classes))
     if workload.starts != "recorded" or not recorded:
         return ()
-    clocks = clocks_of(traces, named_groups(workload, traces))
+    try:
+        clocks = clocks_of(traces, named_groups(workload, traces))
+    except TraceError as error:
+        return (f"collectives of groups take their recorded times and do not wait: {error}",)
     return () if clocks is None else clocks.lines
 
 

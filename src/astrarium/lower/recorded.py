@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from astrarium.design import Design
 from astrarium.engine.plan import Lane
+from astrarium.errors import TraceError
 from astrarium.lower.alone import replays_everything
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_work import Work, named_groups
@@ -36,14 +37,19 @@ def as_recorded(design: Design, work: Work, traces: Traces) -> Work:
     """The work of a design whose traces a profiler wrote, with what they say beyond the dependency graph; any other
     work as it is. A design that replays everything gets its collectives back as meetings (see `recorded_meetings`).
 
-    Raises InputError as `clocks_of` does.
+    Raises InputError as `refuse_apart` does, and for groups that cannot be read.
     """
-    workload = design.workload
-    if not isinstance(workload, Trace) or not all(map(is_recorded, traces.classes)):
+    workload, replays = design.workload, replays_everything(design)
+    if not isinstance(workload, Trace) or not all(map(is_recorded, traces.classes)) or (replays and traces.ranks == 1):
         return work
-    groups = named_groups(workload, traces)
+    try:
+        groups = named_groups(workload, traces)
+    except TraceError:
+        if not replays:
+            raise
+        groups = {}     # the command says so: `trace_notes`
     clocks = clocks_of(traces, groups)
-    if replays_everything(design):
+    if replays:
         work = with_meetings(work, traces, groups, clocks)
     classes = [part for trace, columns in zip(work.classes, traces.classes, strict=True)
                for part in _ordered(trace, columns, design.system.lanes[Lane.COMM])]
