@@ -142,6 +142,25 @@ def test_a_clock_that_is_ahead_is_seen_and_corrected(tmp_path: Path) -> None:
     assert calls(both(design(tmp_path / "w"))) == [(10, 5011), (5010, 5011)]
 
 
+def test_clocks_are_compared_from_group_to_group(tmp_path: Path) -> None:
+    """Groups 0-1 and 1-2; ranks 1 and 2 are 700 us ahead, rank 3 shares no group."""
+    ahead, groups = (0, 700, 700, 0), {"5": [0, 1], "6": [1, 2]}
+    for rank in range(4):
+        one = Recording(rank, 4, 10**15 + 1000 * ahead[rank])
+        one.groups(str([json.dumps([{"pg_name": name, "ranks": members} for name, members in groups.items()])]))
+        last = one.comp(0, 10)
+        for name in [name for name, members in groups.items() if rank in members]:
+            last = one.coll(10 * int(name), 10, 8, [last], group=name)
+        one.write(tmp_path / "w")
+    clocks = clocks_of(read_traces(tmp_path / "w"), {"5": (0, 1), "6": (1, 2)})
+    assert clocks is not None
+    assert clocks.shift.tolist() == [0, 700_000, 700_000, 0]
+    assert clocks.root.tolist() == [0, 0, 0, 3]
+    assert clocks.begin.tolist() == [0, 0, 0, 0]
+    assert "the clock of rank 2 is 700 us ahead of that of rank 0" in clocks.lines[2]
+    assert clocks.lines[-1] == "1 of the 4 clocks could not be compared: no common collectives"
+
+
 def test_noise_is_no_skew(tmp_path: Path) -> None:
     ends = (3, -4, 5, -2, 4, 6, -3)      # us by which rank 1 ends later
     for rank in (0, 1):

@@ -25,17 +25,16 @@ RESOLUTION = 1000       # ns in which recorded times are whole
 class Clocks:
     """Start times of the ranks of a recorded job; arrays [ranks], ns.
 
-    `begin` is when each rank's trace begins, after the first, corrected clocks. `ahead` is by how much the rank's
-    collectives seem to end later than those of the rank `with_`, as the median; `noise` the median deviation from it;
-    `shift` what was taken off its times: `ahead` where that is no noise, else 0. `with_` is the rank itself where it
-    shares no collective with another, `root` the first rank of those that collectives connect with this one.
+    `begin` is when each rank's trace begins, after the first, corrected clocks. `root` is the first of the ranks that
+    collectives connect with this one (itself, if it is that). `ahead` is by how much the rank's collectives seem to end
+    later than on `root`, as the median over those that it shares with a rank whose clock is known by then; `noise` the
+    median deviation from it; `shift` what was taken off its times: `ahead` where that is no noise, else 0.
     """
 
     begin: I64
     ahead: I64
     noise: I64
     shift: I64
-    with_: I64
     root: I64
 
     @property
@@ -43,19 +42,19 @@ class Clocks:
         """What a reader should know, one sentence each."""
         late = int(self.begin.max(initial=0))
         out = [f"ranks begin up to {_time(late)} apart, as recorded"]
-        compared = np.flatnonzero(self.with_ != np.arange(self.with_.size))
+        compared = np.flatnonzero(self.root != np.arange(self.root.size))
         for rank in np.flatnonzero(self.shift).tolist()[:4]:
             word = "ahead of" if self.ahead[rank] > 0 else "behind"
             out.append(f"the clock of rank {rank} is {_time(abs(int(self.ahead[rank])))} {word} that of rank "
-                       f"{int(self.with_[rank])} (their collectives end together): corrected")
+                       f"{int(self.root[rank])} (their collectives end together): corrected")
         rest = compared[self.shift[compared] == 0]
         if rest.size:
             most = int(np.abs(self.ahead[rest]).max())
             others = "the other clocks" if self.shift.any() else "clocks"
             out.append(f"{others} agree within {_time(most)} (collectives end together)")
-        alone = self.with_.size - 1 - compared.size
+        alone = self.root.size - 1 - compared.size
         if alone:
-            out.append(f"{alone} of the {self.with_.size} clocks could not be compared: no common collectives")
+            out.append(f"{alone} of the {self.root.size} clocks could not be compared: no common collectives")
         return tuple(out)
 
 
@@ -73,7 +72,7 @@ def clocks_of(traces: Traces, groups: Mapping[str, Sequence[int]]) -> Clocks | N
     began = np.array(starts, np.int64)
     found = _Comparison(collective_calls(traces, groups), {**groups, WORLD: tuple(range(traces.ranks))})
     begin = began - found.shift
-    return Clocks(begin - begin.min(), found.ahead, found.noise, found.shift, found.with_, found.root)
+    return Clocks(begin - begin.min(), found.ahead, found.noise, found.shift, found.root)
 
 
 class _Comparison:
@@ -81,7 +80,7 @@ class _Comparison:
 
     def __init__(self, calls: Sequence[Mapping[str, Calls]], groups: Mapping[str, Sequence[int]]) -> None:
         ranks = len(calls)
-        self.calls, self.with_, self.root = calls, np.arange(ranks), np.arange(ranks)
+        self.calls, self.root = calls, np.arange(ranks)
         self.ahead, self.noise, self.shift = (np.zeros(ranks, np.int64) for _ in range(3))
         used = [name for name, members in groups.items() if len(members) > 1 and max(members) < ranks]
         of_rank: list[list[str]] = [[] for _ in range(ranks)]
@@ -113,7 +112,7 @@ class _Comparison:
         apart = mine.end[together] - theirs.end[together] + self.shift[other]
         middle = int(np.median(apart))
         self.ahead[rank], self.noise[rank] = middle, int(np.median(np.abs(apart - middle)))
-        self.with_[rank], self.root[rank] = other, self.root[other]
+        self.root[rank] = self.root[other]
         if abs(middle) > SURE * self.noise[rank] + RESOLUTION:
             self.shift[rank] = middle
         return True
