@@ -14,7 +14,9 @@ from astrarium.cli.trace_notes import trace_notes
 from astrarium.compute.config import Replay
 from astrarium.config import replace, replace_all
 from astrarium.design import Design
+from astrarium.engine import execute
 from astrarium.errors import InputError
+from astrarium.lower import lower
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network, Switch
 from astrarium.result import Result
@@ -231,10 +233,11 @@ def test_other_traces_keep_their_rules_and_the_error_names_the_remedy(tmp_path: 
         one.coll("third", CommOp.ALL_REDUCE, 2000, after=[first if rank else second])
         one.coll("fourth", CommOp.ALL_REDUCE, 500, after=[second if rank else first])
         one.write(tmp_path / f"w.{rank}.et")
+    plan = lower(design(tmp_path / "w", streams=64), read_traces(tmp_path / "w"))
     for pure in (False, True):
         with pytest.raises(InputError, match=r"all_reduce of 500 bytes.*all_reduce of 2000 bytes|"
                                              r"all_reduce of 2000 bytes.*all_reduce of 500 bytes") as found:
-            ar.simulate(design(tmp_path / "w", streams=64), pure=pure)
+            execute(plan, pure=pure)
         assert "the one before it" in str(found.value)
         assert "collective.scheduling: fifo" in str(found.value)
 
