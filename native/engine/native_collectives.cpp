@@ -1,5 +1,7 @@
 // Native rule book, collectives: chunks walk their phases; a phase follows a Schedule.
 #include <bit>
+#include <iterator>
+#include <string>
 
 #include "native.hpp"
 
@@ -11,6 +13,11 @@ void set(std::vector<std::uint64_t>& words, std::size_t i) { words[i >> 6] |= st
 
 std::uint32_t count(const View<std::int32_t>& ptr, std::int32_t program) {
     return static_cast<std::uint32_t>(ptr[static_cast<std::size_t>(program) + 1] - ptr[static_cast<std::size_t>(program)]);
+}
+
+std::string op_name(int op) {
+    static const char* const names[] = {"all_reduce", "reduce", "all_gather", "gather", "scatter", "broadcast", "all_to_all", "reduce_scatter", "reduce_scatter_block", "barrier"};
+    return op >= 0 && static_cast<std::size_t>(op) < std::size(names) ? names[op] : "operation " + std::to_string(op);
 }
 
 }  // namespace
@@ -90,9 +97,10 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     const Collective &mine = plan_.collectives[id], &theirs = plan_.collectives[instances_[instance].collective];
     if (mine.op != theirs.op || mine.size != theirs.size)
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": collective number " +
-                       std::to_string(serial + skipped(kind_of(group)) + 1) + " of its group has op " + std::to_string(mine.op) + " and " +
-                       std::to_string(mine.size) + " bytes here, but another member issued op " + std::to_string(theirs.op) +
-                       " with " + std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders");
+                       std::to_string(serial + skipped(kind_of(group)) + 1) + " of its group is " + op_name(mine.op) + " of " +
+                       std::to_string(mine.size) + " bytes here, but another member issued " + op_name(theirs.op) + " of " +
+                       std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
+                       "one before it on every rank (dependencies of the trace), or try collective.scheduling: fifo");
     Member& member = instances_[instance].members[position];
     member.node = node;
     if (theirs.custom) return start_custom(instance, position);

@@ -12,12 +12,13 @@ from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
 from astrarium.errors import EXPLAINED, AstrariumError, InputError
 from astrarium.lower import lower
+from astrarium.lower.alone import replays_everything
 from astrarium.lower.native_plugins import plugins_of
 from astrarium.lower.native_work import Work, from_generated, named_groups, rank_count
 from astrarium.result import Result
 from astrarium.result.nodes import first_ranks
 from astrarium.trace.columns import Traces
-from astrarium.trace.read import read_traces, refuse_more
+from astrarium.trace.read import read_traces, refuse_more, trace_of_rank
 from astrarium.trace.work import Generated
 from astrarium.workload.config import Live, Trace
 from astrarium.workload.generate import generate
@@ -74,8 +75,14 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
             if said is error:
                 raise
             raise said from error
-        return Result(plan, outcome, found, _capacity(design, plan, outcome))
+        return Result(plan, outcome, found, _capacity(design, plan, outcome), _first_rank(design))
     return run
+
+
+def _first_rank(design: Design) -> int:
+    """The number of the first rank: another than 0 where one rank of a larger job runs alone."""
+    workload = design.workload
+    return workload.rank or 0 if isinstance(workload, Trace) and rank_count(design) == 1 else 0
 
 
 def _in_its_terms(error: AstrariumError, design: Design, found: Traces | Generated | None) -> AstrariumError:
@@ -146,11 +153,29 @@ def traces_of(design: Design, cache: TraceCache) -> Traces | Generated | None:
     """The traces that the workload names, or what its generator makes; None where there is neither."""
     if not isinstance(design.workload, Trace):
         return None if isinstance(design.workload, SingleCollective) else generate(design.workload, rank_count(design))
+    if design.workload.rank is not None:
+        return _one_rank(design, design.workload, design.workload.rank, cache)
     key = (design.workload.path, rank_count(design))
     if key not in cache:
         refuse_more(*key)
         cache[key] = read_traces(*key)
     return cache[key]
+
+
+def _one_rank(design: Design, workload: Trace, rank: int, cache: TraceCache) -> Traces:
+    """The trace of one rank, alone by its recorded times or on all NPUs."""
+    from astrarium.trace.equal_ranks import equal_ranks
+    from astrarium.trace.recorded import world_size
+
+    ranks = rank_count(design)
+    key = (trace_of_rank(workload.path, rank), 1)
+    if key not in cache:
+        cache[key] = read_traces(*key)
+    job = world_size(cache[key], 0) or 1
+    if ranks == 1 < job and not replays_everything(design):
+        raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: nobody to communicate with",
+                         expected=f"a network of {job} NPUs (equal ranks), or its recorded times (run --trace --rank)")
+    return cache[key] if ranks == 1 else equal_ranks(cache[key], rank, ranks)
 
 
 def _capacity(design: Design, plan: Plan, outcome: Outcome) -> tuple[float | None, ...]:

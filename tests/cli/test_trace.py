@@ -49,8 +49,22 @@ def test_link_show_run(run: Run, files: tuple[Path, Path], tmp_path: Path) -> No
 
 def test_one_rank_of_a_job_runs_alone(run: Run, files: tuple[Path, Path], tmp_path: Path) -> None:
     assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "3").code == 0
-    for name in ("w.*.et", "w.3.et", "w"):
-        assert json.loads(run("run", "--trace", tmp_path / name, "--json").out)["summary"]["makespan_ns"] == 52_000
+    for words in (["w.*.et", "--rank", "3"], ["w.3.et"], ["w", "--rank", "3"]):
+        said = run("run", "--trace", tmp_path / words[0], *words[1:], "--json")
+        found = json.loads(said.out)
+        assert found["summary"]["makespan_ns"] == 52_000
+        assert {found["summary"]["last_rank"], found["ranks"][0]["rank"], found["critical_path"][0]["rank"]} == {3}
+        assert "rank 3 alone" in said.err
+    assert "rank 3 finishes last" in run("run", "--trace", tmp_path / "w.3.et").out
+    for name in ("w.*.et", "w"):
+        refused = run("run", "--trace", tmp_path / name)
+        assert refused.code == 1
+        assert "w.0.et does not exist; ranks that have one: 3" in refused.err
+        assert "--rank 3" in refused.err
+    (tmp_path / "d.yaml").write_text("workload: {source: trace, path: w.*.et, rank: 3}\n"
+                                     "network: {dims: [{shape: switch, npus: 1, bandwidth: 1 GB/s, latency: 0 ns}]}\n")
+    assert run("check", tmp_path / "d.yaml").code == 0
+    assert "w.4.et does not exist" in run("run", "--trace", tmp_path / "w.*.et", "--rank", "4").err
     (tmp_path / "w").write_text("a file that has the name of a prefix")
     assert run("trace", "link", *files, "-o", tmp_path / "w", "--rank", "0").code == 0
     (tmp_path / "w.3.et").unlink()

@@ -52,13 +52,16 @@ def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Findings of the traces that a design names; ConfigError with every problem of the design itself."""
     from astrarium.design import load_design
     from astrarium.trace import read_groups
+    from astrarium.trace.read import trace_of_rank
     from astrarium.workload.config import Trace
 
     design = load_design(path)
     if not isinstance(design.workload, Trace):
         return []
     groups = read_groups(design.workload.groups) if design.workload.groups else None
-    return _findings(path, design.workload.path, groups, design.workload.dependencies, options.limit)
+    one = design.workload.rank
+    traces = design.workload.path if one is None else trace_of_rank(design.workload.path, one)
+    return _findings(path, traces, groups, design.workload.dependencies, options.limit)
 
 
 def _traces(path: str, workload: str, options: argparse.Namespace) -> list[dict[str, Any]]:

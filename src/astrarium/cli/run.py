@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
+from astrarium.cli.arguments import rank as rank_number
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("design", nargs="?", metavar="DESIGN.yaml", help="the design file")
     parser.add_argument("--trace", metavar="PATTERN",
                         help="run these traces (w.*.et): in place of the design's workload, or replayed without one")
+    parser.add_argument("--rank", metavar="R", type=rank_number,
+                        help="run this rank's trace only: alone, or with a design on each of its NPUs (equal ranks)")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help='change a field, such as "network.dims[1].bandwidth=100 GB/s"; may be repeated')
     fold(parser, None)
@@ -39,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Simulate, write the files, print."""
     from astrarium.engine import HAVE_CORE
     from astrarium.simulate import simulate
+    from astrarium.workload.config import Trace
 
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
@@ -49,6 +53,11 @@ def run(options: argparse.Namespace) -> int:
     if (options.pure or not HAVE_CORE) and design.network.npus > MANY:
         note(f"{design.network.npus:,} NPUs, and the pure-Python engine runs every rank: minutes to hours")
     result = simulate(design, fold=options.fold, pure=options.pure)
+    if isinstance(design.workload, Trace):
+        from astrarium.cli.trace_notes import trace_notes
+
+        for line in trace_notes(design.workload, result):
+            note(line)
     if result.outcome.unfolded_because and options.fold != "off":
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
     if options.timeline:
@@ -85,13 +94,15 @@ def _design(options: argparse.Namespace) -> Design:
         from astrarium.cli.replay_design import replay_design
 
         note("no design: every node takes its recorded time")
-        return replay_design(options.trace)
+        return replay_design(options.trace, options.rank)
     from astrarium.config import replace
     from astrarium.design import load_design
     from astrarium.workload.config import Trace
 
     design = load_design(options.design)
-    return design if options.trace is None else replace(design, "workload", Trace(options.trace))
+    design = design if options.trace is None else replace(design, "workload", Trace(options.trace))
+    idle("--rank", options.rank is not None and not isinstance(design.workload, Trace), "a workload of traces")
+    return design if options.rank is None else replace(design, "workload.rank", options.rank)
 
 
 def _timeline(result: Result, options: argparse.Namespace) -> None:
@@ -100,7 +111,7 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.timeline_network import network_counters
 
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
-                        network_counters(result.plan, result.outcome))
+                        network_counters(result.plan, result.outcome), result.first_rank)
     write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
     if os.path.isfile(options.timeline):
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")

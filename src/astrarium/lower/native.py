@@ -12,7 +12,7 @@ import numpy.typing as npt
 from astrarium.collective.config import active_chunks_of
 from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
@@ -26,6 +26,7 @@ from astrarium.trace.work import Generated, TraceClass
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice, ComputeModel, Plugins
     from astrarium.lower.kept import Kept
+    from astrarium.lower.recorded_meetings import MeetingTable
 
 __all__ = ["chosen_by", "lower_native", "placement_of", "same_memory", "surroundings"]
 
@@ -41,6 +42,10 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
                  kept: Kept | None = None) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
     work, dims = work_of(design, traces), plan_dims(design.network)
+    if isinstance(traces, Traces):
+        work = _recorded(design, work, traces)
+    if work.meetings:
+        return _replay(design, work)
     if kept is None or plugins is not None:
         rows = _programs(design, work, plugins)
         table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins),
@@ -65,6 +70,24 @@ def lower_native(design: Design, traces: Traces | Generated | Work | None, plugi
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 **surroundings(design, dims))
+
+
+def _recorded(design: Design, work: Work, traces: Traces) -> Work:
+    from astrarium.lower.recorded import as_recorded  # generated workloads start without it
+
+    return as_recorded(design, work, traces)
+
+
+def _replay(design: Design, work: Work) -> Plan:
+    """Of a design in which every node takes its recorded time: a network without latency brings members together."""
+    from astrarium.lower.recorded_meetings import MeetingTable
+
+    rows = _programs(design, work, None)
+    columns = _columns(rows, MeetingTable())
+    around = surroundings(design, (Dim(Shape.SWITCH, design.network.npus, 1.0, 0.0),))
+    return Plan(npus=design.network.npus, programs=rows.programs, program_of=rows.program_of, npu_of=rows.npu_of,
+                slot_ptr=columns.pointer, slot_a=columns.a, slot_b=columns.b, slot_c=columns.c, groups=work.groups,
+                collectives=work.meetings, **{**around, "network": replace(around["network"], backend=Backend.PORTS)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +170,7 @@ def same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
                                    expected="one remote memory for all NPUs")
 
 
-def _columns(programs: _Programs, table: CollectiveTable) -> _Columns:
+def _columns(programs: _Programs, table: CollectiveTable | MeetingTable) -> _Columns:
     """`slot_ptr` and the three argument arrays; one fancy assignment per class."""
     rows, ranks = programs.rows, programs.npu_of.size
     widths = np.zeros(ranks + 1, np.int64)

@@ -61,10 +61,26 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     comm = _COMM[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
-    return Program(node_id=trace.node_id, kind=kind, lane=lane, duration=duration,
+    made = Program(node_id=trace.node_id, kind=kind, lane=lane, duration=duration,
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
                    slot=_slots(trace, comm),
                    parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+    return made if not trace.begin or not kind.size else _later(made, trace.begin)
+
+
+def _later(program: Program, begin: int) -> Program:
+    """The program behind a wait of `begin` ps: one more node at its end, on no lane, for which every root waits."""
+    nodes, roots = len(program.node_id), np.flatnonzero(program.parents == 0).astype(np.int32)
+    parents = program.parents.copy()
+    parents[roots] = 1
+    last = int(program.node_id.max())
+    values: dict[str, int] = {"node_id": last + (last < 2**64 - 1), "kind": int(Kind.SKIP), "lane": -1,
+                              "duration": begin, "busy": 0, "size": 0, "slot": -1}
+    columns = {name: np.append(getattr(program, name), getattr(program, name).dtype.type(value))
+               for name, value in values.items()}
+    return Program(**columns, parents=np.append(parents, np.int32(0)),
+                   child_ptr=np.append(program.child_ptr, np.int32(program.child_ptr[nodes] + roots.size)),
+                   child=np.concatenate([program.child, roots]))
 
 
 def _slots(trace: TraceClass, comm: Bool) -> I32:
@@ -93,11 +109,20 @@ def _replayed(trace: TraceClass, nodes: I64, missing: float | None, key: str) ->
     return duration
 
 
+def _met(trace: TraceClass) -> Bool:
+    """[nodes] whether a collective is a meeting (`recorded_meetings`) on every rank of the class."""
+    found = np.zeros(trace.node_id.size, np.bool_)
+    comm = np.flatnonzero(COMM_TYPE[trace.type])
+    a = trace.slot_a if trace.slot is None else trace.slot_a[:, trace.slot]
+    found[comm] = (trace.type[comm] == NodeKind.COMM_COLL) & (a >= 0).all(axis=0)
+    return found
+
+
 def _replay(trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
     assert isinstance(compute, Replay)
     del memory
     if compute.everything:
-        kind[kind != Kind.SKIP] = Kind.DELAY
+        kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
     nodes = np.flatnonzero(kind == Kind.DELAY)
     duration[nodes] = _replayed(trace, nodes, compute.missing, "compute.missing")
 

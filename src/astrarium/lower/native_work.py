@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.design import Design
+from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
 from astrarium.lower.alone import replays_everything, without_peers
 from astrarium.lower.generated import check_generated
@@ -30,6 +31,7 @@ I32 = npt.NDArray[np.int32]
 class Work:
     """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name.
 
+    `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
     `source` is what it was made from: whoever runs one workload on many designs makes it once (`from_generated`) and
     gives it to `lower` or `simulate` in place of the source.
     """
@@ -38,6 +40,7 @@ class Work:
     groups: tuple[I32, ...]
     names: tuple[str, ...]
     source: Traces | Generated | None = None
+    meetings: tuple[CollectivePlan, ...] = ()
 
 
 def own_slots(trace: TraceClass) -> TraceClass:

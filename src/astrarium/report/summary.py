@@ -46,7 +46,7 @@ def _share(part: float, whole: float) -> str:
 def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
-    rows = [("makespan", _time(finish), "", f"rank {result.last_rank} finishes last; of its time:")]
+    rows = [("makespan", _time(finish), "", f"rank {result.first_rank + result.last_rank} finishes last; of its time:")]
     parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
     within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute
     for name, text in PARTS:

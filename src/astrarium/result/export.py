@@ -37,7 +37,7 @@ def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
     and span of time), `critical_path`, and if asked for `nodes` (of the rows' own ranks). Without recorded node times,
     `ranks` alone, with their finish."""
     outcome, row = result.outcome, result.outcome.row
-    ranks: dict[str, Column] = {"rank": np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
+    ranks: dict[str, Column] = {"rank": result.first_rank + np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
     if not result.recorded:
         return {"ranks": ranks}
     for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble", "idle"):
@@ -86,15 +86,15 @@ def _path(result: Result) -> Table:
     ids = [int(result.plan.programs[p].node_id[n]) if n >= 0 else -1
            for p, n in zip(programs.tolist(), path.node.tolist(), strict=True)]
     column = np.array(ids, np.int64 if max(ids, default=0) < 2**63 else object)
-    return {"rank": path.rank, "node_id": column, "work": WORKS[path.work], "start_ns": _ns(path.start),
-            "end_ns": _ns(path.end)}
+    return {"rank": result.first_rank + path.rank, "node_id": column, "work": WORKS[path.work],
+            "start_ns": _ns(path.start), "end_ns": _ns(path.end)}
 
 
 def _nodes(result: Result) -> Table:
     nodes = result.nodes
     ids = [result.plan.programs[p].node_id for p in result.plan.program_of[result.first_ranks].tolist()]
-    return {"rank": result.first_ranks[nodes.row], "node_id": np.concatenate(ids), "work": WORKS[nodes.work],
-            "start_ns": _ns(nodes.start), "end_ns": _ns(nodes.end)}
+    return {"rank": result.first_rank + result.first_ranks[nodes.row], "node_id": np.concatenate(ids),
+            "work": WORKS[nodes.work], "start_ns": _ns(nodes.start), "end_ns": _ns(nodes.end)}
 
 
 def json_pieces(result: Result, *, nodes: bool = False) -> Iterator[str]:

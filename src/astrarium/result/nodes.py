@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Kind, Lane, Plan
+from astrarium.engine.plan import Kind, Lane, Plan, Program
 from astrarium.errors import InputError
 
 __all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of", "seen"]
@@ -29,7 +29,7 @@ class Work(enum.IntEnum):
     MEMORY = 3
     HOST = 4
     NONE = 5        # metadata: takes no time
-    WAIT = 6        # on a critical path: nothing that the trace names
+    WAIT = 6        # nothing that the trace names: on a critical path, and until a rank's recording begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +73,13 @@ def nodes_of(plan: Plan, outcome: Outcome) -> Nodes:
     row, node = gather(sizes[program])
     base = np.cumsum(sizes) - sizes
     place = base[program[row]] + node
-    works = np.concatenate([_work(p.kind, p.lane) for p in plan.programs])
+    works = np.concatenate([_work(p) for p in plan.programs])
     lanes = np.concatenate([p.lane for p in plan.programs])
     return Nodes(row.astype(np.int32), node.astype(np.int32), works[place], lanes[place], outcome.start, outcome.end)
 
 
-def _work(kind: U8, lane: npt.NDArray[np.int16]) -> U8:
+def _work(program: Program) -> U8:
+    kind, lane = program.kind, program.lane
     by_kind = np.full(len(Kind), Work.NONE, np.uint8)
     by_kind[[Kind.SEND, Kind.RECV]] = Work.MESSAGE
     by_kind[[Kind.COLLECTIVE, Kind.REMOTE]] = [Work.COLLECTIVE, Work.MEMORY]
@@ -88,4 +89,5 @@ def _work(kind: U8, lane: npt.NDArray[np.int16]) -> U8:
     for place, meaning in by_lane.items():        # replayed nodes count as what their lane is for
         work[(kind == Kind.DELAY) & (lane == place)] = meaning
     work[(kind == Kind.DELAY) & (lane == -1)] = Work.MESSAGE
+    work[(kind == Kind.SKIP) & (program.duration > 0)] = Work.WAIT
     return work

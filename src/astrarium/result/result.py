@@ -48,7 +48,8 @@ class Size(Bytes):
 @dataclass(frozen=True, eq=False)
 class Result:
     """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank
-    r is row `outcome.row[r]`); everything below is computed when first asked for.
+    r is row `outcome.row[r]`); everything below is computed when first asked for. `first_rank` is the job's number of
+    rank 0, where one rank of a larger job ran alone: `summary` and the tables count from it.
 
     `traces` name the nodes and tensors: files that were read, or a generated workload. `capacity` [rows]: bytes of
     each row's NPU, None where the design does not say.
@@ -58,6 +59,7 @@ class Result:
     outcome: Outcome
     traces: Source | None = None
     capacity: tuple[float | None, ...] = ()
+    first_rank: int = 0
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""
@@ -176,7 +178,7 @@ class Result:
         """The figures of the command line's table: plain values, units in the keys; times are of the rank that
         finishes last."""
         found: dict[str, Any] = {"makespan_ns": self.makespan_ps / 1000, "ranks": len(self.outcome.row),
-                                 "last_rank": self.last_rank}
+                                 "last_rank": self.first_rank + self.last_rank}
         if self.recorded:
             row, ranks = int(self.outcome.row[self.last_rank]), self.ranks
             for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble"):

@@ -14,6 +14,7 @@ from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings, Severity
 from astrarium.trace.graph import Dependencies
 from astrarium.trace.groups import group_key
+from astrarium.trace.recorded import is_recorded
 from astrarium.trace.write import node_name
 from astrarium.vocab import CommOp, NodeKind
 
@@ -38,7 +39,8 @@ class _Calls:
 
 
 def check(traces: Traces, groups: Groups, orders: Sequence[I32], deps: Dependencies, found: Findings) -> None:
-    """`orders`: per class, node indexes in the order in which they become ready."""
+    """`orders`: per class, node indexes in the order in which they become ready; of profiled traces, the collectives in
+    the order in which they were issued."""
     names = list(groups)
     numbers = _group_numbers(traces, names)
     calls = [_calls(traces, number, orders[number], numbers) for number in range(len(traces.classes))]
@@ -168,7 +170,9 @@ def _differs(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], ra
     severity: Severity = "error"
     if sorted(mine) == sorted(model):
         code, fix = "collective_order", "issue the group's collectives in one order on every rank, tied by dependencies"
-        if not _certain(traces, calls, ats, mine, model, k, deps):
+        if all(is_recorded(_class(traces, calls, side[k])) for side in ats):
+            fix = "the recordings disagree: record all ranks in one run, or issue them in one order"
+        elif not _certain(traces, calls, ats, mine, model, k, deps):
             severity = "warning"
     elif k < len(mine) and k < len(model) and mine[k][0] == model[k][0] and len(mine) == len(model):
         code, fix = "collective_size", "give the collective the same comm_size on every rank of the group"

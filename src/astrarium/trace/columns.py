@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,6 +124,13 @@ class Columns:
             place[part] = [known.setdefault(self.data[start:start + size], len(known)) for start, size in spans]
         return [name.decode("utf-8", "replace") for name in known], place
 
+    @cached_property
+    def issue_order(self) -> I64:
+        """Node indexes of the collectives in the order in which the host issued them (see `recorded.issue_order`)."""
+        from astrarium.trace.recorded import issue_order
+
+        return issue_order(self)
+
     def involved_dims(self, node: int) -> tuple[bool, ...] | None:
         """The `involved_dim` list of node index `node`, None where absent."""
         if not int(self.present[node]) >> Attr.INVOLVED_DIM & 1:
@@ -143,6 +152,8 @@ class Traces:
     rank_row: I32                # [ranks] row of the rank in its class's [ranks of the class, comm nodes] arrays
     texts: tuple[str, ...]       # process group names by number
     sources: tuple[str, ...]     # [ranks] the path, or a word for it, of each rank
+    described: Mapping[int, bytes] = field(default_factory=dict, repr=False)   # GlobalMetadata of profiled ranks
+    groups: Mapping[str, tuple[int, ...]] | None = None     # in the place of those that the traces define
 
     @property
     def ranks(self) -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from astrarium.trace import _check_collectives, _check_graph, _check_nodes, _check_peers
 from astrarium.trace.columns import Traces
 from astrarium.trace.finding import Finding, Findings
 from astrarium.trace.graph import Dependencies, graph_of, ready_order
 from astrarium.trace.groups import group_key, groups_of
 from astrarium.trace.node import TRACE_KINDS, decode_metadata, trace_kind
+from astrarium.trace.recorded import is_recorded
 
 __all__ = ["check"]
 
@@ -34,7 +37,7 @@ def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, 
         ranks = traces.members(number)
         graph = graph_of(columns, deps)
         order = ready_order(columns, graph)
-        orders.append(order)
+        orders.append(columns.issue_order.astype(np.int32) if is_recorded(columns) else order)
         _check_nodes.check(columns, ranks, found)
         _check_graph.check(columns, graph, order, ranks, found)
     _check_kinds(traces, found)
@@ -67,4 +70,4 @@ def _of_part(traces: Traces, groups: Mapping[str, Sequence[int]], findings: list
         return findings
     return [*rest, Finding("warning", "part_of_job", (), None, None,
                            f"{traces.ranks} of {job} ranks are here; what they exchange with the others is not checked",
-                           "run them by their recorded times (run --trace), or add the other ranks")]
+                           "run one by its recorded times (run --trace --rank R), or add the other ranks")]

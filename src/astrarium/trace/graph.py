@@ -11,7 +11,7 @@ import numpy.typing as npt
 from astrarium.trace import _native
 from astrarium.trace.columns import Columns
 
-__all__ = ["Dependencies", "Graph", "graph_of", "index_of", "ready_order"]
+__all__ = ["Dependencies", "Graph", "graph_of", "index_of", "ready_order", "runs_through"]
 
 Dependencies = Literal["data+ctrl", "data"]
 
@@ -68,3 +68,10 @@ def ready_order(columns: Columns, graph: Graph, *, pure: bool = False) -> npt.ND
     """
     parent = np.ascontiguousarray(graph.parent)
     return _native.backend(pure).topological_order(columns.node_id, graph.ptr, parent)
+
+
+def runs_through(node_id: npt.NDArray[np.uint64], ptr: npt.NDArray[np.int64], parent: npt.NDArray[np.int32]) -> bool:
+    """Whether no node waits for itself: node i waits for the indexes `parent[ptr[i]:ptr[i + 1]]`."""
+    child = np.repeat(np.arange(len(node_id), dtype=np.int64), np.diff(ptr))
+    return bool((parent < child).all()) or \
+        len(_native.backend(False).topological_order(node_id, ptr, np.ascontiguousarray(parent))) == len(node_id)

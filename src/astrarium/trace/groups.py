@@ -52,6 +52,8 @@ def groups_of(traces: Traces) -> dict[str, tuple[int, ...]]:
 
     Raises TraceError where such a node cannot be read, or where two ranks define one name differently.
     """
+    if traces.groups is not None:
+        return dict(traces.groups)
     found: dict[str, tuple[int, ...]] = {}
     defined_by: dict[str, int] = {}
     for number, columns in enumerate(traces.classes):

@@ -16,10 +16,13 @@ from astrarium.trace._wire import VARINT, Cursor
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.node import decode_metadata
 
-__all__ = ["find_traces", "only_trace", "read_traces", "refuse_leftovers", "refuse_more", "traces_of_bytes"]
+__all__ = ["find_traces", "rank_of_file", "read_traces", "refuse_leftovers", "refuse_more", "trace_of_rank",
+           "traces_of_bytes"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_FILE = 4 << 30       # bytes of one file after decompression
+PROFILED = b"profiled"   # what the metadata of a profiler's trace says
+FIRST = 1 << 12          # bytes of a file in which it says so
 _RECENT = 8              # classes to try before a file is parsed in full
 
 PathLike = str | os.PathLike[str]
@@ -51,7 +54,7 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
             raise InputError("workload", f"{len(paths)} trace files for {ranks} ranks", expected=f"{ranks} files")
         return paths
     prefix = os.fspath(workload)
-    if ranks in (None, 1) and os.path.isfile(prefix) and not os.path.exists(f"{prefix}.0.et"):
+    if ranks in (None, 1) and _single(prefix):
         return [prefix]
     prefix = prefix[: -len(".*.et")] if prefix.endswith(".*.et") else prefix
     if ranks is None:
@@ -59,11 +62,24 @@ def find_traces(workload: PathLike | Sequence[PathLike], ranks: int | None = Non
     return [f"{prefix}.{rank}.et" for rank in range(ranks)]
 
 
-def only_trace(workload: str) -> str:
-    """`workload`, or the one file of its prefix where that is of another rank than 0: one rank of a job."""
+def trace_of_rank(workload: str, rank: int) -> str:
+    """The file of one rank; `workload` itself where that is a file. InputError where the rank has none."""
+    if _single(workload):
+        return workload
     prefix = workload.removesuffix(".*.et")
-    ranks = _existing(prefix)
-    return f"{prefix}.{ranks[0]}.et" if len(ranks) == 1 and ranks[0] else workload
+    if not os.path.isfile(path := f"{prefix}.{rank}.et"):
+        raise _missing(prefix, path, _existing(prefix))
+    return path
+
+
+def rank_of_file(workload: str) -> int | None:
+    """The rank that a single file's name says; None of a prefix, a pattern and other names."""
+    found = re.fullmatch(r".*\.(\d{1,9})\.et", workload, re.DOTALL)
+    return int(found[1]) if found is not None and _single(workload) else None
+
+
+def _single(workload: str) -> bool:
+    return os.path.isfile(workload) and not os.path.exists(f"{workload}.0.et")
 
 
 def refuse_more(workload: str, ranks: int) -> None:
@@ -110,8 +126,9 @@ def _missing(prefix: str, path: str, found: Sequence[int]) -> InputError:
         hint = re.sub(r"(\.\d+)?\.et$", "", prefix)
     elif found and path == prefix:      # one file was wanted
         hint = f"{prefix}.{found[0]}.et"
+    alone = f", or one rank alone ({prefix}.{found[0]}.et; run --rank {found[0]})" if found and found[0] else ""
     return InputError("", f"workload file: {path} does not exist{exists}",
-                      expected="files <prefix>.<rank>.et for ranks 0, 1, …", did_you_mean=hint)
+                      expected=f"files <prefix>.<rank>.et for ranks 0, 1, …{alone}", did_you_mean=hint)
 
 
 def spans(numbers: Iterable[int]) -> str:
@@ -170,6 +187,7 @@ def _collect(files: Iterable[bytes], sources: Sequence[str], pure: bool) -> Trac
     classes: list[_native.TraceClass] = []
     by_hash: dict[int, list[int]] = {}
     recent: deque[int] = deque(maxlen=_RECENT)
+    described: dict[int, bytes] = {}
     rank_class = np.empty(len(sources), np.int32)
     rank_row = np.empty(len(sources), np.int32)
     for rank, data in enumerate(files):
@@ -181,9 +199,23 @@ def _collect(files: Iterable[bytes], sources: Sequence[str], pure: bool) -> Trac
         if not recent or recent[0] != number:
             recent.appendleft(number)
         rank_class[rank], rank_row[rank] = number, classes[number].ranks - 1
+        if PROFILED in data[:FIRST]:      # equal ranks may have begun at different times
+            described[rank] = _described(data, (sources[rank], rank))
     rank_class.flags.writeable = rank_row.flags.writeable = False
     texts = tuple(text.decode("utf-8", "replace") for text in strings.all())
-    return Traces(tuple(map(_columns, classes)), rank_class, rank_row, texts, tuple(sources))
+    return Traces(tuple(map(_columns, classes)), rank_class, rank_row, texts, tuple(sources), described)
+
+
+def _described(data: bytes, where: tuple[str, int]) -> bytes:
+    """The GlobalMetadata message of a file."""
+    start, end = Cursor(data, 0, len(data)).delimited()
+    try:
+        decode_metadata(data[start:end])
+    except ValueError as error:
+        offset, what = error.args
+        raise TraceError(where[0], f"not a Chakra execution trace: byte {start + offset}: in the metadata: {what}",
+                         rank=where[1]) from None
+    return data[start:end]
 
 
 def _place(core: _native.Backend, data: bytes, strings: _native.Strings, classes: list[_native.TraceClass],

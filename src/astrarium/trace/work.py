@@ -50,6 +50,7 @@ class TraceClass:
     sources: Sequence[str] = ()                 # the file of every rank of the run, for messages
     names: Callable[[int], str] | None = None   # node index -> the node's name, for messages
     slot: I32 | None = None                     # [comm nodes] slot of each
+    begin: int = 0                              # ps after the run's start at which these ranks begin
 
     def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
         """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""

@@ -34,6 +34,11 @@ class Trace(Workload, frozen=True):
                                        file=True)] = None
     dependencies: Annotated[Literal["data+ctrl", "data"],
                             Knob("Which dependencies a node waits for.")] = "data+ctrl"
+    rank: Annotated[int | None, Knob("Run this rank's trace only, on every NPU (equal ranks); left out: each rank "
+                                     "runs its own.", ge=0, lt=2**31)] = None
+    starts: Annotated[Literal["recorded", "together"],
+                      Knob("When the ranks of profiled traces begin: as `recorded`, clocks compared, or `together`. "
+                           "ASTRA-sim's rules start all together.")] = "recorded"
 
 
 def _feeds(live: Live) -> Iterator[Problem]:

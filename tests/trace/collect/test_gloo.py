@@ -7,10 +7,16 @@ import statistics
 import pytest
 
 from astrarium.cli.replay_design import replay_design
+from astrarium.compute.config import Replay
+from astrarium.design import Design
+from astrarium.memory.config import Memory
+from astrarium.network.config import Network, Switch
 from astrarium.simulate import simulate
+from astrarium.system.config import System
 from astrarium.trace import check, groups_of, read_node, read_traces
 from astrarium.trace.link import statistics as counted
 from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.config import Trace
 
 from .ranks import run_ranks
 
@@ -68,6 +74,53 @@ def test_a_ddp_step_replays_in_the_time_it_took(tmp_path, record_property):
     print("errors of five runs, %:", [round(100 * error, 2) for error in errors])
     assert max(map(abs, errors)) < 0.10
     assert abs(statistics.median(errors)) < 0.05
+
+
+WIDTHS = """
+import json, random, torch, torch.distributed as dist
+from astrarium.trace import collect
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+for seed in range(8):
+    draw = random.Random(seed)
+    widths = [256] + [draw.choice([64, 128, 192, 256, 384, 512, 768, 1024]) for _ in range(8)]
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(first, second) for first, second in zip(widths, widths[1:])]
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=0.2)
+    x = torch.randn(32, 256)
+    for _ in range(3):
+        model(x).square().mean().backward()
+    dist.barrier()
+    with collect(f"run{seed}") as recording:
+        for _ in range(2):
+            model(x).square().mean().backward()
+            recording.step()
+json.dump({}, open(f"times.{rank}.json", "w"))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("streams", [1, 64])
+def test_recorded_steps_run_on_a_slow_network(widths, streams):
+    """Two of gloo's threads take the operations: on a slow network a later one may become ready first."""
+    for pattern in widths:
+        assert not [finding for finding in check(read_traces(pattern)) if finding.code == "collective_order"]
+        network = Network([Switch(2, bandwidth="10 MB/s", latency="50 us")])
+        design = Design(workload=Trace(pattern), compute=Replay(missing="0 ns"), memory=Memory(), network=network,
+                        system=System(comm_streams=streams, cpu_threads=64))
+        result = simulate(design)
+        least = max(counted(columns).collective_bytes["all_reduce"] for columns in read_traces(pattern).classes) / 0.01
+        assert result.makespan > least      # each rank sends and receives as many bytes as it reduces
+        assert result.makespan_ps == simulate(design, pure=True).makespan_ps
+
+
+@pytest.fixture(scope="module")
+def widths(tmp_path_factory):
+    """Eight recordings of two ranks whose buckets differ in bytes."""
+    folder = tmp_path_factory.mktemp("widths")
+    run_ranks(WIDTHS, folder, 2)
+    return [str(folder / f"run{seed}" / "trace.*.et") for seed in range(8)]
 
 
 GROUPS = """

@@ -71,7 +71,8 @@ class Meetings:
                 text = (f"{op_name(plan.op)} of {plan.size} bytes is number {count + 1} on its group, but rank {other} "
                         f"issued {op_name(first.op)} of {first.size} bytes there")
                 raise TraceError("workload", text, rank=rank, node=node,
-                                 expected="one order of a group's collectives on all its ranks")
+                                 expected="one order of a group's collectives on all its ranks: each waits for the one "
+                                          "before it (dependencies of the trace), or collective.scheduling: fifo")
             break
         meeting.plans[rank] = plan
         if len(meeting.plans) == len(self._members[group]):
