@@ -24,6 +24,7 @@ from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordere
 from astrarium.trace.link.records import MEMSET, DeviceTrace
 from astrarium.trace.link.replay import Replayed, microseconds, replayed
 from astrarium.trace.link.report import LinkReport
+from astrarium.trace.link.spins import Spins, find_spins
 from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
@@ -88,11 +89,12 @@ def write_linked(prefix: PathLike, linked: Linked) -> str:
 
 def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     calls = classified(trace)
+    threads, parent = host_threads(trace, calls)
+    spins = find_spins(trace, calls, threads)
     edges = gpu_edges(trace, calls)
     groups, join = all_groups(host, trace), joined(host, trace)
     draft = Draft()
     _gpu_nodes(trace, edges, draft)
-    threads, parent = host_threads(trace, calls)
     found = host_nodes(trace, calls, threads, draft)
     issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
@@ -106,7 +108,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     result = replayed(draft, order)
     micros = microseconds(draft, order, result.duration)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = _report(source, edges, gaps, draft, order, result, loose, len(threads))
+    report = _report(source, edges, gaps, spins, draft, order, result, loose, len(threads))
     first = delimited(encode_metadata(_metadata(source)))
     return Linked(tuple(_pieces(first, messages(source, draft, order, micros))), report)
 
@@ -215,8 +217,8 @@ def _metadata(source: Source) -> Metadata:
     return Metadata("", tuple(attrs))
 
 
-def _report(source: Source, edges: GpuEdges, gaps: Gaps, draft: Draft, order: Order, result: Replayed, loose: int,
-            threads: int) -> LinkReport:
+def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Draft, order: Order, result: Replayed,
+            loose: int, threads: int) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
@@ -230,14 +232,15 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, draft: Draft, order: Or
         gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
         launched=len(calls.launcher), stream_waits=edges.waits + gaps.waits,
         stream_waits_inferred=edges.inferred + gaps.waits,
-        host_waits=calls.blocked, thread_waits=source.found.awaited,
+        host_waits=calls.blocked, host_spins=spins.count, spins_us=spins.time / 1000,
+        thread_waits=source.found.awaited,
         communications=dict(sorted(counts.items())), groups=len(source.groups),
         measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
         unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
-        missing=tuple(_missing(source, edges, order, loose)))
+        missing=tuple(_missing(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)))
 
 
-def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[str]:
+def _missing(source: Source, clipped: int, order: Order, loose: int) -> list[str]:
     host, trace, calls = source.host, source.trace, source.calls
     out = []
     if host is None:
@@ -254,7 +257,7 @@ def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[
                          (calls.twins, "calls with the correlation id of another (the first counts)"),
                          (trace.skipped, "events without a usable time"),
                          (order.dropped, "dependencies that would have closed a cycle (dropped)"),
-                         (edges.clipped, "GPU operations cut where the next one of their stream began")):
+                         (clipped, "GPU operations cut where the next began, or the host that polled them went on")):
         if number:
             out.append(f"{number:,} {what}")
     if calls.skew:

@@ -28,6 +28,8 @@ class LinkReport:
     stream_waits: int                    # waits of one stream for another
     stream_waits_inferred: int           # of these, those that follow from times only
     host_waits: int                      # calls that waited for GPU work
+    host_spins: int                      # of these, those that were spent polling, which follow from times only
+    spins_us: float                      # their time
     thread_waits: int                    # stretches in which the main thread waited for another
     communications: Mapping[str, int]    # by operation
     groups: int
@@ -42,6 +44,12 @@ class LinkReport:
         """The report as JSON values."""
         return {**asdict(self), "communications": dict(self.communications), "missing": list(self.missing)}
 
+    def _spins(self) -> str:
+        """The waits that were inferred from times, if there are any."""
+        if not self.host_spins:
+            return ""
+        return f" ({self.host_spins} by polling, inferred from times, {self.spins_us / 1000:.3f} ms)"
+
     def lines(self) -> list[str]:
         """The report for people."""
         comms = ", ".join(f"{count} {name}" for name, count in self.communications.items()) or "none"
@@ -52,7 +60,7 @@ class LinkReport:
                       "their launching calls",
                       f"{self.host_threads} host threads, {self.streams} streams; waits: {self.stream_waits} between "
                       f"streams ({self.stream_waits_inferred} inferred from times), {self.host_waits} of the host for "
-                      f"the GPU, {self.thread_waits} between threads"]
+                      f"the GPU{self._spins()}, {self.thread_waits} between threads"]
         parts.append(f"communications: {comms}; {self.groups} groups")
         if self.measured_us:
             parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms; "
