@@ -22,6 +22,7 @@ from astrarium.trace.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
 from astrarium.trace.node import IOInfo, Node, encode_node
+from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["GAP_NAME", "IDLE_NAME", "Source", "messages"]
@@ -48,8 +49,9 @@ class Source:
     rank: int
 
 
-def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterator[bytes]:
-    """Node messages with their lengths, ids ascending in time; the groups' metadata node first."""
+def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: I64) -> Iterator[bytes]:
+    """Node messages with their lengths, ids ascending in time; the groups' metadata node first. `gaps` [places]: us of
+    `micros` that are unexplained."""
     base = FIRST_ID
     if source.groups:
         yield delimited(encode_node(Node(base, GROUPS_NODE, int(NodeKind.METADATA),
@@ -59,12 +61,13 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterato
     part, of, lane = draft.part, draft.of, draft.lane
     node, ptr, before = (array("q", column.tobytes()) for column in (order.node, order.ptr, order.before + base))
     start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
-    begin, length = array("q", start.tobytes()), array("q", micros.tobytes())
+    begin, length, gap = (array("q", column.tobytes()) for column in (start, micros, gaps))
     make = {GPU: emitter.gpu, LABEL: emitter.label, MESSAGE: emitter.message,
             OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle,
             GAP: emitter.gap}
     for place, number in enumerate(node):
         emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
+        emitter.unexplained = gap[place]
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
 
 
@@ -74,6 +77,7 @@ class _Emitter:
     def __init__(self, source: Source, order: Order, base: int) -> None:
         self.source, self.encoder = source, Encoder()
         self.at: tuple[int, array[int], int, int] = (0, array("q"), 0, 0)
+        self.unexplained = 0     # us of the node
         self._id = array("q", (order.place + base).tobytes())
         self._base = len(source.trace.operators.name)
         self._tid = [_number(key[1], number) for key, number in source.trace.threads.items()]
@@ -82,6 +86,8 @@ class _Emitter:
 
     def _node(self, name: str, kind: NodeKind, ctrl: int, info: tuple[bytes, ...], attrs: list[bytes]) -> bytes:
         number, data, begin, length = self.at
+        if self.unexplained:
+            attrs = [*attrs, self.encoder.whole(ATTRIBUTE, self.unexplained)]
         return self.encoder.node(number, name, kind, (ctrl,) if 0 < ctrl < number else (), data, begin, length, info,
                                  attrs)
 

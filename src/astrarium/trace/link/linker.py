@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import numpy as np
+
 from astrarium.errors import InputError
 from astrarium.trace._wire import delimited
 from astrarium.trace.link.between import HostNodes, host_nodes
@@ -28,7 +30,9 @@ from astrarium.trace.link.spins import Spins, find_spins
 from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
+from astrarium.trace.link.unexplained import unexplained
 from astrarium.trace.node import Metadata, attribute, encode_metadata
+from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.trace.write import beside, clear_leftovers
 
 __all__ = ["Linked", "link", "write_linked"]
@@ -106,11 +110,13 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     _further_messages(comms, draft)
     order = ordered(draft)
     result = replayed(draft, order)
-    micros = microseconds(draft, order, result.duration)
+    micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
+    gaps_us = np.minimum((gap + 500) // 1000, micros)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = _report(source, edges, gaps, spins, draft, order, result, loose, len(threads))
-    first = delimited(encode_metadata(_metadata(source)))
-    return Linked(tuple(_pieces(first, messages(source, draft, order, micros))), report)
+    report = _report(source, edges, gaps, spins, draft, order, result, result.share(gap), loose,
+                     len(threads))
+    first = delimited(encode_metadata(_metadata(source, int(gaps_us.sum()))))
+    return Linked(tuple(_pieces(first, messages(source, draft, order, micros, gaps_us))), report)
 
 
 def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -204,11 +210,11 @@ def _further_messages(comms: Communications, draft: Draft) -> None:
                     draft.edge(first, second, waits)
 
 
-def _metadata(source: Source) -> Metadata:
+def _metadata(source: Source, unexplained_us: int) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
-             attribute("start_ns", trace.origin)]
+             attribute("start_ns", trace.origin), attribute(ATTRIBUTE, unexplained_us)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():
@@ -218,7 +224,7 @@ def _metadata(source: Source) -> Metadata:
 
 
 def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Draft, order: Order, result: Replayed,
-            loose: int, threads: int) -> LinkReport:
+            gap_share: float, loose: int, threads: int) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
@@ -226,8 +232,8 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Dr
         counts[comm.op] = counts.get(comm.op, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
-        rank=source.rank, schema=host.schema if host else None, nodes=len(draft) + bool(source.groups),
-        host_nodes=host.nodes if host else 0,
+        rank=source.rank, gap_share=round(gap_share, 6), schema=host.schema if host else None,
+        nodes=len(draft) + bool(source.groups), host_nodes=host.nodes if host else 0,
         operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
         gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
         launched=len(calls.launcher), stream_waits=edges.waits + gaps.waits,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from astrarium.trace.unexplained import headline
+
 __all__ = ["LinkReport"]
 
 
@@ -14,6 +16,7 @@ class LinkReport:
     """Counts of one linked rank. Times in microseconds."""
 
     rank: int
+    gap_share: float                     # of the replay's critical path: time that nothing recorded accounts for
     schema: str | None                   # of the host trace
     nodes: int
     host_nodes: int                      # of the host trace
@@ -53,7 +56,8 @@ class LinkReport:
     def lines(self) -> list[str]:
         """The report for people."""
         comms = ", ".join(f"{count} {name}" for name, count in self.communications.items()) or "none"
-        parts = [f"rank {self.rank}: {self.nodes:,} nodes from {self.host_nodes:,} host nodes, {self.operators:,} "
+        parts = [headline(self.gap_share)] if self.measured_us else []
+        parts += [f"rank {self.rank}: {self.nodes:,} nodes from {self.host_nodes:,} host nodes, {self.operators:,} "
                  f"timed operators and {self.gpu_operations + self.gpu_memsets:,} GPU operations"]
         if self.operators:
             parts += [f"joined: {self.joined:,} host nodes by {self.joined_by}; {self.launched:,} GPU operations to "
@@ -63,7 +67,7 @@ class LinkReport:
                       f"the GPU{self._spins()}, {self.thread_waits} between threads"]
         parts.append(f"communications: {comms}; {self.groups} groups")
         if self.measured_us:
-            parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms; "
-                         f"unexplained host time {self.unexplained_us / 1000:.3f} ms, idle time of streams "
-                         f"{self.gaps_us / 1000:.3f} ms")
+            parts.append(f"measured {self.measured_us / 1000:.3f} ms, replay {self.replayed_us / 1000:.3f} ms (by "
+                         f"construction); unexplained host time {self.unexplained_us / 1000:.3f} ms, idle time of "
+                         f"streams {self.gaps_us / 1000:.3f} ms")
         return parts + [f"missing: {what}" for what in self.missing]
