@@ -22,6 +22,7 @@ from astrarium.trace.link.host import HostTrace, read_host
 from astrarium.trace.link.issue import issue_edges
 from astrarium.trace.link.join import Join, joined
 from astrarium.trace.link.kineto import read_device
+from astrarium.trace.link.missing import missing_of, warnings_of
 from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordered
 from astrarium.trace.link.records import MEMSET, DeviceTrace
 from astrarium.trace.link.replay import Replayed, microseconds, replayed
@@ -243,30 +244,5 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Dr
         communications=dict(sorted(counts.items())), groups=len(source.groups),
         measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
         unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
-        missing=tuple(_missing(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)))
-
-
-def _missing(source: Source, clipped: int, order: Order, loose: int) -> list[str]:
-    host, trace, calls = source.host, source.trace, source.calls
-    out = []
-    if host is None:
-        out.append("no host trace: no tensors, no call structure beyond times")
-    elif not trace.where:
-        out.append("no device trace: no durations, no GPU operations; nodes take no time")
-    else:
-        for number, what in ((host.nodes - source.join.count, "host nodes without a time (written with duration 0)"),
-                             (sum(node < 0 for node in source.join.host), "timed operators without a host node")):
-            if number:
-                out.append(f"{number:,} {what}")
-    for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
-                         (loose, "of these that wait for no host time"),
-                         (calls.twins, "calls with the correlation id of another (the first counts)"),
-                         (trace.skipped, "events without a usable time"),
-                         (order.dropped, "dependencies that would have closed a cycle (dropped)"),
-                         (clipped, "GPU operations cut where the next began, or the host that polled them went on")):
-        if number:
-            out.append(f"{number:,} {what}")
-    if calls.skew:
-        out.append(f"the GPU's clock: its times were moved by {calls.skew / 1000:.3f} us")
-    return out + [f"{number:,} {what}" for what, number in sorted(source.comms.unclear.items())]
-
+        missing=tuple(missing_of(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)),
+        warnings=warnings_of(source.join, host, trace))

@@ -42,10 +42,12 @@ class LinkReport:
     gaps_us: float                       # idle time of streams that no dependency explains, in nodes of its own
     idle_us: float                       # host time of the main thread outside operators
     missing: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())      # what makes the whole trace doubtful
 
     def plain(self) -> dict[str, Any]:
         """The report as JSON values."""
-        return {**asdict(self), "communications": dict(self.communications), "missing": list(self.missing)}
+        return {**asdict(self), "communications": dict(self.communications), "missing": list(self.missing),
+                "warnings": list(self.warnings)}
 
     def _spins(self) -> str:
         """The waits that were inferred from times, if there are any."""
@@ -56,7 +58,8 @@ class LinkReport:
     def lines(self) -> list[str]:
         """The report for people."""
         comms = ", ".join(f"{count} {name}" for name, count in self.communications.items()) or "none"
-        parts = [headline(self.gap_share)] if self.measured_us else []
+        parts = [f"WARNING: {what}" for what in self.warnings]
+        parts += [headline(self.gap_share)] if self.measured_us else []
         parts += [f"rank {self.rank}: {self.nodes:,} nodes from {self.host_nodes:,} host nodes, {self.operators:,} "
                  f"timed operators and {self.gpu_operations + self.gpu_memsets:,} GPU operations"]
         if self.operators:
