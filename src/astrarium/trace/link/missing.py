@@ -18,8 +18,8 @@ def warnings_of(join: Join, host: HostTrace | None, trace: DeviceTrace) -> tuple
     if host is None or not trace.where or not join.doubtful:
         return ()
     return (f"only {join.count:,} of {join.most:,} host nodes join: {host.where} and {trace.where} look like "
-            "recordings of different runs. Tensors, call structure and communication are missing or wrong where they do "
-            "not join.",)
+            "recordings of different runs. Where they do not join, tensors, call structure and communication are "
+            "missing or wrong.",)
 
 
 def missing_of(source: Source, clipped: int, order: Order, loose: int) -> list[str]:
