@@ -46,6 +46,17 @@ def test_a_host_that_reads_the_value_after_the_kernel_waits_too(tmp_path: Path) 
     assert replayed_us(tmp_path) == pytest.approx(found.measured_us, rel=0.001)
 
 
+def test_a_loop_of_queries_waits_too(tmp_path: Path) -> None:
+    """`while cudaEventQuery(done) == cudaErrorNotReady`: every query is a call, none of them waits."""
+    events = polling(BUSY, lambda begin, end: end + 5)
+    loops = [each for each in events if each["name"] == "moe::exchange"]
+    queries = [event("cuda_runtime", "cudaEventQuery", loop["ts"] + at, 3, correlation=10_000 + int(loop["ts"]) + at)
+               for loop in loops for at in range(20, int(loop["dur"]) - 10, 9)]
+    found = of_events(tmp_path, events + queries).report
+    assert found.host_spins == 3
+    assert replayed_us(tmp_path, kernels_by(0.5)) == pytest.approx(0.5 * found.measured_us, rel=0.04)
+
+
 @pytest.mark.parametrize(("hole", "busy"), [
     (lambda begin, end: end - 30, BUSY[:1]),                        # once: may be chance
     (lambda begin, end: end - 30, (2000.0,) * 3),                   # always as long: may be the host's own work
