@@ -12,8 +12,8 @@ __all__ = ["ATTRIBUTE", "headline", "says_gaps", "unexplained_parts"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-ATTRIBUTE = "unexplained_micros"
-"""Attribute of a node: us of its duration that are such time; of a trace: their sum over its nodes."""
+ATTRIBUTE = "unexplained_share"
+"""Attribute of a node: the share of its duration that is such time; of a trace: of its replay's critical path."""
 
 
 def says_gaps(columns: Columns) -> bool:
@@ -22,16 +22,15 @@ def says_gaps(columns: Columns) -> bool:
 
 
 def unexplained_parts(columns: Columns, nodes: I64) -> F64:
-    """[nodes given] the part of each node's recorded duration that is unexplained, 0 to 1."""
+    """[nodes given] the share of each node's duration that is unexplained, 0 to 1."""
     out, word, data = np.zeros(nodes.size, np.float64), ATTRIBUTE.encode(), columns.data
     starts, sizes = columns.offset[nodes].tolist(), columns.size[nodes].tolist()
     for place, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if data.find(word, start, start + size) < 0:
             continue
-        node = decode_node(data[start:start + size])
-        attr = node.attr(ATTRIBUTE)
-        if attr is not None and isinstance(attr.value, int) and node.duration:
-            out[place] = min(max(attr.value / node.duration, 0.0), 1.0)
+        attr = decode_node(data[start:start + size]).attr(ATTRIBUTE)
+        if attr is not None and isinstance(attr.value, float):
+            out[place] = min(max(attr.value, 0.0), 1.0)
     return out
 
 

@@ -112,12 +112,12 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     order = ordered(draft)
     result = replayed(draft, order)
     micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
-    gaps_us = np.minimum((gap + 500) // 1000, micros)
+    share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = _report(source, edges, gaps, spins, draft, order, result, result.share(gap), loose,
+    report = _report(source, edges, gaps, spins, draft, order, result, share, loose,
                      len(threads))
-    first = delimited(encode_metadata(_metadata(source, int(gaps_us.sum()))))
-    return Linked(tuple(_pieces(first, messages(source, draft, order, micros, gaps_us))), report)
+    first = delimited(encode_metadata(_metadata(source, share)))
+    return Linked(tuple(_pieces(first, messages(source, draft, order, micros, parts))), report)
 
 
 def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -211,11 +211,11 @@ def _further_messages(comms: Communications, draft: Draft) -> None:
                     draft.edge(first, second, waits)
 
 
-def _metadata(source: Source, unexplained_us: int) -> Metadata:
+def _metadata(source: Source, share: float) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
-             attribute("start_ns", trace.origin), attribute(ATTRIBUTE, unexplained_us)]
+             attribute("start_ns", trace.origin), attribute(ATTRIBUTE, share)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():
@@ -233,7 +233,7 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Dr
         counts[comm.op] = counts.get(comm.op, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
-        rank=source.rank, gap_share=round(gap_share, 6), schema=host.schema if host else None,
+        rank=source.rank, gap_share=gap_share, schema=host.schema if host else None,
         nodes=len(draft) + bool(source.groups), host_nodes=host.nodes if host else 0,
         operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
         gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
