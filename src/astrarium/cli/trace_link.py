@@ -32,6 +32,8 @@ def run(options: argparse.Namespace) -> int:
     linked = link(host, device, rank=options.rank)
     path = write_linked(options.out, linked)
     if options.json:
+        for what in linked.report.warnings:
+            note(f"WARNING: {what}")
         print(json.dumps({"path": path, **linked.report.plain()}, indent=1))
         return 0
     for line in linked.report.lines():

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from astrarium.report.tables import Table
 from astrarium.result import Result
 from astrarium.result.phases import PhaseTime
+from astrarium.trace.unexplained import headline
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
 
@@ -25,7 +26,10 @@ MOVED = {"compute": "compute", "collective": "collectives", "message": "messages
 
 
 def summary_tables(result: Result, title: str) -> Iterator[Table]:
-    """Everything that the run says, most wanted first; a table that would be empty is left out."""
+    """Everything that the run says, most wanted first; a table that would be empty is left out. A run of linked traces
+    leads with how much of it nothing in them explains."""
+    if result.recorded and result.unexplained is not None:
+        yield Table(headline(result.unexplained), "", ())
     yield time_table(result, title)
     if len(result.collectives.op):
         yield collective_table(result)

@@ -20,6 +20,7 @@ from astrarium.result.path import Path, critical_path
 from astrarium.result.phases import PhaseTime, phase_times
 from astrarium.result.ranks import Ranks, ranks_of
 from astrarium.result.source import Source
+from astrarium.result.unexplained import unexplained_share
 from astrarium.units import Bytes, Time, format_bytes, format_time
 
 __all__ = ["Duration", "Result", "Size"]
@@ -157,6 +158,11 @@ class Result:
         return critical_path(self.plan, self.outcome, self.nodes, self.comm, self.messages)
 
     @cached_property
+    def unexplained(self) -> float | None:
+        """Share of the critical path, 0 to 1, that linked traces leave unexplained; None without such traces."""
+        return unexplained_share(self.plan, self.traces, self.path)
+
+    @cached_property
     def memory(self) -> MemoryUse:
         """Local memory of each row."""
         capacity = self.capacity or (None,) * len(self.outcome.finish)
@@ -190,6 +196,8 @@ class Result:
                 found["memory_unknown_because"] = self.memory.problem
             found["busiest_link"], found["busiest_link_utilisation"] = link or (None, None)
             found["critical_path"] = self.path.shares()
+            if self.unexplained is not None:
+                found["unexplained_share"] = self.unexplained
             for phase in self.phases:
                 name = "ttft_ns" if phase.name == "prefill" else "tpot_ns"
                 found[name] = phase.per_token / 1000

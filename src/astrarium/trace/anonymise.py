@@ -24,6 +24,7 @@ from astrarium.trace.transform.files import Edit, Every, Job, rebuilt
 from astrarium.trace.transform.members import definitions, pg_names
 from astrarium.trace.transform.patch import Change
 from astrarium.trace.transform.values import READ_ATTRS
+from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import NodeKind
 
 __all__ = ["Anonymised", "anonymise"]
@@ -157,11 +158,12 @@ def _unread(name: str) -> bool:
 
 
 def _metadata(columns: Columns) -> bytes:
-    """Nothing but the kind of trace and the world's size, which says how many ranks the group of all ranks has."""
+    """Nothing but the kind of trace, how much of it is unexplained, and the world's size, which says how many ranks the
+    group of all ranks has."""
     from astrarium.trace.node import decode_metadata
 
     kept = [a for a in decode_metadata(columns.metadata).attrs if a.kind is not None
-            and (a.name == "world_size" or (a.name == "kind" and a.value in TRACE_KINDS))]
+            and (a.name in ("world_size", ATTRIBUTE) or (a.name == "kind" and a.value in TRACE_KINDS))]
     return encode_metadata(Metadata("0.0.4", (*kept, attribute("anonymised", True))))
 
 

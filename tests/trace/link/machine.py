@@ -81,6 +81,11 @@ class Machine:
         self.now = max(begin + LAUNCH, end + CALL)
         self._runtime(self.names["copy"], begin, self._correlation)
 
+    def poll(self, name: str, micros: float, stream: int, early: float) -> None:
+        """A kernel writes a value when a share `early` of it is left; the host reads until it is there, in no call."""
+        self.launch(name, micros, stream)
+        self.now = max(self.now, self.free[stream] - early * micros * self.scale) + CALL
+
     def record(self, event: str, stream: int) -> None:
         correlation = self._call(self.names["record"], CALL)
         self.recorded[event] = (stream, self.free.get(stream, 0.0), correlation)
@@ -251,7 +256,29 @@ def graphs(m: Machine) -> None:
         m.synchronize("stream")
 
 
-PROGRAMS = {program.__name__: program for program in (small_kernels, large_kernels, no_steps, two_streams, graphs)}
+def experts(m: Machine) -> None:
+    """Experts on other GPUs: the host polls how many tokens will come, and prepares their dispatch meanwhile."""
+    def dispatch(turn: int) -> None:
+        m.record(f"gate{turn}", 7)
+        m.wait(20, f"gate{turn}")
+        m.poll("void deep_ep::internode::notify_dispatch<8>(int)", 80.0, 20, 0.2)
+        m.op("aten::empty", before=4.0)
+        m.launch("void deep_ep::internode::dispatch<8>(int)", 250.0, 20)
+        m.record(f"tokens{turn}", 20)
+        m.wait(7, f"tokens{turn}")
+
+    def body() -> None:
+        for turn, deep in enumerate((8, 30, 14)):
+            layers(m, deep, "mm", 120.0)
+            m.op("dispatch(F)", partial(dispatch, turn), cat="user_annotation")
+        layers(m, 10, "mm", 120.0)
+        m.op("aten::item", lambda: m.blocking_copy(2.0))
+
+    steps(m, 2, body)
+
+
+PROGRAMS = {program.__name__: program
+            for program in (small_kernels, large_kernels, no_steps, two_streams, graphs, experts)}
 
 
 def run(program: Program, **options: Any) -> Machine:

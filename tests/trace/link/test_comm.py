@@ -226,3 +226,18 @@ def test_a_group_that_nobody_recorded_is_said(tmp_path: Path) -> None:
                                                       {"pg_name": "1", "ranks": [0, 2]}]}
     report = of_events(tmp_path, [event("cpu_op", "gloo:all_reduce", 0, 10)], distributedInfo=info).report
     assert any("1 collectives whose group is not recorded" in what for what in report.missing)
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("void dpsk::ep::internode::dispatch<false, 8, true, 8>(int4*, float*)", "all_to_all"),
+    ("void deep_ep::intranode::combine<__nv_bfloat16, (int)8, (int)768>(T1 *)", "all_to_all"),
+    ("void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)", "all_to_all"),
+    ("void primus_turbo::deep_ep::intranode::cached_notify_dispatch<8>(int const*)", "barrier"),
+    ("void deep_ep::internode::notify_dispatch<false, 8>(int const*)", "barrier"),
+    ("void deep_ep::layout::get_dispatch_layout<256>(long const*)", None),
+    ("void deep_ep::internode_ll::update_mask_buffer(int*)", None),
+    ("void gather<deep_ep::internode::dispatch>(int)", None), ("void step::internode::dispatch<8>(int)", None),
+    ("", None)])
+def test_kernels_of_expert_parallelism(name: str, expected: str | None) -> None:
+    assert by_kernel(name) == expected
+    assert is_comm_kernel(name) == (expected is not None)

@@ -38,7 +38,7 @@ def test_another_kernel_speed_comes_to_what_the_machine_takes_then(tmp_path: Pat
 def test_random_programs_at_other_kernel_speeds(tmp_path: Path, seed: int) -> None:
     """Times that fall between microseconds, threads that begin by waiting, copies behind a queue."""
     program = random_program(seed)
-    linked(tmp_path, run(program, told=True))
+    assert linked(tmp_path, run(program, told=True)).report.host_spins == 0     # every wait has a call
     assert replayed_us(tmp_path) == pytest.approx(run(program).span, rel=0.01)
     for factor, within in ((0.1, 0.02), (0.5, 0.02), (2.0, 0.02), (4.0, 0.03)):
         assert replayed_us(tmp_path, kernels_by(factor)) == pytest.approx(run(program, scale=factor).span, rel=within)

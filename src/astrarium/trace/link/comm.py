@@ -34,6 +34,13 @@ ELEMENT_BYTES: Mapping[str, int] = MappingProxyType({
 
 _LETTERS = re.compile(r"[^a-z]")
 _KERNEL = re.compile(r"(^|[^a-z])(nccl|rccl|mscclpp|msccl|oneccl)(?=[a-z:_]*(kernel|dev|symk))", re.IGNORECASE)
+_DEEP_EP = re.compile(r"(?:\w+::)*(?:\w+_)?ep::(?:intranode|internode|internode_ll)::(\w+?)(?:_kernel)?")
+_EXPERTS: Mapping[str, str] = MappingProxyType({
+    "dispatch": "all_to_all", "combine": "all_to_all", "barrier": "barrier", "notify_dispatch": "barrier",
+    "cached_notify": "barrier", "cached_notify_dispatch": "barrier", "cached_notify_combine": "barrier",
+    "clean_low_latency_buffer": "barrier"})
+"""Kernels of DeepEP: two move tokens, the others make the ranks meet and exchange counts."""
+
 _ANNOTATION = re.compile(r"(nccl|rccl|gloo|mpi|ucc|xccl|hccl|oneccl):\s*([\w-]+)", re.IGNORECASE)
 CPU_BACKENDS = ("gloo", "mpi")
 
@@ -56,12 +63,22 @@ def operation(name: str) -> str | None:
 
 
 def is_comm_kernel(name: str) -> bool:
-    """Whether a kernel's name is one of NCCL, RCCL, MSCCL or oneCCL."""
-    return bool(_KERNEL.search(name[:200]))
+    """Whether a kernel's name is one of NCCL, RCCL, MSCCL, oneCCL or DeepEP."""
+    return bool(_KERNEL.search(name[:200])) or expert_parallel(name) is not None
+
+
+def expert_parallel(name: str) -> str | None:
+    """The operation of a kernel of DeepEP (expert parallelism); None for another."""
+    words = name[:200].partition("<")[0].partition("(")[0].split()
+    found = _DEEP_EP.fullmatch(words[-1]) if words else None
+    return _EXPERTS.get(found[1]) if found else None
 
 
 def by_kernel(name: str) -> str | None:
     """The operation in a kernel's name; None for kernels of several, such as SendRecv."""
+    moved = expert_parallel(name)
+    if moved is not None:
+        return moved
     head = name[:200].partition("(")[0]
     if "sendrecv" in _LETTERS.sub("", head.lower()):
         return None

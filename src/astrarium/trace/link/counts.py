@@ -13,7 +13,7 @@ from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Statistics", "statistics"]
 
-_FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "copydevice")
+_FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "copydevice", "dmarequest")
 
 
 @dataclass(frozen=True)

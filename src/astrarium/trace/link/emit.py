@@ -22,11 +22,13 @@ from astrarium.trace.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
 from astrarium.trace.node import IOInfo, Node, encode_node
+from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["GAP_NAME", "IDLE_NAME", "Source", "messages"]
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 IDLE_NAME = "host time outside operators"
 GAP_NAME = "unexplained idle time of a stream"
 CATEGORY = {MEMCPY: "gpu_memcpy", MEMSET: "gpu_memset"}
@@ -48,8 +50,9 @@ class Source:
     rank: int
 
 
-def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterator[bytes]:
-    """Node messages with their lengths, ids ascending in time; the groups' metadata node first."""
+def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: F64) -> Iterator[bytes]:
+    """Node messages with their lengths, ids ascending in time; the groups' metadata node first. `gaps` [places]: the
+    share of each that is unexplained."""
     base = FIRST_ID
     if source.groups:
         yield delimited(encode_node(Node(base, GROUPS_NODE, int(NodeKind.METADATA),
@@ -59,12 +62,13 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64) -> Iterato
     part, of, lane = draft.part, draft.of, draft.lane
     node, ptr, before = (array("q", column.tobytes()) for column in (order.node, order.ptr, order.before + base))
     start = np.frombuffer(draft.start, np.int64)[order.node] // 1000
-    begin, length = array("q", start.tobytes()), array("q", micros.tobytes())
+    begin, length, gap = array("q", start.tobytes()), array("q", micros.tobytes()), array("d", gaps.tobytes())
     make = {GPU: emitter.gpu, LABEL: emitter.label, MESSAGE: emitter.message,
             OPERATOR: emitter.operator, CALL: emitter.call, IDLE: emitter.idle,
             GAP: emitter.gap}
     for place, number in enumerate(node):
         emitter.at = (place + base, before[ptr[place]:ptr[place + 1]], begin[place], length[place])
+        emitter.unexplained = gap[place]
         yield make.get(part[number], emitter.rest)(of[number], lane[number])
 
 
@@ -74,6 +78,7 @@ class _Emitter:
     def __init__(self, source: Source, order: Order, base: int) -> None:
         self.source, self.encoder = source, Encoder()
         self.at: tuple[int, array[int], int, int] = (0, array("q"), 0, 0)
+        self.unexplained = 0.0   # share of the node
         self._id = array("q", (order.place + base).tobytes())
         self._base = len(source.trace.operators.name)
         self._tid = [_number(key[1], number) for key, number in source.trace.threads.items()]
@@ -82,6 +87,8 @@ class _Emitter:
 
     def _node(self, name: str, kind: NodeKind, ctrl: int, info: tuple[bytes, ...], attrs: list[bytes]) -> bytes:
         number, data, begin, length = self.at
+        if self.unexplained:
+            attrs = [*attrs, self.encoder.same(ATTRIBUTE, self.unexplained)]
         return self.encoder.node(number, name, kind, (ctrl,) if 0 < ctrl < number else (), data, begin, length, info,
                                  attrs)
 

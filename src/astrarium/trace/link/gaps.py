@@ -14,16 +14,20 @@ __all__ = ["Gaps", "fill_gaps"]
 QUEUED = 500         # ns: shorter gaps between operations of a stream vanish in Chakra's whole microseconds
 LATE = 20_000        # ns: an operation that begins later than this after its launch waited for something
 NEAR = 20_000        # ns: begin of a late operation after the end of one of another stream that explains it
+TAIL = 50_000        # ns: begin of a late operation before the end of one of another stream that explains it
+TAIL_SHARE = 0.1     # of that operation: the same
 LOOK_BACK = 16       # operations that are looked through for one of another stream
 
 
 @dataclass
 class Gaps:
-    """What was added: `nodes` of `time` ns in all; `waits` of one stream for another that explain late operations."""
+    """What was added: `nodes` of `time` ns in all; `waits` of one stream for another that explain late operations, and
+    how many of these end the other `clipped` where the late one begins."""
 
     nodes: int = 0
     time: int = 0
     waits: int = 0
+    clipped: int = 0
 
 
 def fill_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> Gaps:
@@ -31,9 +35,9 @@ def fill_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> Gaps:
 
     Such a node waits for the last of what the operation waits for and lasts until the operation begins: the gap between
     two kernels, the latency of a launch, what the GPU had to do before the trace began. Faster kernels do not shorten
-    it. An operation that is late by `LATE` and begins within `NEAR` of the end of one on another stream waits for that.
-    One that queued behind others gets the latency that launches have when nothing is queued: it does not count unless
-    the others become faster.
+    it. An operation that is late by `LATE` waits for one on another stream that ended within `NEAR` before it began, or
+    whose last blocks were running then (`_tail`). One that queued behind others gets the latency that launches have
+    when nothing is queued: it does not count unless the others become faster.
     """
     found, gpu = Gaps(), trace.gpu
     count = len(gpu.name)
@@ -41,17 +45,11 @@ def fill_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> Gaps:
         return found
     origin = min(draft.start)
     last, launch = _last_parents(draft, count)
-    by_end = sorted(range(count), key=lambda g: (gpu.end[g], g))
-    ends = [gpu.end[g] for g in by_end]
+    _late(trace, draft, last, found)
     latencies, queued = list[int](), list[int]()
     for g in range(count):
         parent, start = last[g], gpu.start[g]
         ready = draft.end[parent] if parent >= 0 else origin
-        if start - ready > LATE:
-            other = _other(trace, by_end, bisect_right(ends, start), g)
-            if other >= 0 and max(ready, start - NEAR) < gpu.end[other]:
-                draft.edge(other, g)
-                parent, ready, found.waits = other, gpu.end[other], found.waits + 1
         if parent < count:
             queued.append(g)
         elif start - ready <= LATE:
@@ -62,6 +60,43 @@ def fill_gaps(trace: DeviceTrace, calls: Calls, draft: Draft) -> Gaps:
             found.time += start - ready
     _latencies(trace, calls, draft, [(g, launch[g]) for g in queued if launch[g] >= 0], latencies)
     return found
+
+
+def _late(trace: DeviceTrace, draft: Draft, last: list[int], found: Gaps) -> None:
+    """Adds what late operations wait for on other streams, to `draft` and to `last`."""
+    gpu, origin = trace.gpu, min(draft.start)
+    by_end = sorted(range(len(last)), key=lambda g: (gpu.end[g], g))
+    ends = [gpu.end[g] for g in by_end]
+    for g, parent in enumerate(last):
+        start = gpu.start[g]
+        ready = draft.end[parent] if parent >= 0 else origin
+        if start - ready <= LATE:
+            continue
+        other = _other(trace, by_end, bisect_right(ends, start), g)
+        if other < 0 or max(ready, start - NEAR) >= gpu.end[other]:
+            other = _tail(trace, by_end, ends, g)
+            if other < 0:
+                continue
+            gpu.end[other] = draft.end[other] = min(gpu.end[other], start)
+            found.clipped += 1
+        draft.edge(other, g)
+        last[g], found.waits = other, found.waits + 1
+
+
+def _tail(trace: DeviceTrace, by_end: list[int], ends: list[int], g: int) -> int:
+    """The operation on another stream in whose tail `g` began: its last blocks left room for those of `g`. -1 where
+    there is none."""
+    gpu, start = trace.gpu, trace.gpu.start[g]
+    device = trace.stream_names[gpu.stream[g]][0]
+    place = bisect_right(ends, start)
+    for h in by_end[place:place + LOOK_BACK]:
+        overlap = gpu.end[h] - start
+        if overlap > TAIL:
+            break
+        if (gpu.stream[h] != gpu.stream[g] and trace.stream_names[gpu.stream[h]][0] == device
+                and overlap <= TAIL_SHARE * (gpu.end[h] - gpu.start[h])):
+            return h
+    return -1
 
 
 def _gap(draft: Draft, g: int, stream: int, before: int, start: int, end: int) -> None:

@@ -35,15 +35,20 @@ TIME_LIMIT = 1 << 62         # ns
 MAX_STREAMS = 4096
 Scalar = int | float | str | bool | None
 
+MTIA = "mtia_ccp_events"
 CATEGORY: Mapping[str, int] = MappingProxyType({
     "cpu_op": OPERATOR, "user_annotation": OPERATOR, "Operator": OPERATOR,
     "cuda_runtime": CALL, "cuda_driver": CALL, "hip_runtime": CALL, "hip_driver": CALL, "Runtime": CALL,
     "xpu_runtime": CALL, "xpu_driver": CALL, "mtia_runtime": CALL, "privateuse1_runtime": CALL,
     "privateuse1_driver": CALL,
-    "kernel": KERNEL, "Kernel": KERNEL, "concurrent_kernel": KERNEL,
+    "kernel": KERNEL, "Kernel": KERNEL, "concurrent_kernel": KERNEL, MTIA: KERNEL,
     "gpu_memcpy": MEMCPY, "Memcpy": MEMCPY, "gpu_memset": MEMSET, "Memset": MEMSET,
     "cuda_sync": SYNC, "cuda_event": EVENT})
 """Categories of Kineto, those of before 2022 with capital letters, -> what they are here; others are not read."""
+
+SPANS = frozenset({"Trace", "python_function", "gpu_user_annotation", "overhead", "cpu_instant_event"})
+"""Categories that are no work of their own: frames and spans around it. What has still another one is reported."""
+DMA = "dma_request"      # MTIA's copies; what else its command processor did are kernels
 
 
 class _Args(msgspec.Struct, gc=False):
@@ -114,6 +119,8 @@ def read_device(data: bytes | bytearray, where: str) -> DeviceTrace:
             continue
         kind = CATEGORY.get(event.cat) if event.cat.__class__ is str else None
         if kind is None:
+            if isinstance(event.cat, str) and event.cat not in SPANS:
+                trace.unread[event.cat] = trace.unread.get(event.cat, 0) + 1
             continue
         try:
             args = decode_args(event.args)
@@ -191,7 +198,7 @@ def _take_gpu(trace: DeviceTrace, kind: int, what: tuple[int, int, str, int, int
     gpu = trace.gpu
     if args.collective is not None or args.group is not None:
         trace.comms[len(gpu.name)] = _comm(args)
-    gpu.kind.append(kind)
+    gpu.kind.append(MEMCPY if event.cat == MTIA and what[2] == DMA else kind)
     gpu.start.append(what[0])
     gpu.end.append(what[1])
     gpu.name.append(what[2])

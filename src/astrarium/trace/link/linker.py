@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import numpy as np
+
 from astrarium.errors import InputError
 from astrarium.trace._wire import delimited
 from astrarium.trace.link.between import HostNodes, host_nodes
@@ -20,14 +22,18 @@ from astrarium.trace.link.host import HostTrace, read_host
 from astrarium.trace.link.issue import issue_edges
 from astrarium.trace.link.join import Join, joined
 from astrarium.trace.link.kineto import read_device
+from astrarium.trace.link.missing import missing_of, warnings_of
 from astrarium.trace.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordered
 from astrarium.trace.link.records import MEMSET, DeviceTrace
 from astrarium.trace.link.replay import Replayed, microseconds, replayed
 from astrarium.trace.link.report import LinkReport
+from astrarium.trace.link.spins import Spins, find_spins
 from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
+from astrarium.trace.link.unexplained import unexplained
 from astrarium.trace.node import Metadata, attribute, encode_metadata
+from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.trace.write import beside, clear_leftovers
 
 __all__ = ["Linked", "link", "write_linked"]
@@ -88,11 +94,12 @@ def write_linked(prefix: PathLike, linked: Linked) -> str:
 
 def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     calls = classified(trace)
+    threads, parent = host_threads(trace, calls)
+    spins = find_spins(trace, calls, threads)
     edges = gpu_edges(trace, calls)
     groups, join = all_groups(host, trace), joined(host, trace)
     draft = Draft()
     _gpu_nodes(trace, edges, draft)
-    threads, parent = host_threads(trace, calls)
     found = host_nodes(trace, calls, threads, draft)
     issue_edges(trace, host, join, found, draft)
     loose = _launch_edges(trace, calls, found, draft)
@@ -104,11 +111,13 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     _further_messages(comms, draft)
     order = ordered(draft)
     result = replayed(draft, order)
-    micros = microseconds(draft, order, result.duration)
+    micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
+    share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = _report(source, edges, gaps, draft, order, result, loose, len(threads))
-    first = delimited(encode_metadata(_metadata(source)))
-    return Linked(tuple(_pieces(first, messages(source, draft, order, micros))), report)
+    report = _report(source, edges, gaps, spins, draft, order, result, share, loose,
+                     len(threads))
+    first = delimited(encode_metadata(_metadata(source, share)))
+    return Linked(tuple(_pieces(first, messages(source, draft, order, micros, parts))), report)
 
 
 def _pieces(first: bytes, messages: Iterable[bytes]) -> Iterator[bytes]:
@@ -202,11 +211,11 @@ def _further_messages(comms: Communications, draft: Draft) -> None:
                     draft.edge(first, second, waits)
 
 
-def _metadata(source: Source) -> Metadata:
+def _metadata(source: Source, share: float) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
-             attribute("start_ns", trace.origin)]
+             attribute("start_ns", trace.origin), attribute(ATTRIBUTE, share)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():
@@ -215,8 +224,8 @@ def _metadata(source: Source) -> Metadata:
     return Metadata("", tuple(attrs))
 
 
-def _report(source: Source, edges: GpuEdges, gaps: Gaps, draft: Draft, order: Order, result: Replayed, loose: int,
-            threads: int) -> LinkReport:
+def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Draft, order: Order, result: Replayed,
+            gap_share: float, loose: int, threads: int) -> LinkReport:
     host, trace, calls = source.host, source.trace, source.calls
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
@@ -224,40 +233,16 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, draft: Draft, order: Or
         counts[comm.op] = counts.get(comm.op, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
-        rank=source.rank, schema=host.schema if host else None, nodes=len(draft) + bool(source.groups),
-        host_nodes=host.nodes if host else 0,
+        rank=source.rank, gap_share=gap_share, schema=host.schema if host else None,
+        nodes=len(draft) + bool(source.groups), host_nodes=host.nodes if host else 0,
         operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
         gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
         launched=len(calls.launcher), stream_waits=edges.waits + gaps.waits,
         stream_waits_inferred=edges.inferred + gaps.waits,
-        host_waits=calls.blocked, thread_waits=source.found.awaited,
+        host_waits=calls.blocked, host_spins=spins.count, spins_us=spins.time / 1000,
+        thread_waits=source.found.awaited,
         communications=dict(sorted(counts.items())), groups=len(source.groups),
         measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
         unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
-        missing=tuple(_missing(source, edges, order, loose)))
-
-
-def _missing(source: Source, edges: GpuEdges, order: Order, loose: int) -> list[str]:
-    host, trace, calls = source.host, source.trace, source.calls
-    out = []
-    if host is None:
-        out.append("no host trace: no tensors, no call structure beyond times")
-    elif not trace.where:
-        out.append("no device trace: no durations, no GPU operations; nodes take no time")
-    else:
-        for number, what in ((host.nodes - source.join.count, "host nodes without a time (written with duration 0)"),
-                             (sum(node < 0 for node in source.join.host), "timed operators without a host node")):
-            if number:
-                out.append(f"{number:,} {what}")
-    for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
-                         (loose, "of these that wait for no host time"),
-                         (calls.twins, "calls with the correlation id of another (the first counts)"),
-                         (trace.skipped, "events without a usable time"),
-                         (order.dropped, "dependencies that would have closed a cycle (dropped)"),
-                         (edges.clipped, "GPU operations cut where the next one of their stream began")):
-        if number:
-            out.append(f"{number:,} {what}")
-    if calls.skew:
-        out.append(f"the GPU's clock: its times were moved by {calls.skew / 1000:.3f} us")
-    return out + [f"{number:,} {what}" for what, number in sorted(source.comms.unclear.items())]
-
+        missing=tuple(missing_of(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)),
+        warnings=warnings_of(source.join, host, trace))

@@ -86,3 +86,4 @@ class DeviceTrace:
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict, repr=False)    # names, each held once
     skipped: int = 0                                                   # events whose times make no sense
+    unread: dict[str, int] = field(default_factory=dict)               # category -> events that are not read

@@ -16,11 +16,28 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """Durations [places] in ns after waits have got the host time that nothing explains; the end of all; that time."""
+    """Durations [places] in ns after waits have got the host time that nothing explains, how much of each is that, and
+    the place that each waited for (-1: none); the end of all."""
 
     duration: I64
+    added: I64
+    cause: I64
     finish: int
-    unexplained: int
+    last: int          # the place that ends last; -1 where there is none
+
+    @property
+    def unexplained(self) -> int:
+        """ns that waits have got."""
+        return int(self.added.sum())
+
+    def share(self, gap: I64) -> float:
+        """Share of the critical path that is `gap` [places], ns."""
+        at, total, found = self.last, 0, 0
+        while at >= 0:
+            total += int(self.duration[at])
+            found += int(gap[at])
+            at = int(self.cause[at])
+        return found / total if total else 0.0
 
 
 def replayed(draft: Draft, order: Order) -> Replayed:
@@ -36,19 +53,22 @@ def replayed(draft: Draft, order: Order) -> Replayed:
     target, ptr, before = measured.tolist(), order.ptr.tolist(), order.before.tolist()
     waiting = np.zeros(len(duration), np.bool_)
     waiting[np.repeat(np.arange(len(duration)), np.diff(order.ptr))[order.waits != 0]] = True
-    finish, unexplained = [0] * len(duration), 0
+    finish, added, cause = [0] * len(duration), [0] * len(duration), [-1] * len(duration)
     for place, waits in enumerate(waiting.tolist()):
         ready = 0
         for edge in range(ptr[place], ptr[place + 1]):
             at = finish[before[edge]]
-            ready = max(ready, at)
+            if at > ready:
+                ready, cause[place] = at, before[edge]
         done = ready + duration[place]
         if waits and done < target[place]:
-            unexplained += target[place] - done
-            duration[place] += target[place] - done
+            added[place] = target[place] - done
+            duration[place] += added[place]
             done = target[place]
         finish[place] = done
-    return Replayed(np.array(duration, np.int64), max(finish, default=0), unexplained)
+    most = max(finish, default=0)
+    return Replayed(np.array(duration, np.int64), np.array(added, np.int64), np.array(cause, np.int64), most,
+                    finish.index(most) if finish else -1)
 
 
 def microseconds(draft: Draft, order: Order, duration: I64) -> I64:

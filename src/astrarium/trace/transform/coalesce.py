@@ -12,6 +12,7 @@ from astrarium.trace.columns import Attr, Columns
 from astrarium.trace.graph import graph_of
 from astrarium.trace.transform.files import Edit, Job, rebuilt
 from astrarium.trace.transform.patch import Change
+from astrarium.trace.unexplained import ATTRIBUTE, unexplained_parts
 from astrarium.units import Time
 from astrarium.vocab import NodeKind
 
@@ -51,8 +52,15 @@ def _changes(columns: Columns, below: float) -> dict[int, Change | None]:
         deps = [tuple(ids[int(ptr[head]):int(ptr[head + 1])].tolist())
                 for ptr, ids in ((columns.data_ptr, columns.data_dep), (columns.ctrl_ptr, columns.ctrl_dep))]
         found[run[-1]] = Change(duration=int(columns.duration[run].sum()), data_deps=deps[0], ctrl_deps=deps[1],
-                                name=f"{columns.name(head)} +{len(run) - 1}")
+                                name=f"{columns.name(head)} +{len(run) - 1}", values=_unexplained(columns, run))
     return found
+
+
+def _unexplained(columns: Columns, run: list[int]) -> dict[str, float | None]:
+    """The attribute that says how much of the run is unexplained; None removes the last node's own."""
+    shares, lengths = unexplained_parts(columns, np.array(run, np.int64)), columns.duration[run].astype(np.float64)
+    share = round(float((shares * lengths).sum() / lengths.sum()), 3)
+    return {ATTRIBUTE: share or None}
 
 
 def _previous(columns: Columns, below: float) -> npt.NDArray[np.int64]:

@@ -21,12 +21,13 @@ from astrarium.trace.transform.files import Edit, Job, rebuilt
 from astrarium.trace.transform.patch import DURATION, NAME, Change
 from astrarium.trace.transform.select import gpu, matching, named
 from astrarium.trace.transform.splice import Splice
+from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import NodeKind
 
 __all__ = ["Rename", "Roofline", "ScaleDurations", "ScaleOps", "ScaleSizes", "Strip", "rename", "roofline", "rounded",
            "scale_durations", "scale_ops", "scale_sizes", "strip"]
 
-READ_ATTRS = frozenset(attr.name.lower() for attr in Attr)
+READ_ATTRS = frozenset(attr.name.lower() for attr in Attr) | {ATTRIBUTE}
 WORD = re.compile(r"\{(\w+)\}")
 
 
