@@ -27,6 +27,7 @@ from astrarium.trace.link.report import LinkReport
 from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
+from astrarium.trace.link.upstream import is_linked, parted
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
@@ -52,20 +53,30 @@ class Linked:
 def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None) -> Linked:
     """Joins the traces of one rank, each plain or gzip; either may be None.
 
-    `rank` is the rank that they are of; left out: the one that the device trace names, else 0. Raises InputError naming
-    the file and the place in it.
+    `rank` is the rank that they are of; left out: the one that the device trace names, else 0. A host trace that
+    Chakra's own linker joined holds both, and needs no device trace. Raises InputError naming the file and the place
+    in it.
     """
     if host is None and device is None:
         raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
-    trace = DeviceTrace("") if device is None else read_device(file_bytes(device), os.fspath(device))
-    nodes = None if host is None else read_host(file_bytes(host), os.fspath(host))
+    where = "" if host is None else os.fspath(host)
+    data = b"" if host is None else file_bytes(host)
+    both = parted(data, where) if device is None and is_linked(data) else None
+    if both is not None:
+        trace, data = read_device(both.device, where), both.host
+    else:
+        trace = DeviceTrace("") if device is None else read_device(file_bytes(device), os.fspath(device))
+    nodes = None if host is None else read_host(data, where)
     if nodes is not None and not nodes.nodes and device is None:
         raise InputError(os.fspath(host or ""), "has no nodes")
     if rank is None:
         rank = trace.rank if trace.rank is not None else 0
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
-    return _linked(nodes, trace, rank)
+    linked = _linked(nodes, trace, rank)
+    if both is None:
+        return linked
+    return replace(linked, report=replace(linked.report, missing=(*both.missing, *linked.report.missing)))
 
 
 def write_linked(prefix: PathLike, linked: Linked) -> str:
