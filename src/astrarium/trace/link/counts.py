@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.trace.columns import Attr, Columns, total
+from astrarium.trace.logical import labelled, logical_ops
 from astrarium.trace.node import decode_metadata
 from astrarium.vocab import CommOp, NodeKind
 
@@ -61,8 +62,7 @@ def statistics(columns: Columns) -> Statistics:
     lane = gpu & columns.has(Attr.STREAM)
     fill, copy = _named(columns, gpu, _FILL), _named(columns, gpu, _COPY)
     coll = kind == NodeKind.COMM_COLL
-    told = columns.has(Attr.COMM_TYPE)
-    ops = {op.name.lower(): coll & told & (columns.comm_type == op) for op in CommOp} | {"unspecified": coll & ~told}
+    ops = _operations(columns, coll)
     leaf = _leaves(columns)
     names = {NodeKind(number).name.lower(): int((kind == number).sum()) for number in NodeKind}
     streams = {str(number): {"operations": int((mask := lane & (columns.stream == number)).sum()),
@@ -72,8 +72,8 @@ def statistics(columns: Columns) -> Statistics:
         nodes=columns.nodes, by_kind={name: count for name, count in names.items() if count},
         host_nodes=int(host.sum()), gpu_operations=int((gpu & ~fill).sum()),
         gpu_kernels=int((gpu & ~fill & ~copy).sum()), gpu_memcpys=int(copy.sum()), gpu_memsets=int(fill.sum()),
-        collectives={op: int(mask.sum()) for op, mask in ops.items() if mask.any()},
-        collective_bytes={op: int(columns.comm_size[mask].sum()) for op, mask in ops.items() if mask.any()},
+        collectives={op: int(mask.sum()) for op, mask in ops.items()},
+        collective_bytes={op: int(columns.comm_size[mask].sum()) for op, mask in ops.items()},
         sends=int((kind == NodeKind.COMM_SEND).sum()), receives=int((kind == NodeKind.COMM_RECV).sum()),
         streams=streams,
         recorded_us={"host": int(duration[host].sum()), "gpu": int(duration[gpu].sum()),
@@ -83,6 +83,16 @@ def statistics(columns: Columns) -> Statistics:
         edges={"data": columns.data_dep.size, "control": columns.ctrl_dep.size},
         roots=int((np.diff(columns.data_ptr) + np.diff(columns.ctrl_ptr) == 0).sum()), leaves=int(leaf.sum()),
         gpu_leaves=int((leaf & gpu).sum()), metadata=_metadata(columns))
+
+
+def _operations(columns: Columns, coll: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Name of a collective operation -> [nodes] which are of it; empty ones are left out."""
+    told, asked = columns.has(Attr.COMM_TYPE), np.full(columns.nodes, "", object)
+    for node, name in logical_ops(columns).items():
+        asked[node] = name
+    found = {labelled(op.name.lower(), other or None): coll & told & (columns.comm_type == op) & (asked == other)
+             for op in CommOp for other in sorted(set(asked.tolist()))}
+    return {name: mask for name, mask in (found | {"unspecified": coll & ~told}).items() if mask.any()}
 
 
 def accelerated(columns: Columns) -> npt.NDArray[np.bool_]:

@@ -28,6 +28,7 @@ from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
 from astrarium.trace.link.upstream import is_linked, parted
+from astrarium.trace.logical import labelled
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
@@ -232,7 +233,8 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, draft: Draft, order: Or
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
     for comm in chain(*tables, *source.comms.more.values()):
-        counts[comm.op] = counts.get(comm.op, 0) + 1
+        name = labelled(comm.op, comm.logical)
+        counts[name] = counts.get(name, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
         rank=source.rank, schema=host.schema if host else None, nodes=len(draft) + bool(source.groups),

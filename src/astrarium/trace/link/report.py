@@ -29,7 +29,7 @@ class LinkReport:
     stream_waits_inferred: int           # of these, those that follow from times only
     host_waits: int                      # calls that waited for GPU work
     thread_waits: int                    # stretches in which the main thread waited for another
-    communications: Mapping[str, int]    # by operation
+    communications: Mapping[str, int]    # by operation; `all_reduce (reduce_scatter)`: run for that
     groups: int
     measured_us: float                   # first begin to last end
     replayed_us: float                   # what replay will give
