@@ -176,6 +176,18 @@ def test_parquet_holds_the_same_tables(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "out" / "ranks.parquet").column("finish_ns").to_pylist() == [14_000, 14_000]
 
 
+def test_a_data_frame_takes_each_table() -> None:
+    """As docs/guides/results.md says; the columns have the values of the attributes, in the units of their names."""
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    result = run(*[lambda builder: builder.coll("c", CommOp.ALL_REDUCE, 4096, duration=3)] * 2)
+    for name, table in tables(result, nodes=True).items():
+        assert len({len(column) for column in table.values()}) == 1, name
+        assert list(pandas.DataFrame(table)) == list(table)
+    frame = pandas.DataFrame(tables(result)["collectives"])
+    assert frame["op"].tolist() == ["all_reduce"]
+    assert (frame["end_ns"] * 1000).tolist() == result.collectives.end.tolist()
+
+
 def test_without_recorded_nodes_only_the_finish_is_known() -> None:
     result = run(first_stage, second_stage, record=False)
     assert result.makespan_ps == 19 * US

@@ -8,19 +8,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from astrarium.cli.arguments import Parser, note, rank, whole
-from astrarium.errors import AstrariumError, InputError, UnsupportedError
+from astrarium.errors import AstrariumError, InputError
 
 __all__ = ["COMMANDS", "converter", "generator", "jsonizer", "run_command", "timeline_visualizer", "trace_link",
            "visualizer"]
-
-LINKED = b'"exclusive_dur"'       # in the JSON that Chakra's own chakra_trace_link writes
 
 
 def _converter(parser: Parser) -> Callable[[argparse.Namespace], None]:
     parser.add_argument("--log-filename", help="ignored: messages go to stderr")
     kinds = parser.add_subparsers(dest="kind", metavar="PyTorch|Text", required=True, parser_class=Parser)
     torch = kinds.add_parser("PyTorch", prog="chakra_converter PyTorch", description="A linked trace to Chakra.")
-    torch.add_argument("--input", required=True, help="what chakra_trace_link wrote, or a host trace (JSON)")
+    torch.add_argument("--input", required=True, help="a host trace, a trace of Chakra's feeder (JSON), or what a "
+                       "chakra_trace_link wrote (ours, Chakra's own)")
     torch.add_argument("--output", required=True, help="the trace to write, such as w.0.et")
     torch.add_argument("--simulate", action="store_true", help="print the replayed time")
     text = kinds.add_parser("Text", prog="chakra_converter Text", description="A text workload as Chakra traces.")
@@ -42,14 +41,19 @@ def _convert_text(options: argparse.Namespace) -> None:
 
 def _convert_pytorch(options: argparse.Namespace) -> None:
     data = _read(options.input)
-    if data.lstrip()[:1] == b"{" and LINKED in data[:1 << 20]:
-        raise UnsupportedError(options.input, "was linked by Chakra's own chakra_trace_link, which drops what was "
-                               "waited for", expected="what Astrarium's `chakra_trace_link` writes, from the same pair")
-    if data.lstrip()[:1] == b"{" or data[:2] == b"\x1f\x8b":
+    from astrarium.trace.feeder_json import feeder_trace, is_feeder_json
+
+    if is_feeder_json(data):
+        data = feeder_trace(data, options.input)
+    elif data.lstrip()[:1] == b"{" or data[:2] == b"\x1f\x8b":
         from astrarium.trace.link import link
 
-        note("a host trace alone: no kernels")
-        data = link(options.input, None).data
+        linked = link(options.input, None)
+        for line in linked.report.lines():
+            print(line, file=sys.stderr)
+        if not linked.report.gpu_operations:
+            note("a host trace alone: no kernels")
+        data = linked.data
     else:
         from astrarium.trace import traces_of_bytes
 

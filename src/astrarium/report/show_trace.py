@@ -12,6 +12,7 @@ from astrarium.report.tables import Table
 from astrarium.report.trace_json import lines_of
 from astrarium.report.trace_names import node_names
 from astrarium.trace import Attr, Columns, Traces, graph_of
+from astrarium.trace.logical import labelled, logical_ops
 from astrarium.trace.read import spans
 from astrarium.trace.write import node_messages
 from astrarium.units import format_bytes, format_time
@@ -96,17 +97,20 @@ def _details(traces: Traces, rank: int) -> list[str]:
         found[node] = f"{columns.num_ops[node]:.4g} flop"
     for node in np.flatnonzero(columns.has(Attr.TENSOR_SIZE)).tolist():
         found[node] = ", ".join(part for part in (found[node], format_bytes(int(columns.tensor_size[node]))) if part)
+    asked = logical_ops(columns)
     for place, node in enumerate(columns.comm_node.tolist()):
-        found[node] = _communication(traces, columns, row, place, node)
+        found[node] = _communication(traces, columns, row, place, node, asked.get(node))
     return found
 
 
-def _communication(traces: Traces, columns: Columns, row: int, place: int, node: int) -> str:
+def _communication(traces: Traces, columns: Columns, row: int, place: int, node: int,
+                   logical: str | None) -> str:
     size = format_bytes(int(columns.comm_size[node]))
     kind = int(columns.type[node])
     if kind == NodeKind.COMM_COLL:
         number, group = int(columns.comm_type[node]), int(columns.group[row, place])
         op = CommOp(number).name.lower() if number in set(CommOp) else f"operation {number}"
-        return f"{op} {size}" + (f", group {traces.texts[group]}" if group >= 0 and traces.texts[group] else "")
+        size = f"{labelled(op, logical)} {size}"
+        return size + (f", group {traces.texts[group]}" if group >= 0 and traces.texts[group] else "")
     end, side = (columns.destination, "to") if kind == NodeKind.COMM_SEND else (columns.source, "from")
     return f"{size} {side} {int(end[row, place])}, tag {int(columns.tag[row, place])}"

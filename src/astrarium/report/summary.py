@@ -10,6 +10,8 @@ import numpy.typing as npt
 from astrarium.report.tables import Table
 from astrarium.result import Result
 from astrarium.result.phases import PhaseTime
+from astrarium.trace.columns import Traces
+from astrarium.trace.logical import logical_ops
 from astrarium.trace.unexplained import headline
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
@@ -105,8 +107,17 @@ def collective_table(result: Result) -> Table:
                      _time(spent[kind] / many[kind]), _time(waited[kind] / many[kind]), _rate(algbw),
                      _rate(algbw * factor[kind])))
     more = f", {TOP} of {len(kinds)} kinds" if len(kinds) > TOP else ""
-    return Table(f"collectives{more} (time: from the last rank's arrival)", "<>>>>>>>", rows,
+    return Table(f"collectives{more} (time: from the last rank's arrival{_asked(result)})", "<>>>>>>>", rows,
                  ("operation", "ranks", "payload", "times", "mean time", "mean wait", "algbw", "busbw"))
+
+
+def _asked(result: Result) -> str:
+    """Operations that a back end ran for others, as the recorded host operators say."""
+    if not isinstance(result.traces, Traces):
+        return ""
+    pairs = {(CommOp(int(columns.comm_type[node])).name.lower(), asked) for columns in result.traces.classes
+             for node, asked in logical_ops(columns).items() if int(columns.comm_type[node]) in set(CommOp)}
+    return "".join(f"; {ran} ran for {asked}, too" for ran, asked in sorted(pairs))
 
 
 def _sum(place: npt.NDArray[np.integer], values: I64, length: int) -> list[int]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from astrarium.collective.bandwidth import busbw
 from astrarium.report.tables import Table
 from astrarium.trace import Attr, Columns, group_key
+from astrarium.trace.logical import labelled, logical_ops
 from astrarium.trace.node import decode_metadata
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp, NodeKind
@@ -25,6 +26,8 @@ Intervals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 @dataclass(frozen=True)
 class CollectiveTime:
     """Collectives of one operation and number of ranks that have a recorded time; busbw in bytes per ns, or None.
+
+    `op` is what ran; `all_reduce (reduce_scatter)` where that was asked for.
 
     The recorded time runs from the kernel's start to its end: waiting for other ranks is in it.
     """
@@ -94,7 +97,8 @@ def _collectives(columns: Columns, texts: tuple[str, ...],
                  groups: Mapping[str, tuple[int, ...]]) -> tuple[CollectiveTime, ...]:
     sizes = {group_key(name): len(members) for name, members in groups.items()}
     world = next((a.value for a in decode_metadata(columns.metadata).attrs if a.name == "world_size"), None)
-    rows: dict[tuple[int, int | None], list[tuple[int, int]]] = {}
+    rows: dict[tuple[int, str, int | None], list[tuple[int, int]]] = {}
+    asked = logical_ops(columns)
     group = columns.group[0] if len(columns.group) else np.zeros(0, np.int32)
     for node, number in zip(columns.comm_node.tolist(), group.tolist(), strict=True):
         if columns.type[node] != NodeKind.COMM_COLL or not columns.duration[node] or not columns.has(
@@ -102,18 +106,18 @@ def _collectives(columns: Columns, texts: tuple[str, ...],
             continue
         name = group_key(texts[number]) if number >= 0 else ""
         ranks = sizes.get(name, world if name in ("", "0") and isinstance(world, int) and world > 0 else None)
-        rows.setdefault((int(columns.comm_type[node]), ranks), []).append(
+        rows.setdefault((int(columns.comm_type[node]), asked.get(node, ""), ranks), []).append(
             (int(columns.comm_size[node]), int(columns.duration[node])))
-    return tuple(_collective(op, ranks, pairs) for (op, ranks), pairs in sorted(
-        rows.items(), key=lambda row: (row[0][0], row[0][1] or 0)))
+    return tuple(_collective(op, other, ranks, pairs) for (op, other, ranks), pairs in sorted(
+        rows.items(), key=lambda row: (*row[0][:2], row[0][2] or 0)))
 
 
-def _collective(op: int, ranks: int | None, pairs: list[tuple[int, int]]) -> CollectiveTime:
+def _collective(op: int, logical: str, ranks: int | None, pairs: list[tuple[int, int]]) -> CollectiveTime:
     size, time = (sum(pair[side] for pair in pairs) for side in (0, 1))
     known = op in set(CommOp)
     word = CommOp(op).name.lower() if known else str(op)
     rate = busbw(CommOp(op), size, ranks, time * NS_PER_US) if ranks and known and op != CommOp.BARRIER else None
-    return CollectiveTime(word, ranks, len(pairs), size, time, rate)
+    return CollectiveTime(labelled(word, logical or None), ranks, len(pairs), size, time, rate)
 
 
 def _longest(columns: Columns, gpu: npt.NDArray[np.bool_]) -> tuple[tuple[str, int, int], ...]:

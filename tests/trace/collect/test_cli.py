@@ -36,12 +36,25 @@ def test_a_script_is_recorded(tmp_path):
     assert "aten::addmm" in read_traces(tmp_path / "out" / "trace").classes[0].names()
 
 
-@pytest.mark.parametrize(("text", "words"), [("raise SystemExit(4)", "ended with 4"), (None, "is not a file")])
-def test_scripts_that_fail_leave_nothing(tmp_path, text, words):
-    if text is not None:
-        (tmp_path / "script.py").write_text(text)
+FAILING = "import torch\ntorch.nn.Linear(8, 8)(torch.randn(2, 8))\n"
+
+
+@pytest.mark.parametrize(("end", "code", "words"), [
+    ("raise SystemExit(4)", 4, "ended with 4"), ("raise ValueError('mine')", 1, "ValueError: mine"),
+    ("import sys; sys.exit('in words')", 1, "in words"), ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
+                                                          143, "ended with 143")])
+def test_a_script_that_fails_keeps_what_was_recorded(tmp_path, end, code, words):
+    (tmp_path / "script.py").write_text(FAILING + end)
     found = collect(tmp_path, "script.py")
-    assert found.returncode == 1
+    assert found.returncode == code, found.stderr[-2000:]
     assert words in found.stderr
-    assert "Traceback" not in found.stderr
+    assert "bug of ours" not in found.stderr
+    assert "runpy" not in found.stderr
+    assert "aten::addmm" in read_traces(tmp_path / "out" / "trace").classes[0].names()
+
+
+def test_no_script(tmp_path):
+    found = collect(tmp_path, "script.py")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "is not a file" in found.stderr
     assert not list(tmp_path.glob("out/*"))

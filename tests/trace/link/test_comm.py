@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import astrarium as ar
+from astrarium.cli.dispatch import dispatch
+from astrarium.compute.config import Replay
+from astrarium.report.summary import collective_table
 from astrarium.trace import Node, check, groups_of, read_traces
 from astrarium.trace.link import link, statistics, write_linked
 from astrarium.trace.link.comm import annotated, by_kernel, element_bytes, is_comm_kernel, operation
@@ -202,6 +207,33 @@ def test_gloo_on_a_thread_of_its_own(tmp_path: Path) -> None:
     assert reduced.data_deps == (gap[0].id,)
     assert reduced.id in gap[1].data_deps
     assert found["aten::add"].data_deps == (gap[1].id,)
+
+
+def test_what_gloo_runs_for_another_operation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """gloo runs a reduce-scatter as an all-reduce: both are named; on any thread, without times too."""
+    tensor = ([1, 2, 0, 50, 8, "cpu"],)
+    nodes = [node(2, "c10d::_reduce_scatter_base_", 1, 2, tensor), node(3, "gloo:all_reduce", 2, 3, tensor),
+             node(4, "c10d::allreduce_", 1, 4, tensor), node(5, "gloo:all_reduce", 4, 5, tensor)]
+    events = [event("cpu_op", "c10d::_reduce_scatter_base_", 0, 20, Record_function_id=2),
+              event("user_annotation", "gloo:all_reduce", 30, 500, tid=2, Record_function_id=3),
+              event("cpu_op", "c10d::allreduce_", 545, 30, Record_function_id=4),
+              event("user_annotation", "gloo:all_reduce", 550, 20, Record_function_id=5)]
+    named = {"all_reduce (reduce_scatter)": 1, "all_reduce": 1}
+    assert of_events(tmp_path, events, nodes).report.communications == named
+    found = [each for each in nodes_of(tmp_path) if each.name == "gloo:all_reduce"]
+    assert [value(each, "comm_type") for each in found] == [CommOp.ALL_REDUCE] * 2      # what ran
+    assert sorted(each.attr("logical_op") is not None for each in found) == [False, True]
+    assert statistics(columns_of(tmp_path)).collective_bytes == dict.fromkeys(named, 400)
+    assert link(tmp_path / "host.json", None).report.communications == named
+    for verb, words in ((["trace", "show"], "all_reduce (reduce_scatter)"),
+                        (["show", "--nodes"], "(reduce_scatter) 400 B")):
+        assert dispatch([*verb, str(tmp_path / "w.0.et")]) == 0, verb
+        assert words in capsys.readouterr().out, verb
+    shutil.copy(tmp_path / "w.0.et", tmp_path / "w.1.et")
+    result = ar.simulate(ar.Design(
+        workload=ar.Trace(str(tmp_path / "w")), compute=Replay(missing="0 ns"),
+        network=ar.Network([ar.Switch(2, bandwidth="1 GB/s", latency="1 us")])))
+    assert "all_reduce ran for reduce_scatter" in collective_table(result).title
 
 
 def test_two_ranks_of_gloo_from_json_without_devices(tmp_path: Path) -> None:

@@ -43,17 +43,21 @@ _EXPERTS: Mapping[str, str] = MappingProxyType({
 
 _ANNOTATION = re.compile(r"(nccl|rccl|gloo|mpi|ucc|xccl|hccl|oneccl):\s*([\w-]+)", re.IGNORECASE)
 CPU_BACKENDS = ("gloo", "mpi")
+DISPATCHED = "c10d::"     # operators through which torch.distributed calls a back end
+CALLERS = 16              # callers of a host node that may say what it was asked for
 
 
 @dataclass(frozen=True)
 class Comm:
     """One communication. `op`: a CommOp in small letters, `send` or `recv`; `size` in bytes, None if unknown;
-    `peer` is a global rank, or the number in the group where `ranks` are not known."""
+    `peer` is a global rank, or the number in the group where `ranks` are not known. `logical` is the operation that the
+    program asked for, where the back end ran another one for it."""
 
     op: str
     size: int | None = None
     group: str | None = None
     peer: int | None = None
+    logical: str | None = None
 
 
 def operation(name: str) -> str | None:
@@ -133,6 +137,7 @@ class HostComms:
     def __init__(self, host: HostTrace | None, groups: Mapping[str, tuple[int, ...]]) -> None:
         self._host, self._groups = host, groups
         self._known: dict[int, Comm | None] = {}
+        self._number: dict[int, int] | None = None      # id of a host node -> its place
 
     def comm(self, node: int) -> Comm | None:
         """The communication of a host node; None where it is none, or does not say which."""
@@ -140,14 +145,30 @@ class HostComms:
             self._known[node] = self._read(node)
         return self._known[node]
 
+    def logical(self, node: int, op: str) -> str | None:
+        """The operation that the nearest `c10d::` caller of a host node asks for, where that is not `op`."""
+        host = self._host
+        if host is None or node < 0 or op in P2P:
+            return None
+        if self._number is None:
+            self._number = {identity: place for place, identity in enumerate(host.id)}
+        for _ in range(CALLERS):
+            node = self._number.get(host.parent[node], -1)
+            if node < 0:
+                return None
+            if host.name[node].startswith(DISPATCHED):
+                asked = operation(host.name[node][len(DISPATCHED):])
+                return asked if asked != op and asked not in P2P else None
+        return None
+
     def _read(self, node: int) -> Comm | None:
         host = self._host
         assert host is not None
         name = host.name[node]
         if name == "record_param_comms":
             return self._recorded(_values(host, node))
-        if name.startswith("c10d::"):
-            op = operation(name[len("c10d::"):])
+        if name.startswith(DISPATCHED):
+            op = operation(name[len(DISPATCHED):])
             return None if op is None else self._dispatched(op, _values(host, node))
         op = annotated(name)
         return None if op is None else Comm(op, _bytes(_values(host, node)[:1]) or None)

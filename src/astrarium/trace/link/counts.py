@@ -6,13 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.trace.columns import Attr, Columns, total
+from astrarium.trace.logical import labelled, logical_ops
 from astrarium.trace.node import decode_metadata
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["Statistics", "statistics"]
 
+RUN = (NodeKind.COMP, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)      # kinds that take a device's time
 _FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "copydevice", "dmarequest")
 
 
@@ -20,8 +23,9 @@ _FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "c
 class Statistics:
     """Counts of one rank's trace; recorded times in microseconds.
 
-    `gpu_operations` are the kernels and copies with a stream; fills of memory are `gpu_memsets`. `collectives` counts
-    by operation and `collective_bytes` sums their sizes; `streams` has operations and recorded time per GPU stream.
+    `gpu_operations` are the kernels and copies of the accelerator (`accelerated`); fills of memory are `gpu_memsets`.
+    `collectives` counts by operation, `unspecified` those without `comm_type`, and `collective_bytes` sums their sizes;
+    `streams` has operations and recorded time per GPU stream.
     """
 
     nodes: int
@@ -54,22 +58,22 @@ def statistics(columns: Columns) -> Statistics:
     """Counts of the nodes of `columns` (for a class of equal ranks: of each rank)."""
     kind, duration = columns.type, columns.duration.astype(np.int64)
     host = columns.is_cpu_op != 0
-    gpu = columns.has(Attr.STREAM) & ~host
+    gpu = accelerated(columns)
+    lane = gpu & columns.has(Attr.STREAM)
     fill, copy = _named(columns, gpu, _FILL), _named(columns, gpu, _COPY)
     coll = kind == NodeKind.COMM_COLL
-    ops = {op: coll & (columns.comm_type == op) for op in CommOp}
+    ops = _operations(columns, coll)
     leaf = _leaves(columns)
     names = {NodeKind(number).name.lower(): int((kind == number).sum()) for number in NodeKind}
-    streams = {str(number): {"operations": int((mask := gpu & (columns.stream == number)).sum()),
+    streams = {str(number): {"operations": int((mask := lane & (columns.stream == number)).sum()),
                              "recorded_us": int(duration[mask].sum())}
-               for number in np.unique(columns.stream[gpu]).tolist()}
+               for number in np.unique(columns.stream[lane]).tolist()}
     return Statistics(
         nodes=columns.nodes, by_kind={name: count for name, count in names.items() if count},
         host_nodes=int(host.sum()), gpu_operations=int((gpu & ~fill).sum()),
         gpu_kernels=int((gpu & ~fill & ~copy).sum()), gpu_memcpys=int(copy.sum()), gpu_memsets=int(fill.sum()),
-        collectives={op.name.lower(): int(mask.sum()) for op, mask in ops.items() if mask.any()},
-        collective_bytes={op.name.lower(): int(columns.comm_size[mask].sum())
-                          for op, mask in ops.items() if mask.any()},
+        collectives={op: int(mask.sum()) for op, mask in ops.items()},
+        collective_bytes={op: int(columns.comm_size[mask].sum()) for op, mask in ops.items()},
         sends=int((kind == NodeKind.COMM_SEND).sum()), receives=int((kind == NodeKind.COMM_RECV).sum()),
         streams=streams,
         recorded_us={"host": int(duration[host].sum()), "gpu": int(duration[gpu].sum()),
@@ -81,8 +85,27 @@ def statistics(columns: Columns) -> Statistics:
         gpu_leaves=int((leaf & gpu).sum()), metadata=_metadata(columns))
 
 
-def _named(columns: Columns, among: np.ndarray[Any, np.dtype[np.bool_]],
-           words: tuple[str, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _operations(columns: Columns, coll: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Name of a collective operation -> [nodes] which are of it; empty ones are left out."""
+    told, asked = columns.has(Attr.COMM_TYPE), np.full(columns.nodes, "", object)
+    for node, name in logical_ops(columns).items():
+        asked[node] = name
+    found = {labelled(op.name.lower(), other or None): coll & told & (columns.comm_type == op) & (asked == other)
+             for op in CommOp for other in sorted(set(asked.tolist()))}
+    return {name: mask for name, mask in (found | {"unspecified": coll & ~told}).items() if mask.any()}
+
+
+def accelerated(columns: Columns) -> npt.NDArray[np.bool_]:
+    """[nodes] what runs on the accelerator: what has a stream; in traces without streams what `is_cpu_op` says is no
+    host operation. A trace without such compute has no accelerator: its collectives are the host's (gloo)."""
+    device: npt.NDArray[np.bool_] = columns.has(Attr.IS_CPU_OP) & (columns.is_cpu_op == 0)
+    lane: npt.NDArray[np.bool_] = columns.has(Attr.STREAM) & (columns.is_cpu_op == 0)
+    if lane.any() or not (device & (columns.type == NodeKind.COMP)).any():
+        return lane
+    return np.asarray(device & np.isin(columns.type, RUN), np.bool_)
+
+
+def _named(columns: Columns, among: npt.NDArray[np.bool_], words: tuple[str, ...]) -> npt.NDArray[np.bool_]:
     """[nodes] whether the name begins with one of some words, case and punctuation aside; names are read once each."""
     out = np.zeros(columns.nodes, np.bool_)
     known: dict[bytes, bool] = {}
@@ -96,7 +119,7 @@ def _named(columns: Columns, among: np.ndarray[Any, np.dtype[np.bool_]],
     return out
 
 
-def _leaves(columns: Columns) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _leaves(columns: Columns) -> npt.NDArray[np.bool_]:
     """[nodes] no data dependency names the node."""
     return ~np.isin(columns.node_id, columns.data_dep)
 

@@ -21,6 +21,7 @@ from astrarium.trace.link.nodes import GAP, GPU, LABEL, MESSAGE, Draft, Order
 from astrarium.trace.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
+from astrarium.trace.logical import LOGICAL
 from astrarium.trace.node import IOInfo, Node, encode_node
 from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import CommOp, NodeKind
@@ -205,6 +206,8 @@ class _Emitter:
         attrs = [encoder.whole("comm_size", comm.size or 0)]
         if comm.group is not None:
             attrs.append(encoder.same("pg_name", comm.group))
+        if comm.logical is not None:
+            attrs.append(encoder.same(LOGICAL, comm.logical))
         if comm.op not in P2P:
             return NodeKind.COMM_COLL, [encoder.same("comm_type", int(CommOp[comm.op.upper()])), *attrs]
         peer, sends = comm.peer or 0, comm.op == "send"

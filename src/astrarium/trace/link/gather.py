@@ -56,7 +56,8 @@ def communications(trace: DeviceTrace, host: HostTrace | None, join: Join, calls
             comm = _operator(Comm(op), trace.op_comms.get(operator), groups,
                              said.comm(join.host[operator]) if join.host[operator] >= 0 else None)
             above = _above(trace, join, said, parent, parent[operator]) if parent[operator] >= 0 else None
-            _keep(found, found.operator, operator, _filled(comm, above))
+            comm = replace(_filled(comm, above), logical=said.logical(join.host[operator], comm.op))
+            _keep(found, found.operator, operator, comm)
     _note_groups(found, groups)
     return found
 
@@ -166,7 +167,8 @@ def host_only(host: HostTrace, groups: Mapping[str, tuple[int, ...]]) -> Communi
         for node in [node for node, name in enumerate(host.name) if kind(name)]:
             comm = said.comm(node)
             if comm is not None:
-                _keep(found, found.host, node, _called(host, said, number, node, comm))
+                comm = replace(_called(host, said, number, node, comm), logical=said.logical(node, comm.op))
+                _keep(found, found.host, node, comm)
         if found.host:
             break
     _note_groups(found, groups)

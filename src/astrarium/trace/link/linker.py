@@ -32,6 +32,8 @@ from astrarium.trace.link.streams import GpuEdges, gpu_edges
 from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
 from astrarium.trace.link.unexplained import unexplained
+from astrarium.trace.link.upstream import is_linked, parted
+from astrarium.trace.logical import labelled
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.trace.write import beside, clear_leftovers
@@ -58,20 +60,30 @@ class Linked:
 def link(host: PathLike | None, device: PathLike | None, *, rank: int | None = None) -> Linked:
     """Joins the traces of one rank, each plain or gzip; either may be None.
 
-    `rank` is the rank that they are of; left out: the one that the device trace names, else 0. Raises InputError naming
-    the file and the place in it.
+    `rank` is the rank that they are of; left out: the one that the device trace names, else 0. A host trace that
+    Chakra's own linker joined holds both, and needs no device trace. Raises InputError naming the file and the place
+    in it.
     """
     if host is None and device is None:
         raise InputError("link", "neither a host nor a device trace", expected="at least one of them")
-    trace = DeviceTrace("") if device is None else read_device(file_bytes(device), os.fspath(device))
-    nodes = None if host is None else read_host(file_bytes(host), os.fspath(host))
+    where = "" if host is None else os.fspath(host)
+    data = b"" if host is None else file_bytes(host)
+    both = parted(data, where) if device is None and is_linked(data) else None
+    if both is not None:
+        trace, data = read_device(both.device, where), both.host
+    else:
+        trace = DeviceTrace("") if device is None else read_device(file_bytes(device), os.fspath(device))
+    nodes = None if host is None else read_host(data, where)
     if nodes is not None and not nodes.nodes and device is None:
         raise InputError(os.fspath(host or ""), "has no nodes")
     if rank is None:
         rank = trace.rank if trace.rank is not None else 0
     if not 0 <= rank < 1 << 31:
         raise InputError("rank", f"{rank}", expected="0 to 2^31 - 1")
-    return _linked(nodes, trace, rank)
+    linked = _linked(nodes, trace, rank)
+    if both is None:
+        return linked
+    return replace(linked, report=replace(linked.report, missing=(*both.missing, *linked.report.missing)))
 
 
 def write_linked(prefix: PathLike, linked: Linked) -> str:
@@ -230,7 +242,8 @@ def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Dr
     counts: dict[str, int] = {}
     tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
     for comm in chain(*tables, *source.comms.more.values()):
-        counts[comm.op] = counts.get(comm.op, 0) + 1
+        name = labelled(comm.op, comm.logical)
+        counts[name] = counts.get(name, 0) + 1
     fills = sum(kind == MEMSET for kind in trace.gpu.kind)
     return LinkReport(
         rank=source.rank, gap_share=gap_share, schema=host.schema if host else None,

@@ -34,7 +34,7 @@ class LinkReport:
     host_spins: int                      # of these, those that were spent polling, which follow from times only
     spins_us: float                      # their time
     thread_waits: int                    # stretches in which the main thread waited for another
-    communications: Mapping[str, int]    # by operation
+    communications: Mapping[str, int]    # by operation; `all_reduce (reduce_scatter)`: run for that
     groups: int
     measured_us: float                   # first begin to last end
     replayed_us: float                   # what replay will give

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.errors import InputError, TraceError
+from astrarium.errors import TraceError
 from astrarium.trace.columns import Columns
 from astrarium.trace.graph import graph_of, index_of, ready_order
 from astrarium.trace.transform.patch import Change
+from astrarium.vocab import NodeKind
 
-__all__ = ["MOST", "bridged", "ordered"]
+__all__ = ["BARRIER", "bridged", "ordered"]
 
-MOST = 16               # times as many edges as before, and a million more: what bridging may make
 FEW = 4                 # dependencies of a node that are not looked at: some may say what others imply
+SHARED, WIDE = 8, 64    # dependencies beyond which a node that goes stays as a barrier: with several users, with one
+BARRIER = "order of nodes left out"
 Waits = tuple[tuple[int, ...], tuple[int, ...]]      # ids: data, control
 
 
@@ -30,29 +32,47 @@ def bridged(columns: Columns, keep: npt.NDArray[np.bool_], source: str) -> dict[
     """Changes that leave out the nodes where `keep` [nodes] is False and keep every order among the others.
 
     A way through left-out nodes that has a control dependency in it becomes one, else a data dependency; dependencies
-    on missing nodes go with the node or stay. InputError where that would make very many.
+    on missing nodes go with the node or stay. A left-out node through which many would wait for many stays as a
+    barrier: an empty host node named BARRIER that takes no time. So there are never more than WIDE times as many
+    dependencies as before.
     """
     found: dict[int, Change | None] = dict.fromkeys(np.flatnonzero(~keep).tolist())
     if not found:
         return {}
     order = ordered(columns, source)
     dropped = set(columns.node_id[~keep].tolist())
-    touched = _touched(columns, keep)
+    touched, users = _touched(columns, keep), _users(columns, order, keep)
     waits: dict[int, Waits] = {}
     chains = _chains(columns, order[keep[order]])
-    most, made = MOST * (columns.data_dep.size + columns.ctrl_dep.size) + 1_000_000, 0
     for node in order.tolist():
-        if not touched[node] and keep[node]:
+        if not (touched[node] if keep[node] else users[node]):
             continue
         data, ctrl = (_latest(ids, chains) for ids in _waits(columns, node, dropped, waits))
-        made += len(data) + len(ctrl)
-        if made > most:
-            raise InputError("transform", f"leaving {len(dropped):,} nodes out would make more than {most:,} "
-                                          "dependencies", expected="fewer nodes left out at once")
         if keep[node]:
             found[node] = Change(data_deps=data, ctrl_deps=ctrl)
-        else:
-            waits[int(columns.node_id[node])] = (data, ctrl)
+            continue
+        number, size = int(columns.node_id[node]), len(data) + len(ctrl)
+        if size > WIDE or (size > SHARED and users[node] > 1):
+            found[node] = _barrier(data, ctrl)
+            data, ctrl = (number,), ()
+        waits[number] = (data, ctrl)
+    return found
+
+
+def _barrier(data: tuple[int, ...], ctrl: tuple[int, ...]) -> Change:
+    return Change(name=BARRIER, type=int(NodeKind.COMP), duration=0, data_deps=data, ctrl_deps=ctrl, bare=True,
+                  values={"is_cpu_op": True}, without=lambda name: True)
+
+
+def _users(columns: Columns, order: npt.NDArray[np.int32], keep: npt.NDArray[np.bool_]) -> list[int]:
+    """[nodes] how many wait for the node that stay, or go and are waited for themselves."""
+    graph, found, stays = graph_of(columns), [0] * columns.nodes, keep.tolist()
+    ptr, parent = graph.ptr.tolist(), graph.parent.tolist()
+    for node in reversed(order.tolist()):
+        if stays[node] or found[node]:
+            for before in set(parent[ptr[node]:ptr[node + 1]]):
+                if before >= 0:
+                    found[before] += 1
     return found
 
 

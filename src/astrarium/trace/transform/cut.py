@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -12,6 +13,7 @@ from astrarium.config import Config, Knob
 from astrarium.errors import InputError
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.graph import graph_of
+from astrarium.trace.link.counts import accelerated
 from astrarium.trace.link.emit import GAP_NAME
 from astrarium.trace.transform.bridge import bridged, ordered
 from astrarium.trace.transform.files import Changes, Edit, Job, rebuilt
@@ -37,6 +39,8 @@ class CutSteps(Config, frozen=True):
 
     steps: Annotated[str, Knob("Steps such as 1-3, counted from 0 in order of their marks.")]
     mark: Annotated[str, Knob("Pattern of the name of the node that begins a step.")] = "ProfilerStep*"
+    overlap: Annotated[bool, Knob("Work that ran while the GPU was still busy with earlier steps takes only the time "
+                                  "that it took after them.")] = True
 
 
 class Drop(Config, frozen=True, kw_only=True):
@@ -134,8 +138,10 @@ class _RankCut:
 def cut_steps(job: Job, step: CutSteps) -> Job:
     """The named steps, without what they waited for from others.
 
-    A host node belongs to the step in whose time it starts, any other to the last step among what it waits for.
-    InputError where no node is a mark; recorded start times are needed.
+    A host node belongs to the step in whose time it starts, any other to the last step among what it waits for. The
+    first step begins when the GPU is done with earlier ones: so it takes the time by which it moved their end on, and
+    not its host's lead over the GPU, too (`overlap`). InputError where no node is a mark; recorded start times are
+    needed.
     """
     traces = job.traces()
     wanted = numbers(step.steps, "cut_steps.steps")
@@ -152,9 +158,24 @@ def cut_steps(job: Job, step: CutSteps) -> Job:
         starts = _begins(columns, marks)
         if wanted[-1] >= starts.size:
             raise InputError("cut_steps.steps", f"step {wanted[-1]}", expected=f"steps 0 to {starts.size - 1}")
-        keep = np.isin(_steps(columns, starts, source), wanted) | (columns.type == NodeKind.METADATA)
-        edits.append(Edit(bridged(columns, keep, source)))
+        steps = _steps(columns, starts, source)
+        keep = np.isin(steps, wanted) | (columns.type == NodeKind.METADATA)
+        changes = bridged(columns, keep, source)
+        edits.append(Edit(_after(columns, steps, keep, wanted[0], changes) if step.overlap else changes))
     return Job(rebuilt(traces, edits), job.groups)
+
+
+def _after(columns: Columns, steps: npt.NDArray[np.int64], keep: npt.NDArray[np.bool_], first: int,
+           changes: Mapping[int, Change | None]) -> Changes:
+    """`changes`, with the durations of what stays cut to the time after the GPU was done with steps before `first`."""
+    end = columns.start.astype(np.int64) + columns.duration.astype(np.int64)
+    done = int(end[accelerated(columns) & (steps < first)].max(initial=0))
+    early = keep & (columns.start > 0) & (columns.start < done) & (columns.duration > 0)
+    found = dict(changes)
+    for node in np.flatnonzero(early).tolist():
+        left = max(0, int(end[node]) - done)
+        found[node] = replace(found.get(node) or Change(), duration=left)
+    return found
 
 
 def _begins(columns: Columns, marks: npt.NDArray[np.intp]) -> npt.NDArray[np.uint64]:
