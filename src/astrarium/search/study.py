@@ -215,11 +215,12 @@ class _Loop:
                 first.setdefault(key, place)
         number = self.store.count
         found: list[Trial] = []
-        verdicts = self.workers([points[place] for place in first.values()])
+        salvaged = self.store.salvaged
+        verdicts = self.workers([points[place] for key, place in first.items() if key not in salvaged])
         fresh: dict[bytes, tuple[int, Verdict]] = {}
         for place, (point, key) in enumerate(zip(points, keys)):
             if first.get(key) == place:
-                fresh[key] = (number + place, next(verdicts))
+                fresh[key] = (number + place, salvaged[key] if key in salvaged else next(verdicts))
                 same, verdict = None, fresh[key][1]
             else:
                 same, verdict = fresh[key] if key in fresh else known[key]
