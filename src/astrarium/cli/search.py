@@ -35,6 +35,8 @@ def arguments(parser: Parser) -> None:
                         help="a hyper-parameter of the agent; may be repeated")
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in the end; default {TRIALS}")
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
+    parser.add_argument("--limit", metavar="L", action="append", default=[],
+                        help='what one design may take: "10 s" of CPU time, "8 GB" of memory; may be repeated')
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
     parser.add_argument("--processes", action="store_true", help="evaluate in processes instead of threads")
     parser.add_argument("--ray", metavar="ADDRESS",
@@ -73,7 +75,8 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.rerun import rerun
 
-    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count")
+    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count",
+             "limit")
     idle(next((f"--{name.replace('_', '-')}" for name in given if getattr(options, name) not in (None, [], False)), ""),
          any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
     with _Line(sys.stderr) as line:
@@ -82,6 +85,8 @@ def _again(options: argparse.Namespace) -> int:
     if options.best:
         _write_best(found.study, options.best)
     _print(found.study, options)
+    if found.stopped:
+        note(f"{found.stopped:,} designs were stopped at a limit in the bundle: they did not run again")
     if found.differs is None:
         note(f"all {found.trials:,} trials are those of the bundle, byte for byte")
         return 0
@@ -115,7 +120,8 @@ def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
         return search(file.space, minimize or (() if maximize else "makespan"), maximize=maximize,
                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
-                      processes=options.processes, ray=options.ray, study=study, progress=line.show)
+                      processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
+                      progress=line.show)
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:

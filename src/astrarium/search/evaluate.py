@@ -17,7 +17,7 @@ from astrarium.result import Result
 from astrarium.search.expression import Node, Op, compiled, names_in
 from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Case, Goal, Judge
-from astrarium.search.limits import NO_LIMITS, Guard, Limits
+from astrarium.search.limits import NO_LIMITS, STOPPED, Guard, Limits
 from astrarium.search.space import Point, Space
 from astrarium.search.update import Updater
 from astrarium.simulate import TraceCache, prepare
@@ -44,6 +44,11 @@ class Verdict:
     def feasible(self) -> bool:
         """Whether there are values and every requirement is met."""
         return self.values is not None and all(slack >= 0 for slack in self.slacks)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the design ended at a limit, so that nobody knows what it is worth."""
+        return self.problem.startswith(STOPPED)
 
 
 @dataclass(eq=False)

@@ -12,9 +12,10 @@ from astrarium.engine import Limit
 from astrarium.errors import InputError, StoppedError
 from astrarium.units import Bytes, Time, format_bytes, format_time
 
-__all__ = ["NO_LIMITS", "Guard", "Limits", "limits_of"]
+__all__ = ["NO_LIMITS", "STOPPED", "Guard", "Limits", "limits_of"]
 
 Found = TypeVar("Found")
+STOPPED = "stopped at its limit"      # how the reasons of such trials begin
 DATA = 5        # place in /proc/self/statm of the pages that a process may write to
 
 
@@ -28,11 +29,11 @@ class Limits:
 
     def slow(self) -> StoppedError:
         """The reason of a design that took too long."""
-        return StoppedError(f"stopped at its limit of {format_time((self.seconds or 0.0) * 1e9)} of CPU time")
+        return StoppedError(f"{STOPPED} of {format_time((self.seconds or 0.0) * 1e9)} of CPU time")
 
     def large(self) -> StoppedError:
         """The reason of a design that took too much."""
-        return StoppedError(f"stopped at its limit of {format_bytes(self.memory or 0.0)} of memory")
+        return StoppedError(f"{STOPPED} of {format_bytes(self.memory or 0.0)} of memory")
 
 
 NO_LIMITS = Limits()
@@ -80,9 +81,13 @@ class Guard:
         limits, start = self.limits, time.thread_time()
         self._runs.begin(None if limits.seconds is None else limits.seconds - taken)
         try:
-            found = work() if limits.memory is None else _within(limits, work)
+            found = work() if limits.memory is None else _within(limits.memory, work)
         except StoppedError:
             raise limits.slow() from None
+        except (MemoryError, InputError) as error:
+            if limits.memory is None or not _of_memory(error):
+                raise
+            raise limits.large() from None
         finally:
             self._runs.end()
         taken += time.thread_time() - start
@@ -91,24 +96,22 @@ class Guard:
         return found, taken
 
 
-def _within(limits: Limits, work: Callable[[], Found]) -> Found:
-    """`work`, for which the process may take so much memory more. The limit is the whole process's."""
+def _within(memory: float, work: Callable[[], Found]) -> Found:
+    """`work`, for which the process may ask for so much memory more."""
     import resource
 
-    before, most = resource.getrlimit(resource.RLIMIT_DATA), _data() + int(limits.memory or 0)
-    hard = before[1]
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _data() + int(memory)
     try:
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-        try:
-            return work()
-        finally:
-            resource.setrlimit(resource.RLIMIT_DATA, before)
-    except MemoryError:
-        raise limits.large() from None
-    except InputError as error:
-        if isinstance(error.__cause__, MemoryError):
-            raise limits.large() from None
-        raise
+        return work()
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _of_memory(error: BaseException | None) -> bool:
+    """Whether an error tells of one that was a lack of memory."""
+    return error is not None and (isinstance(error, MemoryError) or _of_memory(error.__cause__))
 
 
 def _data() -> int:

@@ -3,7 +3,7 @@
 Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file beside
 it (`.lock`) keeps a second process from writing; the operating system frees it when its owner ends, however it ends.
 A file that turns out to be damaged is replaced by one with every trial that can be read. Trials before the first one
-that cannot stay trials; what later ones found is `salvaged`: nobody simulates those designs again.
+that cannot stay trials; what later ones found is `given`: nobody simulates those designs again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Store:
         self._written = time.monotonic()
         self._data: sqlite3.Connection | None = None
         self.count = 0      # trials that are written or wait to be
-        self.salvaged: dict[bytes, Verdict] = {}      # design -> what a damaged file's trial found
+        self.given: dict[bytes, Verdict] = {}      # design -> what it is worth, where that needs no run
 
     def __enter__(self) -> Store:
         if self.path != MEMORY:
@@ -84,7 +84,7 @@ class Store:
             self._data = self._opened()
             with self._disk():
                 self.count = self._data.execute("SELECT ifnull(max(number) + 1, 0) FROM trial").fetchone()[0]
-                self.salvaged = _salvaged(self._data)
+                self.given = _salvaged(self._data)
         except InputError:
             self._close()
             raise

@@ -25,7 +25,7 @@ from astrarium.search.store import Store, Trial
 from astrarium.search.workers import Judges
 from astrarium.units import Quantity
 
-__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "jsonable"]
+__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "jsonable"]
 
 FORMAT = "1"
 FUNCTION = "a Python function"
@@ -134,6 +134,12 @@ def _started(plan: Plan) -> Agent:
     return checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
 
 
+def design_keys(plan: Plan) -> Callable[[Point], bytes]:
+    """From a point to the hash of its design: of the base and of every value that is put into it."""
+    prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
+    return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
+
+
 class _Loop:
     """One run of a study."""
 
@@ -148,7 +154,7 @@ class _Loop:
         self.start = time.perf_counter()
         self.notes: list[str] = []
         self.problem = ""
-        self.prefix = hashlib.blake2b(plan.described()["space"].encode()).digest()
+        self.stopped, self.key = 0, design_keys(plan)
 
     def run(self) -> Study:
         """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
@@ -168,8 +174,16 @@ class _Loop:
         self.store.flush()
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
-                     self.agent.proof() if isinstance(self.agent, ExactSearch) else None, tuple(self.notes),
-                     self.problem)
+                     self._proof(), tuple(self.notes), self.problem)
+
+    def _proof(self) -> Proof | None:
+        """What the agent `exact` proved: nothing, where a design's value is not known."""
+        if not isinstance(self.agent, ExactSearch):
+            return None
+        if not self.stopped:
+            return self.agent.proof()
+        self.notes.append(f"{self.stopped:,} trials were stopped at their limit, so that nothing is proved")
+        return Proof(-math.inf, math.inf, False)
 
     def _told(self, verdict: Verdict) -> Values:
         """What an agent hears: less is better, infinity for infeasible."""
@@ -186,6 +200,7 @@ class _Loop:
             self.distinct += trial.same_as is None
             self.front.add(trial)
             self.problem = self.problem or trial.verdict.problem
+            self.stopped += trial.verdict.stopped
         self.done += len(found)
         return found
 
@@ -202,12 +217,8 @@ class _Loop:
             found.append(trial)
         return found
 
-    def _key(self, point: Point) -> bytes:
-        """Hash of the design: of the base and of every value that is put into it."""
-        return hashlib.blake2b(self.plan.space.fingerprint(point), digest_size=16, key=self.prefix).digest()
-
     def _evaluated(self, points: Sequence[Point]) -> list[Trial]:
-        keys = [self._key(point) for point in points]
+        keys = [self.key(point) for point in points]
         known = self.store.known(keys)
         first: dict[bytes, int] = {}
         for place, key in enumerate(keys):
@@ -215,12 +226,12 @@ class _Loop:
                 first.setdefault(key, place)
         number = self.store.count
         found: list[Trial] = []
-        salvaged = self.store.salvaged
-        verdicts = self.workers([points[place] for key, place in first.items() if key not in salvaged])
+        given = self.store.given
+        verdicts = self.workers([points[place] for key, place in first.items() if key not in given])
         fresh: dict[bytes, tuple[int, Verdict]] = {}
         for place, (point, key) in enumerate(zip(points, keys)):
             if first.get(key) == place:
-                fresh[key] = (number + place, salvaged[key] if key in salvaged else next(verdicts))
+                fresh[key] = (number + place, given[key] if key in given else next(verdicts))
                 same, verdict = None, fresh[key][1]
             else:
                 same, verdict = fresh[key] if key in fresh else known[key]
