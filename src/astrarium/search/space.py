@@ -15,6 +15,7 @@ from astrarium.search.axes import Axis, axes_of
 from astrarium.search.components import Component, Rule, components_of, levels_of
 from astrarium.search.derived import Derived, Listed, Value, token
 from astrarium.search.expression import compiled, names_in
+from astrarium.search.model_rules import model_rules
 from astrarium.search.projection import Projector
 from astrarium.search.scope import Scope
 from astrarium.search.typed import field_at
@@ -30,6 +31,7 @@ Point = tuple[Any, ...]
 class Space:
     """What may be chosen, and which choices go together. Everything is checked when it is made (InputError).
 
+    Rules of the base's workload (its `conditions`) are constraints, too.
     `choices`: path -> values (a list, a `Choice`, or a mapping with from, to, step...); `[*]` is every entry of a list.
     `where`: constraints. `derived`: path -> expression. `variables`: like choices, for names that are no paths.
     `base` may be None for a space of variables only.
@@ -63,9 +65,10 @@ class Space:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """The constraints, resolved."""
-        return tuple(Rule(text, self.scope.node(text, f"constraints[{index}]"), f"constraints[{index}]")
-                     for index, text in enumerate(self.where))
+        """The constraints, resolved, and those rules of the workload that cut what they leave."""
+        own = tuple(Rule(text, self.scope.node(text, f"constraints[{index}]"), f"constraints[{index}]")
+                    for index, text in enumerate(self.where))
+        return own + model_rules(self.base, self.axes, self.scope, own)
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
