@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
-TRIALS, SEED, AGENT = 200, 0, "annealing"
-EVERY = 0.1      # seconds between two states of the progress line
+TRIALS, SEED = 200, 0
+EVERY, RARELY = 2.0, 60.0      # seconds between two states of the progress line; at most, where each is a line
 
 
 def arguments(parser: Parser) -> None:
@@ -30,7 +30,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="the same, more is better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
                         help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
-    parser.add_argument("--agent", metavar="A", help=f"who searches (astrarium list agent); default {AGENT}")
+    parser.add_argument("--agent", metavar="A", help="who searches (astrarium list agent); default annealing, for "
+                                                     "several objectives nsga2")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
                         help="a hyper-parameter of the agent; may be repeated")
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in the end; default {TRIALS}")
@@ -105,19 +106,21 @@ def _count(file: SearchFile, options: argparse.Namespace) -> int:
 
 
 def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
-    from astrarium.search.run import search
+    from astrarium.search.goal import goal_of
+    from astrarium.search.run import default_agent, search
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize
     maximize = options.maximize if asked else file.maximize
-    agent = options.agent or file.agent or AGENT
+    minimize = minimize or (() if maximize else "makespan")
+    agent = options.agent or file.agent or default_agent(goal_of(minimize, maximize))
     settings = _settings(options.option)
     if agent == file.agent:
         settings = {**file.options, **settings}
     seed = next(each for each in (options.seed, file.seed, SEED) if each is not None)
     study = None if options.no_study else options.study or _default_study(options.space, agent, seed)
     with _Line(sys.stderr, study if options.study is None else None) as line:
-        return search(file.space, minimize or (() if maximize else "makespan"), maximize=maximize,
+        return search(file.space, minimize, maximize=maximize,
                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
                       processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
@@ -160,12 +163,12 @@ def _print(study: Study, options: argparse.Namespace) -> None:
 
 
 class _Line:
-    """A line of progress that overwrites itself, on a terminal only; and, once there are trials, the name of the file
-    that keeps them, where nobody gave one."""
+    """A line of progress: on a terminal it overwrites itself, elsewhere lines follow each other, ever more rarely. And,
+    once there are trials, the name of the file that keeps them, where nobody gave one."""
 
     def __init__(self, stream: Any, study: str | None = None):
         self.stream, self.study = stream, study
-        self._shown, self._last, self._width = bool(stream.isatty()), 0.0, 0
+        self._over, self._last, self._width, self._pause = bool(stream.isatty()), time.monotonic(), 0, EVERY
 
     def __enter__(self) -> _Line:
         return self
@@ -176,19 +179,29 @@ class _Line:
             self.stream.flush()
 
     def show(self, state: Progress) -> None:
-        """The state of a study: trials, best so far, rate, time left."""
+        """The state of a study: trials, best so far, rate, refused trials, time left."""
         if self.study is not None:
             note(f"trials are kept in {self.study}; the same command goes on there")
             self.study = None
         now = time.monotonic()
-        if not self._shown or (now - self._last < EVERY and state.trials < state.planned):
+        if now - self._last < self._pause:
             return
         self._last = now
         rate = state.fresh / state.seconds if state.seconds and state.fresh else 0.0
-        left = (state.planned - state.trials) / rate if rate else 0.0
+        left = f"{_clock((state.planned - state.trials) / rate)} left" if rate else "time left unknown"
         best = "none yet" if state.best is None else f"{state.best:.6g}"
-        text = (f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.0f} trials/s  "
-                f"{int(left) // 60}:{int(left) % 60:02d} left")
-        self.stream.write("\r" + text.ljust(self._width))
+        text = (f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.3g} trials/s  {state.refused:,} refused  "
+                f"{left}")
+        if self._over:
+            self.stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        else:
+            self.stream.write(f"astrarium: {text}\n")
+            self._pause = min(2 * self._pause, RARELY)
         self.stream.flush()
-        self._width = len(text)
+
+
+def _clock(seconds: float) -> str:
+    """1:02:03, or 2:03."""
+    hours, rest = divmod(int(seconds), 3600)
+    return (f"{hours}:{rest // 60:02d}" if hours else f"{rest // 60}") + f":{rest % 60:02d}"

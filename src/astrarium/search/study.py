@@ -16,6 +16,7 @@ from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
 from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
 from astrarium.search.agents.exact import ExactSearch, Proof
+from astrarium.search.best import Top
 from astrarium.search.evaluate import Verdict
 from astrarium.search.front import Front
 from astrarium.search.goal import Goal
@@ -29,6 +30,7 @@ __all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "j
 
 FORMAT = "1"
 FUNCTION = "a Python function"
+TICK = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,20 +63,22 @@ class Plan:
 
 @dataclass
 class Progress:
-    """Where a study is: handed to the caller after every batch."""
+    """Where a study is: handed to the caller after every batch, and within one after a trial when `TICK` seconds have
+    passed."""
 
     trials: int
     planned: int
     best: float | None
     seconds: float
     fresh: int      # trials of this run, without those that were stored before
+    refused: int = 0      # trials without values: a model refused the design, a requirement did, or a limit ended it
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a search found. `best` is the first of the best feasible trials (None: there is none), `front` the trials
-    that none beats in every objective, `distinct` the number of different designs; `seconds` are this run's; `problem`
-    says why the first design that was refused was."""
+    """What a search found. `best` is the first of the best feasible trials (None: there is none), `top` the ten best
+    designs, `front` the trials that none beats in every objective, `distinct` the number of different designs;
+    `seconds` are this run's; `refused` trials have no values, and `problem` says why the first of them has none."""
 
     plan: Plan
     trials: int
@@ -87,6 +91,8 @@ class Study:
     proof: Proof | None = None      # of the agent `exact`
     notes: tuple[str, ...] = field(default=())
     problem: str = ""
+    top: tuple[Trial, ...] = ()
+    refused: int = 0
 
     @property
     def nothing(self) -> str:
@@ -148,10 +154,10 @@ class _Loop:
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
         self.agent = _started(plan)
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
-        self.front = Front(self.signs)
+        self.front, self.top = Front(self.signs), Top(self.signs[0])
         self.stored: Iterator[Trial] = store.trials()
-        self.done = self.distinct = self.fresh = self.round = 0
-        self.start = time.perf_counter()
+        self.done = self.distinct = self.fresh = self.round = self.refused = 0
+        self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
         self.problem = ""
         self.stopped, self.key = 0, design_keys(plan)
@@ -161,11 +167,12 @@ class _Loop:
         when the study is continued."""
         exhausted = False
         while self.done < self.trials:
+            before = self.done
             points = self.agent.ask(self.plan.agent.batch)
             if not points:
                 exhausted = True
                 break
-            cut = points[:self.trials - self.done]
+            cut = points[:self.trials - before]
             found = self._round(cut)
             if len(cut) == len(points):
                 self.agent.tell([trial.point for trial in found], [self._told(trial.verdict) for trial in found])
@@ -174,7 +181,7 @@ class _Loop:
         self.store.flush()
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
-                     self._proof(), tuple(self.notes), self.problem)
+                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
 
     def _proof(self) -> Proof | None:
         """What the agent `exact` proved: nothing, where a design's value is not known."""
@@ -196,13 +203,17 @@ class _Loop:
         found = self._replayed(points)
         if len(found) < len(points):
             found += self._evaluated(points[len(found):])
-        for trial in found:
-            self.distinct += trial.same_as is None
-            self.front.add(trial)
-            self.problem = self.problem or trial.verdict.problem
-            self.stopped += trial.verdict.stopped
-        self.done += len(found)
         return found
+
+    def _count(self, trial: Trial) -> None:
+        """One trial more."""
+        self.done += 1
+        self.distinct += trial.same_as is None
+        self.front.add(trial)
+        self.top.add(trial)
+        self.problem = self.problem or trial.verdict.problem
+        self.stopped += trial.verdict.stopped
+        self.refused += trial.verdict.values is None
 
     def _replayed(self, points: Sequence[Point]) -> list[Trial]:
         found: list[Trial] = []
@@ -215,6 +226,7 @@ class _Loop:
                 self.notes.append(f"trial {trial.number}: the agent proposes another point than the stored one "
                                   "(another version of a library?); the stored trials stand")
             found.append(trial)
+            self._count(trial)
         return found
 
     def _evaluated(self, points: Sequence[Point]) -> list[Trial]:
@@ -238,14 +250,18 @@ class _Loop:
             trial = Trial(number + place, self.round, point, key, same, verdict)
             found.append(trial)
             self.store.add(trial)
-        self.fresh += len(found)
+            self.fresh += 1
+            self._count(trial)
+            if self.progress is not None and time.perf_counter() - self.told > TICK:
+                self._report()
         return found
 
     def _report(self) -> None:
         if self.progress is not None:
             best = self.front.best
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
-            self.progress(Progress(self.done, self.trials, value, time.perf_counter() - self.start, self.fresh))
+            self.told = time.perf_counter()
+            self.progress(Progress(self.done, self.trials, value, self.told - self.start, self.fresh, self.refused))
 
 
 def jsonable(value: Any) -> Any:
