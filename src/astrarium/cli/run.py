@@ -86,11 +86,11 @@ def _design(options: argparse.Namespace) -> Design:
 
         note("no design: every node takes its recorded time")
         return replay_design(options.trace)
+    from astrarium.cli.paths import read_design
     from astrarium.config import replace
-    from astrarium.design import load_design
     from astrarium.workload.config import Trace
 
-    design = load_design(options.design)
+    design = read_design(options.design)
     return design if options.trace is None else replace(design, "workload", Trace(options.trace))
 
 

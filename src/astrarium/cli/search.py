@@ -51,6 +51,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search, print, write."""
+    from astrarium.cli.paths import read_as
     from astrarium.search.searchfile import load_search
 
     idle("--study", options.study and options.no_study, "no --no-study beside it")
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     place("--best", options.best)
     if options.space.endswith(".zip"):
         return _again(options)
-    file = load_search(options.space)
+    file = read_as("space", load_search, options.space)
     if options.count:
         return _count(file, options)
     study = _searched(file, options)

@@ -16,6 +16,7 @@ from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
 from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
 from astrarium.search.agents.exact import ExactSearch, Proof
+from astrarium.search.agents.plugin import PluginAgent
 from astrarium.search.best import Top
 from astrarium.search.evaluate import Verdict
 from astrarium.search.front import Front
@@ -137,7 +138,9 @@ def _started(plan: Plan) -> Agent:
     who = f"agent {type(plan.agent).__qualname__}"
     if not callable(getattr(plan.agent, "start", None)):
         raise PluginError(who, "has no method start(space, goal, seed)")
-    return checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
+    agent: Agent = checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
+    own = type(plan.agent).__module__.startswith(f"{__package__}.agents.")
+    return agent if own else PluginAgent(who, agent, plan.space)
 
 
 def design_keys(plan: Plan) -> Callable[[Point], bytes]:
