@@ -62,6 +62,26 @@ def test_any_number_of_workers_gives_the_same_trials(tmp_path: Path) -> None:
     assert rows(tmp_path / "1False") == rows(tmp_path / "3False") == rows(tmp_path / "2True")
 
 
+def test_parts_of_a_batch_are_as_long_as_designs_take() -> None:
+    """Slow designs go to workers one by one, quick ones many at a time: so there is progress, and no long wait."""
+    space, sizes = small_space(), list[int]()
+    with Workers(space, goal_of("makespan"), 2) as workers:
+        original = workers._all
+
+        def seen(points: Any) -> Any:
+            sizes.append(len(points))
+            return original(points)
+        workers._all = seen      # type: ignore[method-assign]
+        points = [space.point(number) for number in range(40)]
+        list(workers(points))
+        assert workers._pace < 1
+        workers._pace = 0.01
+        list(workers(points))
+        workers._pace = 5.0
+        list(workers(points))
+    assert sizes == [1] * 40 + [10] * 4 + [1] * 40
+
+
 def test_equal_designs_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     from astrarium.search import evaluate

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -164,42 +165,56 @@ def _print(study: Study, options: argparse.Namespace) -> None:
 
 
 class _Line:
-    """A line of progress: on a terminal it overwrites itself, elsewhere lines follow each other, ever more rarely. And,
-    once there are trials, the name of the file that keeps them, where nobody gave one."""
+    """A line of progress, drawn by a thread of its own, however long a design takes: on a terminal it overwrites itself
+    every 2 s, elsewhere lines follow each other, ever more rarely. And, once there are trials, the name of the file
+    that keeps them, where nobody gave one."""
 
     def __init__(self, stream: Any, study: str | None = None):
         self.stream, self.study = stream, study
-        self._over, self._last, self._width, self._pause = bool(stream.isatty()), time.monotonic(), 0, EVERY
+        self._over, self._width, self._pause = bool(stream.isatty()), 0, EVERY
+        self._state: Progress | None = None
+        self._since, self._end = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
 
     def __enter__(self) -> _Line:
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
         if self._width:
             self.stream.write("\r" + " " * self._width + "\r")
             self.stream.flush()
 
     def show(self, state: Progress) -> None:
-        """The state of a study: trials, best so far, rate, refused trials, time left."""
-        if self.study is not None:
+        """The state of a study, to be drawn at the next turn."""
+        if self.study is not None and state.trials:
             note(f"trials are kept in {self.study}; the same command goes on there")
             self.study = None
-        now = time.monotonic()
-        if now - self._last < self._pause:
-            return
-        self._last = now
-        rate = state.fresh / state.seconds if state.seconds and state.fresh else 0.0
-        left = f"{_clock((state.planned - state.trials) / rate)} left" if rate else "time left unknown"
-        best = "none yet" if state.best is None else f"{state.best:.6g}"
-        text = (f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.3g} trials/s  {state.refused:,} refused  "
-                f"{left}")
-        if self._over:
-            self.stream.write("\r" + text.ljust(self._width))
-            self._width = len(text)
-        else:
-            self.stream.write(f"astrarium: {text}\n")
-            self._pause = min(2 * self._pause, RARELY)
-        self.stream.flush()
+        self._state, self._since = state, time.monotonic()
+
+    def _draw(self) -> None:
+        while not self._end.wait(self._pause):
+            if self._state is None:
+                continue
+            text = _progress(self._state, time.monotonic() - self._since)
+            if self._over:
+                self.stream.write("\r" + text.ljust(self._width))
+                self._width = len(text)
+            else:
+                self.stream.write(f"astrarium: {text}\n")
+                self._pause = min(2 * self._pause, RARELY)
+            self.stream.flush()
+
+
+def _progress(state: Progress, since: float) -> str:
+    """Trials, best so far, rate, refused trials, time left; `since`: seconds since that was the state."""
+    seconds = state.seconds + since
+    rate = state.fresh / seconds if seconds and state.fresh else 0.0
+    left = f"{_clock((state.planned - state.trials) / rate)} left" if rate else "time left unknown"
+    best = "none yet" if state.best is None else f"{state.best:.6g}"
+    return f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.3g} trials/s  {state.refused:,} refused  {left}"
 
 
 def _clock(seconds: float) -> str:

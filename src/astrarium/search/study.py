@@ -64,8 +64,8 @@ class Plan:
 
 @dataclass
 class Progress:
-    """Where a study is: handed to the caller after every batch, and within one after a trial when `TICK` seconds have
-    passed."""
+    """Where a study is: handed to the caller at its beginning, after every batch, and within one after a trial when
+    `TICK` seconds have passed."""
 
     trials: int
     planned: int
@@ -169,6 +169,7 @@ class _Loop:
         """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
         when the study is continued."""
         exhausted = False
+        self._report()
         while self.done < self.trials:
             before = self.done
             points = self.agent.ask(self.plan.agent.batch)

@@ -24,6 +24,8 @@ from astrarium.search.space import Point, Space
 __all__ = ["Judges", "Workers"]
 
 Kind = Literal["threads", "processes"]
+PART, FASTEST = 1.0, 1e-4      # seconds that a part of a batch is to take; of a design, at least
+
 Judges = Callable[[Sequence[Point]], Iterator[Verdict]]
 """What evaluates a batch: the verdicts in the order of its points."""
 
@@ -44,7 +46,7 @@ class Workers:
         self._pool: Executor | None = None
         self._cluster: RayPool | None = None
         self._alive: Connection | None = None       # the end that processes watch: they end when it is closed
-        self._shipped = b""
+        self._shipped, self._pace = b"", PART
 
     def __enter__(self) -> Workers:
         if self.ray is not None:
@@ -76,17 +78,22 @@ class Workers:
 
     def __call__(self, points: Sequence[Point]) -> Iterator[Verdict]:
         """What each point is worth, in their order."""
-        size = max(1, len(points) // (2 * self.jobs))
+        size = max(1, min(len(points) // (2 * self.jobs), int(PART / self._pace)))
         parts = [points[at:at + size] for at in range(0, len(points), size)]
         if self._cluster is not None:
             found = self._cluster.map(_evaluate, self._shipped, parts)
         elif self._pool is None:
-            return self.evaluator.all(points)
+            yield from self.evaluator.all(points)
+            return
         elif self.kind == "threads":
             found = self._pool.map(self._all, parts)
         else:
             found = self._pool.map(_evaluate, [self._shipped] * len(parts), parts)
-        return itertools.chain.from_iterable(found)
+        taken = 0.0
+        for count, verdict in enumerate(itertools.chain.from_iterable(found), start=1):
+            taken += verdict.seconds
+            self._pace = max(FASTEST, taken / count)
+            yield verdict
 
     def _as_bytes(self) -> bytes:
         """Space, goal and limits for another process."""
