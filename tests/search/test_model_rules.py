@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 import random
 from typing import Any
 
@@ -9,11 +11,13 @@ import pytest
 
 import astrarium as ar
 from astrarium.errors import InputError
-from astrarium.search import Space, search
+from astrarium.search import Case, Space, search
 from astrarium.search.expression import Const
 from astrarium.search.scope import Scope
+from astrarium.workload.inference.conditions import CONDITIONS as SERVING
 from astrarium.workload.transformer_conditions import CONDITIONS
 
+TP_PP: dict[str, Any] = {"workload.tp": [1, 2, 4, 8, 24], "workload.pp": [1, 2, 4]}
 TP_PP_CP: dict[str, Any] = {"workload.tp": [1, 2, 4, 8], "workload.pp": [1, 2, 4, 8], "workload.cp": [1, 2, 4]}
 CHOICES: dict[str, Any] = TP_PP_CP | {
     "workload.zero": [0, 1, 2, 3], "workload.micro_batch": [1, 2, 4, 8], "workload.virtual_stages": [1, 2, 4],
@@ -67,16 +71,29 @@ def test_no_legal_point_is_cut() -> None:
 def test_rules_agree_with_the_configuration(more: dict[str, Any], choices: dict[str, Any]) -> None:
     first = moe() if "ep" in more else base(**more)
     space = Space(first, choices, (), {} if "workload.dp" in choices or "ep" in more or "pp" in more else DP)
-    free = [axis.size for axis in space.axes]
-    points: list[tuple[int, ...]] = [()]
-    for size in free:
-        points = [(*point, value) for point in points for value in range(size)]
+    points = itertools.product(*(range(axis.size) for axis in space.axes))
     assert {point for point in points if legal(space, point)} == set(space.points())
 
 
 def moe() -> ar.Design:
     return ar.replace(base(), "workload", ar.Transformer("mixtral-8x7b", global_batch=256, micro_batch=1, dp=32, tp=8,
                                                          ep=2))
+
+
+def serving(model: str, **more: Any) -> ar.Design:
+    return ar.replace(base(), "workload", ar.Inference(model, prompt=512, generated=16, dp=32, tp=8, batch=64, **more))
+
+
+@pytest.mark.parametrize(("model", "more", "choices"), [
+    ("llama3-8b", {}, TP_PP | {"workload.dp": [1, 4, 8, 32, 64], "workload.batch": [32, 48, 64]}),
+    ("llama3-8b", {"uneven": "fractional"}, {"workload.tp": [3, 8, 64], "workload.dp": [4, 32],
+                                             "workload.micro_batches": [1, 2, 3]}),
+    ("mixtral-8x7b", {"ep": 2}, {"workload.ep": [1, 2, 3, 32], "workload.batch": [64, 65]})], ids=str)
+def test_rules_of_inference_agree_with_the_configuration(model: str, more: dict[str, Any],
+                                                         choices: dict[str, Any]) -> None:
+    space = Space(serving(model, **more), choices)
+    points = itertools.product(*(range(axis.size) for axis in space.axes))
+    assert {point for point in points if legal(space, point)} == set(space.points())
 
 
 def test_rules_that_cut_nothing_are_left_out() -> None:
@@ -90,9 +107,25 @@ def test_rules_that_cut_nothing_are_left_out() -> None:
 
 def test_every_condition_means_something() -> None:
     """Each one is true or false for a model with experts."""
-    scope = Scope(moe(), (), {})
-    for texts in CONDITIONS:
-        assert scope.node(texts[-1], "x") == Const(True), texts
+    for design, conditions in ((moe(), CONDITIONS), (serving("mixtral-8x7b", ep=2), SERVING)):
+        for texts in conditions:
+            assert Scope(design, (), {}).node(texts[-1], "x") == Const(True), texts
+
+
+def test_rules_on_what_cases_change_say_nothing() -> None:
+    """16 replicas of a batch of 24: refused by the base, legal in each case."""
+    choices = {"workload.dp": [8, 16], "workload.pp": [2, 4], "workload.attention": ["flash", "unfused"]}
+    space = Space(base(global_batch=24, dp=8, pp=4), choices)
+    assert {space.values(point)["workload.dp"] for point in space.points()} == {8}
+    assert space.for_cases(["workload.zero"]).count == space.count
+    for path in ("workload.global_batch", "workload"):
+        other = space.for_cases([path])
+        assert {other.values(point)["workload.dp"] for point in other.points()} == {8, 16}
+        assert pickle.loads(pickle.dumps(other)).count == other.count
+    cases = [Case("small", 1.0, {"workload.global_batch": 32}), Case("large", 1.0, {"workload.global_batch": 64})]
+    study = search(space, "makespan", agent="grid", trials=20, cases=cases)
+    assert study.plan.space.count == study.trials == 4
+    assert study.problem == ""
 
 
 def test_contradictions_name_the_rule() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import partial
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -15,15 +17,18 @@ from astrarium.search.scope import Scope
 __all__ = ["model_rules"]
 
 WHERE = "the workload's rules"
+_NAME = re.compile(r"[a-z]\w*(?:\.\w+)+")
 
 
-def model_rules(base: Design | None, axes: Sequence[Axis], scope: Scope, own: Sequence[Rule]) -> tuple[Rule, ...]:
+def model_rules(base: Design | None, axes: Sequence[Axis], scope: Scope, own: Sequence[Rule],
+                changed: Sequence[str] = ()) -> tuple[Rule, ...]:
     """Those conditions of the base's workload that cut designs which the space's `own` constraints leave.
 
     Left to the workload itself, design by design: conditions on a continuum, on fields that the base does not have or
-    that are chosen as a whole, and such as join too many knobs.
+    that are chosen as a whole, on paths that cases have `changed`, and such as join too many knobs.
     """
-    conditions: Sequence[Sequence[str]] = () if base is None else getattr(base.workload, "conditions", ())
+    every: Sequence[Sequence[str]] = () if base is None else getattr(base.workload, "conditions", ())
+    conditions = [texts for texts in every if not any(map(partial(_mentions, changed), texts))]
     levels = levels_of(axes, scope)
     found: list[Rule] = []
     for texts in conditions:
@@ -32,6 +37,13 @@ def model_rules(base: Design | None, axes: Sequence[Axis], scope: Scope, own: Se
                 and _cuts(rule, [*own, *found], axes, levels):
             found.append(rule)
     return tuple(found)
+
+
+def _mentions(changed: Sequence[str], text: str) -> bool:
+    """Whether a condition depends on one of these paths."""
+    names = _NAME.findall(text.replace("network.npus", "network.dims"))
+    return any(f"{name}.".startswith(f"{path}.") or f"{path}.".startswith(f"{name}.") or path.startswith(f"{name}[")
+               for name in names for path in changed)
 
 
 def _rule(text: str, scope: Scope) -> Rule | None:

@@ -38,7 +38,7 @@ def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str
     """
     goal = goal_of(minimize, maximize, require, cases)
     plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
-    with Workers(space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit)) as workers, \
+    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit)) as workers, \
             Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
 

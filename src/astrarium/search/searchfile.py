@@ -45,8 +45,10 @@ def load_search(path: str | os.PathLike[str]) -> SearchFile:
         space = space_from(document.data, os.path.dirname(name), SEARCH_KEYS)
         found = mapping("", document.data)
         agent, options = _agent(found.get("agent"))
+        cases = _cases(found.get("cases"))
+        space = space.for_cases([path for case in cases for path in case.changes])
         return SearchFile(space, _measures("minimize", found), _measures("maximize", found),
-                          texts("require", found.get("require")), _cases(found.get("cases")), agent, options,
+                          texts("require", found.get("require")), cases, agent, options,
                           _whole("trials", found.get("trials"), 1), _whole("seed", found.get("seed"), 0),
                           limits_of(texts("limit", found.get("limit"))))
     except InputError as error:

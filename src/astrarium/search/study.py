@@ -43,6 +43,10 @@ class Plan:
     agent: AgentOptions
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        changed = [path for case in self.goal.cases for path in case.changes]
+        object.__setattr__(self, "space", self.space.for_cases(changed))
+
     @property
     def agent_name(self) -> str:
         """The agent's name."""
