@@ -6,4 +6,5 @@ NB_MODULE(_core, m) {
     bind_trace(m);
     bind_engine(m);
     bind_foreign(m);
+    bind_limit(m);
 }

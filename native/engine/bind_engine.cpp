@@ -3,15 +3,9 @@
 #include <nanobind/stl/string.h>
 
 #include "convert.hpp"
-#include "interrupt.hpp"
 #include "run.hpp"
 
 namespace nb = nanobind;
-
-void astrarium::stop_if_interrupted() {
-    const nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
 
 namespace {
 

@@ -87,6 +87,7 @@ def _others_for(op: str, entry: str) -> tuple[str, ...]:
 
 
 _NO_ASTRA_SIM = AstraSim()
+LONGEST_NS = 2**62 / 1000
 
 
 def _no_astra_sim(design: Design) -> Iterator[Problem]:
@@ -94,9 +95,15 @@ def _no_astra_sim(design: Design) -> Iterator[Problem]:
         yield Problem("astra_sim", "means nothing in the native rule book", "compat: astra_sim, or no such section")
 
 
-def _short_delay(design: Design) -> Iterator[Problem]:
-    if design.collective.endpoint_delay >= 2**63 / 1000:
-        yield Problem("collective.endpoint_delay", "is more than 2^63 ps", "at most 106 days")
+def _short_delays(design: Design) -> Iterator[Problem]:
+    """The clock counts 2^63 ps, and a hop may be two."""
+    for index, dim in enumerate(design.network.dims):
+        if float(getattr(dim, "latency", 0)) >= LONGEST_NS:
+            yield Problem(f"network.dims[{index}].latency", "is more than 2^62 ps", "at most 53 days")
+    for path, delay in (("collective.endpoint_delay", design.collective.endpoint_delay),
+                        ("memory.latency", design.memory.latency)):
+        if delay >= LONGEST_NS:
+            yield Problem(path, "is more than 2^62 ps", "at most 53 days")
 
 
 def _placed(design: Design) -> Iterator[Problem]:
@@ -180,7 +187,7 @@ def _by_rule_book(design: Design) -> Iterator[Problem]:
 class Design(Config, frozen=True, kw_only=True):
     """A distributed AI system and the work that it does."""
 
-    rules = (_by_rule_book, _short_delay, _placed, _types, _ranks, _roofline_memory)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Network, Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

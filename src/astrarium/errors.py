@@ -6,6 +6,7 @@
     │   └── UnsupportedError       a combination that no model here covers; never approximated
     ├── PluginError                a plug-in raised, or broke its contract: which one, and how         (exit 1)
     ├── StallError                 a simulation that cannot go on: who waits for what, on which rank   (exit 1)
+    ├── StoppedError               a run that took more time or memory than it may                     (exit 1)
     └── InternalError              our bug: please report it                                           (exit 3)
 """
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "TraceError",
-           "UnsupportedError", "nearest", "short_name"]
+__all__ = ["EXPLAINED", "AstrariumError", "InputError", "InternalError", "PluginError", "StallError", "StoppedError",
+           "TraceError", "UnsupportedError", "nearest", "short_name"]
 
 LONGEST_NAME = 64
 
@@ -86,6 +87,10 @@ class StallError(AstrariumError):
         self.waits = tuple(waits)
         more = f"\n  … and {len(waits) - shown} more" if len(waits) > shown else ""
         super().__init__("the simulation cannot go on (deadlock):\n  " + "\n  ".join(waits[:shown]) + more)
+
+
+class StoppedError(AstrariumError):
+    """A run that took more time or memory than it may."""
 
 
 class InternalError(AstrariumError):

@@ -147,9 +147,19 @@ def _parse(text: str, cls: type[Quantity]) -> float:
         return 0.0
     if unit not in cls.units:
         what = f"has the unit {unit!r}, which is not one of a {cls.dimension}" if unit else "is a number without a unit"
-        raise InputError("", f"{text[:60]!r} {what}", expected=cls.expected(), did_you_mean=nearest(unit, cls.units))
+        raise InputError("", f"{text[:60]!r} {what}", expected=cls.expected(), did_you_mean=_unit_like(unit, cls.units))
     multiply, divide = cls.units[unit]
     return number * multiply / divide
+
+
+def _unit_like(unit: str, units: Units) -> str | None:
+    """The unit that was probably meant: the same letters (`gb/s`, `gbps`), bytes before bits; else the nearest one."""
+    for text in (unit, f"{unit.removesuffix('ps')}/s"):
+        same = [name for name in units if name.lower() == text.lower()]
+        if same:
+            bits = "b" in text and "B" not in text and text.endswith("/s") and text != unit
+            return min(same, key=lambda name: ("b" in name) != bits)
+    return nearest(unit, units)
 
 
 def number_in(value: float, cls: type[Quantity], unit: str) -> float | None:

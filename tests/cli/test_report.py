@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import astrarium as ar
+from astrarium.search.stored import load_study
+
 from .conftest import Run
 
 SPACE = """
@@ -127,3 +130,26 @@ def test_few_and_infeasible_trials(studies: list[str], run: Run) -> None:
     said = run("report", "none", "--html", "none.html")
     assert said.code == 0
     assert "No trial met every requirement" in Path("none.html").read_text()
+
+
+def test_a_trial_as_a_design_file(studies: list[str], run: Run) -> None:
+    said = run("report", studies[0], "--design", "7", "-o", "seven.yaml")
+    assert (said.code, said.out) == (0, "")
+    study = load_study(studies[0])
+    trial = next(each for each in study.trials() if each.number == 7)
+    assert ar.load_design("seven.yaml") == study.plan.space.design(trial.point)
+    for arguments, says in [(["--design", "60", "-o", "x.yaml"], "has no such trial; expected 0 to 59"),
+                            (["--design", "6"], "expected --design N -o FILE"), (["-o", "x.yaml"], "both of them")]:
+        said = run("report", studies[0], *arguments)
+        assert (said.code, said.out) == (1, "")
+        assert says in said.err
+    assert run("report", *studies, "--design", "7", "-o", "x.yaml").code == 1
+
+
+def test_knobs_memory_and_cost_of_the_best(studies: list[str], run: Run) -> None:
+    said = run("report", *studies, "--no-run")
+    table = said.out[said.out.index("the 10 best designs"):].split("\n\n")[0]
+    for words in ("trial", "makespan", "network_bandwidth", "network cost", "network.dims[0].bandwidth"):
+        assert words in table
+    found = json.loads(run("report", *studies, "--no-run", "--json").out)["best"]
+    assert all(each["network_cost"] > 0 and "peak_memory" in each for each in found)

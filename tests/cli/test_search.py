@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import json
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import astrarium as ar
 from astrarium import load_design
+from astrarium.cli import search as verb
+from astrarium.search.searchfile import load_search
+from astrarium.search.study import Progress
 
 from .conftest import Run
 
@@ -105,3 +113,89 @@ def test_nothing_feasible_is_no_crash(space: Path, run: Run) -> None:
     assert "no trial met every requirement" in said.out
     said = run("search", space, "--no-study", "--require", "makespan < 1", "--trials", "8", "--best", "b.yaml")
     assert (said.code, said.out) == (1, "")
+
+
+def test_the_ten_best_designs(space: Path, run: Run) -> None:
+    """Ten columns, ascending, each with memory (traces name none here: no row) and cost."""
+    said = run("search", space, "--minimize", "makespan")
+    table = said.out[said.out.index("the 10 best designs"):].splitlines()
+    cells = {line.split("  ")[1]: line.split()[1:] for line in table[2:]}
+    assert len(cells["trial"]) == 10
+    assert "network.dims[0].bandwidth" in cells
+    assert "network cost" in cells
+    assert "peak memory" not in cells
+    found = json.loads(run("search", space, "--minimize", "makespan", "--json").out)["ten_best"]
+    values = [each["objectives"]["makespan"] for each in found]
+    assert values == sorted(values)
+    assert [str(each["number"]) for each in found] == cells["trial"]
+    assert all(each["network_cost"] > 0 and each["peak_memory"] is None for each in found)
+
+
+def test_memory_of_the_best_designs(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "train.yaml"
+    path.write_text("""
+base:
+  workload: {source: transformer, model: {family: decoder, layers: 4, d_model: 256, heads: 8, ffn: 1024, vocab: 512,
+             seq: 128}, global_batch: 32, micro_batch: 1, dp: 8}
+  network: {dims: [{shape: switch, npus: 8, bandwidth: 20 GB/s, latency: 300 ns}]}
+  compute: {model: roofline, peak: 20 TFLOP/s}
+  memory: {bandwidth: 500 GB/s}
+choices: {workload.tp: [1, 2, 4], workload.zero: [0, 1, 3]}
+derived: {workload.dp: network.npus // workload.tp}
+""")
+    found = json.loads(run("search", path, "--no-study", "--agent", "grid", "--json").out)["ten_best"]
+    assert len(found) == 9
+    for each in found:
+        design = load_search(path).space
+        point = design.point_of({name: value for name, value in each["design"].items() if name != "workload.dp"})
+        assert each["peak_memory"] == float(ar.simulate(design.design(point)).peak_memory or 0)
+    assert len({each["peak_memory"] for each in found}) > 3
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pymoo") is None, reason="nsga2 needs pymoo, which is not installed")
+def test_two_objectives_without_an_agent(space: Path, run: Run) -> None:
+    space.write_text(SPACE.replace("agent: {agent: genetic, batch: 8}\n", ""))
+    said = run("search", space, "--minimize", "makespan", "--minimize", "network_bandwidth")
+    assert said.code == 0, said.err
+    assert "nsga2, seed 0" in said.out
+    assert "space.nsga2-0.study" in said.err
+    assert "annealing, seed 0" in run("search", space).out
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_a_line_of_progress_says() -> None:
+    state = Progress(20, 1000, 12.5, 1.0, 20, 3)
+    assert verb._progress(state, 1.0) == "20/1,000  best 12.5  10 trials/s  3 refused  1:38 left"
+    assert verb._progress(Progress(0, 5000, None, 0.0, 0), 3.0) == (
+        "0/5,000  best none yet  0 trials/s  0 refused  time left unknown")
+    assert verb._progress(Progress(10, 5000, 1.0, 20.0, 10), 0.0).endswith("2:46:20 left")
+
+
+@pytest.mark.parametrize("stream", [Screen(), io.StringIO()], ids=["terminal", "file"])
+def test_lines_come_while_a_design_runs(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every 2 s (here: 0.05) on a terminal, ever more rarely elsewhere, without any news."""
+    monkeypatch.setattr(verb, "EVERY", 0.05)
+    with verb._Line(stream) as line:
+        line.show(Progress(1, 2, None, 1.0, 1))
+        time.sleep(1)
+        said = stream.getvalue()
+    lines = said.count("trials/s")
+    assert lines > 8 if stream.isatty() else 2 <= lines <= 4      # after 0.05, 0.15, 0.35 and 0.75 s
+    assert ("\r" in said) == stream.isatty()
+    assert stream.getvalue().endswith(" \r" if stream.isatty() else "\n")
+
+
+def test_progress_within_a_batch(space: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a batch of all trials there is progress before its end, whenever a second has passed."""
+    monkeypatch.setattr(sys.modules[Progress.__module__], "TICK", 0.0)
+    told: list[Progress] = []
+    found = ar.search(load_search(space).space, "makespan", agent="random", options={"batch": 40}, trials=40,
+                      progress=told.append)
+    assert [each.trials for each in told] == [*range(41), 40]
+    assert found.refused == told[-1].refused == 0

@@ -309,7 +309,8 @@ def test_an_unknown_back_end_is_refused() -> None:
 
 # --- examples
 
-@pytest.mark.parametrize("name", ["run_toy", "serving", "compute_table", "memory_banks", "system_policy"])
+@pytest.mark.parametrize("name", ["run_toy", "serving", "compute_table", "memory_banks", "system_policy",
+                                  "climb"])
 def test_examples_print_what_they_are_said_to(name: str) -> None:
     run = subprocess.run([sys.executable, f"{name}.py"], cwd=EXAMPLES, env=environment(),
                          capture_output=True, text=True, check=False)

@@ -187,3 +187,42 @@ def test_sections_of_another_kind_are_one_knob() -> None:
     assert [each.knob for each in differences(base, model())] == ["workload", "compute", "memory.bandwidth"]
     assert [each.knob for each in differences(model(), model(model="gpt3-175b", zero=1))] == [
         "workload.model", "workload.zero"]
+
+
+def training(**axes: int) -> ar.Design:
+    """64 ranks of a small model."""
+    return ar.Design(
+        workload=ar.Transformer(ar.Decoder(layers=8, d_model=512, heads=8, ffn=2048, vocab=1024, seq=256),
+                                global_batch=64, micro_batch=1, **axes),
+        network=ar.Network([ar.Switch(8, bandwidth="50 GB/s", latency="500 ns"),
+                            ar.Switch(8, bandwidth="10 GB/s", latency="2 us")]),
+        compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"))
+
+
+def test_axes_of_a_parallelisation_have_shares_of_their_own() -> None:
+    """Each axis alone is a design that runs: another one makes up for it, dp first."""
+    first, second = training(tp=8, pp=1, dp=8), training(tp=2, pp=4, dp=8)
+    together = explain(first, second)       # two axes only change together
+    assert [len(each.knobs) for each in together.changes] == [2]
+    assert together.filled == 0
+    third = training(tp=2, pp=8, dp=4)
+    found = explain(first, third)
+    assert [each.knobs[0].knob for each in found.changes] == ["workload.dp", "workload.tp", "workload.pp"]
+    assert (found.refused, found.filled, found.simulated) == (0, 6, 8)
+    assert sum(each.contribution for each in found.changes) == found.difference
+    alone = {each.knobs[0].knob: each.alone for each in found.changes}
+    between_them = {"workload.tp": training(tp=2, pp=1, dp=32), "workload.pp": training(tp=8, pp=8, dp=1),
+                    "workload.dp": training(tp=8, pp=2, dp=4)}
+    for knob, design in between_them.items():
+        assert alone[knob] == ar.simulate(design).makespan_ps - found.before
+
+
+def test_what_the_time_goes_into() -> None:
+    first, second = training(tp=8, pp=1, dp=8), training(tp=1, pp=8, dp=8)
+    found = explain(first, second)
+    for design, times in zip((first, second), found.times):
+        result = ar.simulate(design)
+        assert times["compute"] == round(1000 * result.compute)
+        assert times["exposed_comm"] == round(1000 * result.exposed_comm)
+        assert sum(times.values()) == result.makespan_ps
+    assert found.times[1]["bubble"] > found.times[0]["bubble"]

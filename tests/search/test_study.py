@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.search.designs import ready, small_space, tiny_space
@@ -20,7 +20,7 @@ from astrarium.errors import InputError, PluginError
 from astrarium.report.study import study_tables
 from astrarium.search import Space, Trial, search
 from astrarium.search.agents import agent_options
-from astrarium.search.agents.base import Options
+from astrarium.search.agents.base import Batch, Options
 from astrarium.search.goal import goal_of
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.study import Plan, conduct
@@ -60,6 +60,26 @@ def test_any_number_of_workers_gives_the_same_trials(tmp_path: Path) -> None:
         search(small_space(), "makespan", trials=100, seed=1, jobs=jobs, processes=processes,
                study=tmp_path / f"{jobs}{processes}")
     assert rows(tmp_path / "1False") == rows(tmp_path / "3False") == rows(tmp_path / "2True")
+
+
+def test_parts_of_a_batch_are_as_long_as_designs_take() -> None:
+    """Slow designs go to workers one by one, quick ones many at a time: so there is progress, and no long wait."""
+    space, sizes = small_space(), list[int]()
+    with Workers(space, goal_of("makespan"), 2) as workers:
+        original = workers._all
+
+        def seen(points: Any) -> Any:
+            sizes.append(len(points))
+            return original(points)
+        workers._all = seen      # type: ignore[method-assign]
+        points = [space.point(number) for number in range(40)]
+        list(workers(points))
+        assert workers._pace < 1
+        workers._pace = 0.01
+        list(workers(points))
+        workers._pace = 5.0
+        list(workers(points))
+    assert sizes == [1] * 40 + [10] * 4 + [1] * 40
 
 
 def test_equal_designs_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,3 +232,38 @@ def test_an_agent_that_is_half_an_object_is_named() -> None:
         with Workers(tiny_space(), goal_of("makespan")) as workers, Store(MEMORY) as store, \
                 pytest.raises(PluginError, match=says):
             conduct(Plan(tiny_space(), goal_of("makespan"), options, 0), 4, store, workers)     # type: ignore[arg-type]
+
+
+class Careless(Options, frozen=True, kw_only=True):
+    """An agent of somebody else, with a fault."""
+
+    tag: ClassVar[str] = "careless"
+    batch: Batch = 4
+    fault: str = ""
+
+    def start(self, space: Space, goal: Any, seed: int) -> Any:
+        return _CarelessSearch(space, self.fault)
+
+
+class _CarelessSearch:
+    def __init__(self, space: Space, fault: str):
+        self.space, self.fault = space, fault
+
+    def ask(self, count: int) -> list[Any]:
+        points = [self.space.point(number) for number in range(count)]
+        return {"many": points * 2, "short": [(0,)], "outside": [(4,) * len(self.space.axes)],
+                "words": [("a",) * len(self.space.axes)], "raises": None}.get(self.fault, points)      # type: ignore[return-value]
+
+    def tell(self, points: Any, values: Any) -> None:
+        if self.fault == "deaf":
+            raise KeyError("deaf")
+
+
+@pytest.mark.parametrize(("fault", "says"), [
+    ("many", "gave 8 points; expected at most 4"), ("short", "expected a value for each of 7 knobs"),
+    ("outside", "which is not in the space"), ("words", "which is not in the space"),
+    ("raises", "ask raised TypeError"), ("deaf", "tell raised KeyError")])
+def test_an_agent_that_breaks_its_contract_is_named(fault: str, says: str) -> None:
+    with pytest.raises(PluginError, match=rf"agent Careless: .*{says}"):
+        search(small_space(), "makespan", agent=Careless(fault=fault), trials=8)
+    assert search(small_space(), "makespan", agent=Careless(), trials=8).trials == 8

@@ -26,3 +26,20 @@ def execute_with(plan: object, record: bool, network: object | None, memory: obj
     """
     Runs a Plan with plug-ins; a dict of the Outcome's columns, or (kind of error, message, ...).
     """
+
+class Limit:
+    """What ends the runs of several threads."""
+
+    def __init__(self) -> None: ...
+
+    def stop(self) -> None:
+        """End all runs under this limit, now and later."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether they are to end."""
+
+def limit_thread(limit: Limit | None, until: int) -> None:
+    """
+    Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).
+    """

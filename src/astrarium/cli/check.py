@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, whole
-from astrarium.cli.paths import is_design
+from astrarium.cli.paths import is_design, read_design
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,25 +37,28 @@ def run(options: argparse.Namespace) -> int:
         try:
             found += _design(path, options) if is_design(path) else _traces(path, path, options)
         except InputError as error:
-            found.append(_fault(path, error))
+            found += _faults(path, error)
     errors = sum(finding["severity"] == "error" for finding in found)
     if options.json:
         print(json.dumps(found, indent=1))
     else:
         for finding in found:
             print(finding["text"])
-        print(f"{errors} errors, {len(found) - errors} warnings", file=sys.stderr)
+        print(f"{_counted(errors, 'error')}, {_counted(len(found) - errors, 'warning')}", file=sys.stderr)
     return 1 if errors else 0
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Findings of the traces that a design names; ConfigError with every problem of the design itself."""
-    from astrarium.design import load_design
     from astrarium.trace import read_groups
     from astrarium.trace.read import trace_of_rank
     from astrarium.workload.config import Trace
 
-    design = load_design(path)
+    design = read_design(path)
     if not isinstance(design.workload, Trace):
         return []
     groups = read_groups(design.workload.groups) if design.workload.groups else None
@@ -81,7 +84,12 @@ def _findings(path: str, workload: str, groups: Mapping[str, Sequence[int]] | No
             for f in check(traces, groups, deps=dependencies, limit=limit)]
 
 
-def _fault(path: str, error: InputError) -> dict[str, Any]:
-    """A path that cannot be read at all, as a finding."""
-    return {"path": path, "severity": "error", "code": "unreadable", "ranks": [], "node": None, "name": None,
-            "message": str(error), "fix": error.expected or "", "text": str(error)}
+def _faults(path: str, error: InputError) -> list[dict[str, Any]]:
+    """Why a path cannot be read at all, as findings: one per problem of a design file."""
+    from astrarium.config.base import ConfigError
+
+    parts = [error] if not isinstance(error, ConfigError) else [
+        InputError(each.path, each.message, expected=each.expected, did_you_mean=each.did_you_mean)
+        for each in error.problems]
+    return [{"path": path, "severity": "error", "code": "unreadable", "ranks": [], "node": None, "name": None,
+             "message": str(part), "fix": part.expected or "", "text": str(part)} for part in parts]

@@ -28,18 +28,18 @@ def run(options: argparse.Namespace) -> int:
     """Load, explain, print."""
     if (options.second is None) != options.reread:
         options.usage.error("expected two designs, or one and --compat")
-    from astrarium.design import load_design
+    from astrarium.cli.paths import read_design
     from astrarium.report.explain import explanation_plain, explanation_tables
     from astrarium.report.tables import print_tables
     from astrarium.search.explain import explain
     from astrarium.search.rule_books import explain_rules, rule_books
 
-    first = load_design(options.first)
+    first = read_design(options.first)
     if options.reread:
         found = explain_rules(first, orders=options.orders, seed=options.seed)
         name = f"the same with compat: {rule_books(first)[1].compat}"
     else:
-        found = explain(first, load_design(options.second), orders=options.orders, seed=options.seed)
+        found = explain(first, read_design(options.second), orders=options.orders, seed=options.seed)
         name = options.second
     if options.json:
         print(json.dumps(explanation_plain(found), indent=1))

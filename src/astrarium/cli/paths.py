@@ -3,10 +3,52 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["is_design"]
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.design import Design
+
+__all__ = ["is_design", "read_as", "read_design"]
+
+Found = TypeVar("Found")
+KINDS = {"serving file": ("requests", "serve"), "space": ("choices", "search"), "design": ("network", "run")}
+"""Kind of a YAML file -> (a key that no other kind has, the verb that takes it)."""
 
 
 def is_design(path: str) -> bool:
     """Whether `path` names a YAML file (a design or a network) rather than traces."""
     return os.path.splitext(path)[1].lower() in (".yaml", ".yml")
+
+
+def read_design(path: str) -> Design:
+    """The design in a file. Raises InputError, which names the verb where the file is of another kind."""
+    from astrarium.design import load_design
+
+    return read_as("design", load_design, path)
+
+
+def read_as(kind: str, load: Callable[[str], Found], path: str) -> Found:
+    """What `load` makes of a file. Raises its InputError, or one that names the verb where the file is of another
+    kind than `kind`."""
+    try:
+        return load(path)
+    except InputError:
+        found = _kind(path)
+        if found in (None, kind):
+            raise
+        raise InputError(path, f"is a {found}, not a {kind}",
+                         expected=f"a {kind}, or astrarium {KINDS[str(found)][1]} {path}") from None
+
+
+def _kind(path: str) -> str | None:
+    """The kind of a YAML file; None for none of them."""
+    from astrarium.config.yamlfile import parse_yaml, read_text
+
+    try:
+        keys = parse_yaml(read_text(path), path).data
+    except InputError:
+        return None
+    return next((kind for kind, (key, _) in KINDS.items() if isinstance(keys, dict) and key in keys), None)

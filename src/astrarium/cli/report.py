@@ -9,7 +9,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from astrarium.cli.arguments import Parser, idle, json_flag, place
+from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def arguments(parser: Parser) -> None:
                         help="all that was simulated, for tools/check_optimum.py to say what it proves")
     parser.add_argument("--bundle", metavar="FILE.zip",
                         help="the study with its files, to run again elsewhere: astrarium search FILE.zip")
+    parser.add_argument("--design", metavar="N", type=rank, help="write trial N as a design file (with -o)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the design file of --design")
     parser.add_argument("--no-run", action="store_true", help="no simulation: neither re-checks nor sensitivities")
     json_flag(parser)
 
@@ -41,8 +43,12 @@ def run(options: argparse.Namespace) -> int:
 
     for flag in ("html", "parquet", "trajectory", "certificate", "bundle"):
         place(f"--{flag}", getattr(options, flag))
+    place("-o", options.output)
+    idle("-o" if options.output else "--design", bool(options.output) != (options.design is not None),
+         "--design N -o FILE, both of them")
     studies = [load_study(path) for path in options.studies]
-    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle") if getattr(options, flag)]
+    single = [flag for flag in ("parquet", "trajectory", "optuna", "certificate", "bundle", "output")
+              if getattr(options, flag)]
     idle(f"--{single[0]}" if single else "", single and len(studies) > 1, "one study at a time")
     _exports(studies[0], options)
     if options.csv:
@@ -79,8 +85,24 @@ def _exports(study: StoredStudy, options: argparse.Namespace) -> None:
         from astrarium.search.bundle import write_bundle
 
         write_bundle(study, options.bundle)
+    if options.output:
+        _design(study, options.design, options.output)
     if options.optuna:
         export.to_optuna(study, options.optuna, study.path)
+
+
+def _design(study: StoredStudy, number: int, path: str) -> None:
+    """Write the design of a trial."""
+    from astrarium.design import dump_design
+
+    trials = 0
+    for trial in study.trials():
+        trials = trial.number + 1
+        if trial.number == number:
+            dump_design(study.plan.space.design(trial.point), path)
+            return
+    raise InputError(f"--design {number}", f"{study.path} has no such trial",
+                     expected=f"0 to {trials - 1}" if trials else "a study that holds trials")
 
 
 def _csv(studies: list[StoredStudy], path: str) -> None:

@@ -95,11 +95,11 @@ def _design(options: argparse.Namespace) -> Design:
 
         note("no design: every node takes its recorded time")
         return replay_design(options.trace, options.rank)
+    from astrarium.cli.paths import read_design
     from astrarium.config import replace
-    from astrarium.design import load_design
     from astrarium.workload.config import Trace
 
-    design = load_design(options.design)
+    design = read_design(options.design)
     design = design if options.trace is None else replace(design, "workload", Trace(options.trace))
     idle("--rank", options.rank is not None and not isinstance(design.workload, Trace), "a workload of traces")
     return design if options.rank is None else replace(design, "workload.rank", options.rank)

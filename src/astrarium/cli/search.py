@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
-TRIALS, SEED, AGENT = 200, 0, "annealing"
-EVERY = 0.1      # seconds between two states of the progress line
+TRIALS, SEED = 200, 0
+EVERY, RARELY = 2.0, 60.0      # seconds between two states of the progress line; at most, where each is a line
 
 
 def arguments(parser: Parser) -> None:
@@ -30,11 +31,14 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--maximize", metavar="EXPR", action="append", default=[], help="the same, more is better")
     parser.add_argument("--require", metavar="COND", action="append", default=[],
                         help="a condition that designs must meet, such as 'peak_memory <= memory.capacity'")
-    parser.add_argument("--agent", metavar="A", help=f"who searches (astrarium list agent); default {AGENT}")
+    parser.add_argument("--agent", metavar="A", help="who searches (astrarium list agent); default annealing, for "
+                                                     "several objectives nsga2")
     parser.add_argument("--option", metavar="key=value", action="append", default=[],
                         help="a hyper-parameter of the agent; may be repeated")
     parser.add_argument("--trials", metavar="N", type=whole, help=f"trials in the end; default {TRIALS}")
     parser.add_argument("--seed", metavar="S", type=int, help=f"default {SEED}")
+    parser.add_argument("--limit", metavar="L", action="append", default=[],
+                        help='what one design may take: "10 s" of CPU time, "8 GB" of memory; may be repeated')
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="designs evaluated at a time")
     parser.add_argument("--processes", action="store_true", help="evaluate in processes instead of threads")
     parser.add_argument("--ray", metavar="ADDRESS",
@@ -48,6 +52,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Search, print, write."""
+    from astrarium.cli.paths import read_as
     from astrarium.search.searchfile import load_search
 
     idle("--study", options.study and options.no_study, "no --no-study beside it")
@@ -57,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     place("--best", options.best)
     if options.space.endswith(".zip"):
         return _again(options)
-    file = load_search(options.space)
+    file = read_as("space", load_search, options.space)
     if options.count:
         return _count(file, options)
     study = _searched(file, options)
@@ -73,7 +78,8 @@ def _again(options: argparse.Namespace) -> int:
     """A bundle runs again: 0 where every trial is the same to the byte."""
     from astrarium.search.rerun import rerun
 
-    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count")
+    given = ("minimize", "maximize", "require", "agent", "option", "trials", "seed", "study", "no_study", "count",
+             "limit")
     idle(next((f"--{name.replace('_', '-')}" for name in given if getattr(options, name) not in (None, [], False)), ""),
          any(getattr(options, name) not in (None, [], False) for name in given), "a bundle as it is, or a space")
     with _Line(sys.stderr) as line:
@@ -82,6 +88,8 @@ def _again(options: argparse.Namespace) -> int:
     if options.best:
         _write_best(found.study, options.best)
     _print(found.study, options)
+    if found.stopped:
+        note(f"{found.stopped:,} designs were stopped at a limit in the bundle: they did not run again")
     if found.differs is None:
         note(f"all {found.trials:,} trials are those of the bundle, byte for byte")
         return 0
@@ -100,22 +108,25 @@ def _count(file: SearchFile, options: argparse.Namespace) -> int:
 
 
 def _searched(file: SearchFile, options: argparse.Namespace) -> Study:
-    from astrarium.search.run import search
+    from astrarium.search.goal import goal_of
+    from astrarium.search.run import default_agent, search
 
     asked = options.minimize or options.maximize
     minimize = options.minimize if asked else file.minimize
     maximize = options.maximize if asked else file.maximize
-    agent = options.agent or file.agent or AGENT
+    minimize = minimize or (() if maximize else "makespan")
+    agent = options.agent or file.agent or default_agent(goal_of(minimize, maximize))
     settings = _settings(options.option)
     if agent == file.agent:
         settings = {**file.options, **settings}
     seed = next(each for each in (options.seed, file.seed, SEED) if each is not None)
     study = None if options.no_study else options.study or _default_study(options.space, agent, seed)
     with _Line(sys.stderr, study if options.study is None else None) as line:
-        return search(file.space, minimize or (() if maximize else "makespan"), maximize=maximize,
+        return search(file.space, minimize, maximize=maximize,
                       require=[*file.require, *options.require], cases=file.cases, agent=agent, options=settings,
                       trials=options.trials or file.trials or TRIALS, seed=seed, jobs=options.jobs,
-                      processes=options.processes, ray=options.ray, study=study, progress=line.show)
+                      processes=options.processes, ray=options.ray, study=study, limit=options.limit or file.limit,
+                      progress=line.show)
 
 
 def _default_study(space: str, agent: str, seed: int) -> str:
@@ -154,35 +165,59 @@ def _print(study: Study, options: argparse.Namespace) -> None:
 
 
 class _Line:
-    """A line of progress that overwrites itself, on a terminal only; and, once there are trials, the name of the file
+    """A line of progress, drawn by a thread of its own, however long a design takes: on a terminal it overwrites itself
+    every 2 s, elsewhere lines follow each other, ever more rarely. And, once there are trials, the name of the file
     that keeps them, where nobody gave one."""
 
     def __init__(self, stream: Any, study: str | None = None):
         self.stream, self.study = stream, study
-        self._shown, self._last, self._width = bool(stream.isatty()), 0.0, 0
+        self._over, self._width, self._pause = bool(stream.isatty()), 0, EVERY
+        self._state: Progress | None = None
+        self._since, self._end = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
 
     def __enter__(self) -> _Line:
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
         if self._width:
             self.stream.write("\r" + " " * self._width + "\r")
             self.stream.flush()
 
     def show(self, state: Progress) -> None:
-        """The state of a study: trials, best so far, rate, time left."""
-        if self.study is not None:
+        """The state of a study, to be drawn at the next turn."""
+        if self.study is not None and state.trials:
             note(f"trials are kept in {self.study}; the same command goes on there")
             self.study = None
-        now = time.monotonic()
-        if not self._shown or (now - self._last < EVERY and state.trials < state.planned):
-            return
-        self._last = now
-        rate = state.fresh / state.seconds if state.seconds and state.fresh else 0.0
-        left = (state.planned - state.trials) / rate if rate else 0.0
-        best = "none yet" if state.best is None else f"{state.best:.6g}"
-        text = (f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.0f} trials/s  "
-                f"{int(left) // 60}:{int(left) % 60:02d} left")
-        self.stream.write("\r" + text.ljust(self._width))
-        self.stream.flush()
-        self._width = len(text)
+        self._state, self._since = state, time.monotonic()
+
+    def _draw(self) -> None:
+        while not self._end.wait(self._pause):
+            if self._state is None:
+                continue
+            text = _progress(self._state, time.monotonic() - self._since)
+            if self._over:
+                self.stream.write("\r" + text.ljust(self._width))
+                self._width = len(text)
+            else:
+                self.stream.write(f"astrarium: {text}\n")
+                self._pause = min(2 * self._pause, RARELY)
+            self.stream.flush()
+
+
+def _progress(state: Progress, since: float) -> str:
+    """Trials, best so far, rate, refused trials, time left; `since`: seconds since that was the state."""
+    seconds = state.seconds + since
+    rate = state.fresh / seconds if seconds and state.fresh else 0.0
+    left = f"{_clock((state.planned - state.trials) / rate)} left" if rate else "time left unknown"
+    best = "none yet" if state.best is None else f"{state.best:.6g}"
+    return f"{state.trials:,}/{state.planned:,}  best {best}  {rate:,.3g} trials/s  {state.refused:,} refused  {left}"
+
+
+def _clock(seconds: float) -> str:
+    """1:02:03, or 2:03."""
+    hours, rest = divmod(int(seconds), 3600)
+    return (f"{hours}:{rest // 60:02d}" if hours else f"{rest // 60}") + f":{rest % 60:02d}"

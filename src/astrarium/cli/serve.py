@@ -21,10 +21,11 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Serve and print."""
+    from astrarium.cli.paths import read_as
     from astrarium.cluster.serving import load_serving, serve
     from astrarium.config import assignment, replace_all
 
-    serving = load_serving(options.serving)
+    serving = read_as("serving file", load_serving, options.serving)
     if options.set:
         serving = replace_all(serving, dict(map(assignment, options.set)))
     served = serve(serving.design, serving.requests, serving.policy, serving.buckets)

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, idle, json_flag, rank
-from astrarium.cli.paths import is_design
+from astrarium.cli.paths import is_design, read_design
 
 if TYPE_CHECKING:
     from astrarium.design import Design
@@ -74,11 +74,10 @@ def _read(path: str) -> Traces:
 
 def _design(options: argparse.Namespace) -> int:
     from astrarium.config import assignment, dumps, replace_all, to_plain
-    from astrarium.design import load_design
     from astrarium.report.show_design import network_rows, network_table, with_units
     from astrarium.report.tables import print_tables
 
-    design = load_design(options.path)
+    design = read_design(options.path)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
     if options.workload:
         return _workload(design, options)

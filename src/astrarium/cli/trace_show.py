@@ -7,6 +7,8 @@ import json
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag, note
+from astrarium.cli.paths import is_design
+from astrarium.errors import InputError
 
 __all__ = ["arguments", "run"]
 
@@ -24,6 +26,9 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.trace import groups_of, read_traces
     from astrarium.trace.link import statistics
 
+    if is_design(options.file):
+        raise InputError(options.file, "is YAML, and no trace",
+                         expected=f"a trace (.et), or for a design file astrarium show {options.file}")
     traces = read_traces([options.file])
     counted = statistics(traces.classes[0])
     times = times_of(traces.classes[0], traces.texts, groups_of(traces))

@@ -119,7 +119,7 @@ def _written_out(owner: Any, last: Step, value: object, path: str) -> object:
 def assignment(text: str) -> tuple[str, Any]:
     """`path=value` as typed on a command line; the value is read as YAML (`[ring, direct]`, `50 GB/s`, `null`)."""
     path, sign, value = text.partition("=")
-    if not sign:
+    if not sign or not path.strip():
         raise InputError(text[:200], "is not an assignment", expected="path=value")
     parse_path(path.strip())
     return path.strip(), parse_yaml(value, f"--set {path.strip()}").data

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from astrarium.engine._native import HAVE_CORE, Measurements
+from astrarium.engine.limit import Limit
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
 from astrarium.errors import UnsupportedError
@@ -13,7 +14,7 @@ from astrarium.errors import UnsupportedError
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
 
-__all__ = ["HAVE_CORE", "Measurements", "Outcome", "Plan", "execute"]
+__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute"]
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,

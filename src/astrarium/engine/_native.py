@@ -28,7 +28,18 @@ _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "Measurements", "run", "run_fed", "run_with"]
+__all__ = ["HAVE_CORE", "Measurements", "core_limit", "limit_thread", "run", "run_fed", "run_with"]
+
+
+def core_limit() -> Any:
+    """What ends runs in the core; None without one."""
+    return _core.Limit() if HAVE_CORE else None
+
+
+def limit_thread(limit: Any, until: int) -> None:
+    """Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never)."""
+    if HAVE_CORE:
+        _core.limit_thread(limit, until)
 
 
 class Measurements:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from astrarium.config import Config, to_plain
+from astrarium.report.summary import PARTS
 from astrarium.report.tables import Table
 from astrarium.search.explain import Change, Explanation
 from astrarium.units import Quantity, format_time
@@ -21,14 +22,27 @@ def explanation_tables(found: Explanation, first: str, second: str) -> Iterator[
             ("difference", f"{_signed(found.difference)}, {found.difference:+,} ps" + _part(found)),
             ("orders", _orders(found)),
             ("designs", f"{found.simulated:,} simulated" + (f", {found.refused:,} refused" if found.refused else ""))]
+    if found.filled:
+        rows.append(("in between", f"in {found.filled:,} of them another axis of the parallelisation makes up for the "
+                     "ranks"))
     yield Table(f"{first} to {second}", "<<", rows)
     if not found.changes:
         return
+    if found.times:
+        yield _times_table(found)
     head = ["knob", "from", "to", "alone", "in turn", "contribution", "ps"] + ([] if found.exact else ["+-"])
     lines = [line for change in found.changes for line in _lines(change, found.exact)]
     total = ["sum", "", "", "", _signed(found.difference), _signed(found.difference), f"{found.difference:+,}"]
     lines.append(total + ([] if found.exact else [""]))
     yield Table("by knob", "<<<" + ">" * (len(head) - 3), lines, head)
+
+
+def _times_table(found: Explanation) -> Table:
+    """What the time of the rank that finishes last goes into, in both designs."""
+    before, after = found.times
+    rows = [[text, _time(before[name]), _time(after[name]), _signed(after[name] - before[name])]
+            for name, text in PARTS if before[name] or after[name] or name in ("compute", "exposed_comm", "bubble")]
+    return Table("time of the rank that finishes last", "<>>>", rows, ["", "first", "second", "difference"])
 
 
 def explanation_plain(found: Explanation) -> dict[str, Any]:
@@ -38,7 +52,8 @@ def explanation_plain(found: Explanation) -> dict[str, Any]:
                 "alone_ps": change.alone, "in_turn_ps": change.step, "contribution_ps": change.contribution,
                 "standard_error_ps": change.error} for change in found.changes]
     return {"before_ps": found.before, "after_ps": found.after, "difference_ps": found.difference, "exact": found.exact,
-            "orders": found.orders, "simulated": found.simulated, "refused": found.refused, "changes": changes}
+            "orders": found.orders, "simulated": found.simulated, "refused": found.refused, "made_up": found.filled,
+            "times_ps": [dict(each) for each in found.times], "changes": changes}
 
 
 def _lines(change: Change, exact: bool) -> Iterator[list[str]]:

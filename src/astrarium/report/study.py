@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from astrarium.report.study_data import StudyReport
 from astrarium.report.tables import Table
-from astrarium.search import Study, Trial
+from astrarium.search import Space, Study, Trial
 from astrarium.search.analysis import value_of
+from astrarium.search.best import Ranked, differing, ranked
 from astrarium.units import Quantity, format_bytes, format_time
 
-__all__ = ["report_plain", "report_tables", "shown", "study_plain", "study_tables"]
+__all__ = ["best_table", "report_plain", "report_tables", "shown", "study_best", "study_plain", "study_tables"]
 
 SHOWN = 10      # trials of a front
+LONGEST = 100   # characters of a reason
 TIMES, SIZES = ("makespan", "exposed_comm", "compute_time"), ("peak_memory",)
 
 
@@ -23,7 +25,8 @@ def study_plain(study: Study) -> dict[str, Any]:
     """What `astrarium search --json` prints. `best` is null where no trial is feasible."""
     space, base = study.plan.space, study.plan.space.base
     found: dict[str, Any] = {
-        "trials": study.trials, "distinct": study.distinct, "seconds": round(study.seconds, 6),
+        "trials": study.trials, "distinct": study.distinct, "refused": study.refused,
+        "seconds": round(study.seconds, 6),
         "trials_per_s": round(study.fresh / study.seconds, 3) if study.seconds else 0.0,
         "best": None if study.best is None else _trial(study, study.best),
         "agent": study.plan.agent_name, "seed": study.plan.seed, "feasible_points": space.count,
@@ -36,12 +39,17 @@ def study_plain(study: Study) -> dict[str, Any]:
                   "proved": study.proof.complete}
     if len(study.plan.goal.objectives) > 1:
         found["front"] = [_trial(study, trial) for trial in study.front]
+    found["ten_best"] = [_trial(study, each.trial) | _extras(each) for each in study_best(study)]
     return found
 
 
 def _trial(study: Study, trial: Trial) -> dict[str, Any]:
     values = {name: _value(value) for name, value in study.values(trial).items()}
     return {"number": trial.number, "objectives": study.objectives(trial), "design": values}
+
+
+def _extras(each: Ranked) -> dict[str, Any]:
+    return {"peak_memory": each.memory, **({each.cost_of: each.cost} if each.cost_of else {})}
 
 
 def _value(value: Any) -> Any:
@@ -69,6 +77,34 @@ def study_tables(study: Study, title: str) -> Iterator[Table]:
                  for trial in study.front[:SHOWN]]
         more = f", the first {SHOWN} of {len(study.front)}" if len(study.front) > SHOWN else ""
         yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
+    if study.best is not None:
+        yield from best_table(study_best(study), study.plan.space,
+                              [each.name for each in study.plan.goal.objectives])
+
+
+def study_best(study: Study) -> list[Ranked]:
+    """The ten best designs; of several objectives the first of the front."""
+    shown = study.top if len(study.plan.goal.objectives) == 1 else study.front[:SHOWN]
+    return ranked(study.plan.space, study.plan.goal, shown)
+
+
+def best_table(best: Sequence[Ranked], space: Space, objectives: Sequence[str]) -> Iterator[Table]:
+    """One design a column: trial, objectives, memory, cost, and the knobs in which they differ."""
+    if len(best) < 2:
+        return
+    trials = [each.trial for each in best]
+    rows = [["trial", *(str(trial.number) for trial in trials)]]
+    for place, name in enumerate(objectives):
+        rows.append([name, *(shown(name, (trial.verdict.values or ())[place]) for trial in trials)])
+    for title, cells in (("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best]),
+                         (best[0].cost_of.replace("_", " "), ["" if each.cost is None else f"${each.cost:,.0f}"
+                                                              for each in best])):
+        if any(cells) and title.replace(" ", "_") not in objectives:
+            rows.append([title, *cells])
+    rows += [[name, *("" if value is None else str(_value(value)) for value in values)]
+             for name, values in differing(space, trials)]
+    yield Table(f"the {len(best)} best designs, and the knobs in which they differ", "<" + ">" * len(best), rows,
+                ["", *(str(place + 1) for place in range(len(best)))])
 
 
 def _proof(study: Study) -> str:
@@ -91,6 +127,9 @@ def _course(study: Study) -> list[tuple[str, str]]:
         rows.append(("this run", f"{study.fresh:,} trials in {study.seconds:.2f} s, {rate:,.0f} trials/s"))
     for name, value in study.objectives().items():
         rows.append((name, shown(name, value)))
+    if study.refused and study.best is not None:
+        why = study.problem.partition("\n")[0][:LONGEST]
+        rows.append(("refused", f"{study.refused:,} trials; the first: {why}"))
     if study.proof is not None:
         rows.append(("proof", _proof(study)))
     if study.best is None:
@@ -111,6 +150,7 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
                 ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
     if report.best:
         yield _best_table(report, first)
+        yield from best_table(report.ranked, space, [each.name for each in report.goal.objectives])
         values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
         yield Table("the best design", "<<", values)
     if report.model is not None:
@@ -138,8 +178,8 @@ def report_plain(report: StudyReport) -> dict[str, Any]:
     for place, (study, trial) in enumerate(report.best):
         again = report.rechecks[place].other if report.rechecks else None
         design = {name: _value(value) for name, value in report.space.values(trial.point).items()}
-        best.append({"agent": study.plan.agent_name, "seed": study.plan.seed, "trial": trial.number,
-                     "objectives": dict(zip([each.name for each in report.goal.objectives],
+        best.append({**_extras(report.ranked[place]), "agent": study.plan.agent_name, "seed": study.plan.seed,
+                     "trial": trial.number, "objectives": dict(zip([each.name for each in report.goal.objectives],
                                             trial.verdict.values or ())), "contention": again, "design": design})
     model = report.model
     return {"network_model": report.network_model, "studies": [asdict(each) for each in report.summaries],

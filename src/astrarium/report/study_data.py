@@ -20,6 +20,7 @@ from astrarium.search.analysis import (
     sign,
     value_of,
 )
+from astrarium.search.best import Ranked, ranked
 from astrarium.search.front import Front
 from astrarium.search.stored import StoredStudy
 from astrarium.search.surrogate import Surrogate
@@ -59,6 +60,7 @@ class StudyReport:
     importances: tuple[tuple[str, float], ...]
     sensitivities: tuple[Sensitivity, ...]
     rechecks: tuple[Recheck, ...]
+    ranked: tuple[Ranked, ...]
 
     @property
     def space(self) -> Space:
@@ -94,7 +96,9 @@ def study_report(studies: Sequence[StoredStudy], *, simulate: bool = True) -> St
         tuple(studies), tuple(map(_summary, studies)), tuple(best[:BEST]), tuple(trial for _, trial in best),
         front.trials, tuple(cloud), tuple(convergence(studies)), model, problem, shares,
         tuple(sensitivities(*best[0])) if run else (),
-        tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]])) if run else ())
+        tuple(rechecked(studies[0], [trial for _, trial in best[:BEST]])) if run else (),
+        tuple(ranked(studies[0].plan.space, studies[0].plan.goal, [trial for _, trial in best[:BEST]],
+                     simulate=bool(run))))
 
 
 def _comparable(studies: Sequence[StoredStudy]) -> None:

@@ -16,7 +16,7 @@ from astrarium.trace.unexplained import headline
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
 
-__all__ = ["collective_table", "network_table", "path_table", "summary_tables", "time_table"]
+__all__ = ["PARTS", "collective_table", "network_table", "path_table", "summary_tables", "time_table"]
 
 I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000

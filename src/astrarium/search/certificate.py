@@ -35,6 +35,9 @@ def write_certificate(study: StoredStudy, path: str) -> int:
                          expected="one objective to minimise, an expression; one case; no continuum")
     evaluated: list[list[Any]] = []
     for trial in study.trials():
+        if trial.verdict.stopped:
+            raise InputError(study.path, f"has no certificate: trial {trial.number} was {trial.verdict.problem}",
+                             expected="a study without limits")
         if trial.same_as is None:
             values = trial.verdict.values
             evaluated.append([*trial.point, values[0] if values is not None and trial.verdict.feasible else None])
@@ -43,8 +46,9 @@ def write_certificate(study: StoredStudy, path: str) -> int:
         raise InputError(study.path, "holds no feasible design")
     knobs = [{"name": axis.name, "paths": axis.paths, "values": jsonable(axis.values),
               "numbers": [plain(value) for value in axis.values]} for axis in space.axes]
+    plain_space = {**space_plain(space), "constraints": [rule.text for rule in space.rules]}
     found = {"format": FORMAT, "objective": objectives[0].measure, "requirements": plan.goal.requirements,
-             "space": jsonable(space_plain(space)), "knobs": knobs, "best": best, "evaluated": evaluated}
+             "space": jsonable(plain_space), "knobs": knobs, "best": best, "evaluated": evaluated}
     _write(path, msgspec.json.encode(found))
     return len(evaluated)
 

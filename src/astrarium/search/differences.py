@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,10 @@ def differences(first: Design, second: Design) -> tuple[Difference, ...]:
                             tuple(_at(second, each) for each in places)) for name, places in found.items())
 
 
-def between(first: Design, second: Design, changes: Iterable[Difference]) -> Design:
-    """`first` with these knobs as in `second`. Raises InputError where the configuration refuses it."""
+def between(first: Design, second: Design, changes: Iterable[Difference], more: Mapping[Steps, Any] | None = None
+            ) -> Design:
+    """`first` with these knobs as in `second`, and `more` values at their places. Raises InputError where the
+    configuration refuses it."""
     plain, other = to_plain(first, defaults=True), to_plain(second, defaults=True)
     for change in changes:
         for *owners, last in change.places:
@@ -48,6 +50,8 @@ def between(first: Design, second: Design, changes: Iterable[Difference]) -> Des
             if last in OWN_TAG:
                 _turn(target, source)
             target[last] = source[last]
+    for (*owners, last), value in (more or {}).items():
+        _inside(plain, owners)[last] = value
     return decode(Design, plain)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 from astrarium.config import replace_all
 from astrarium.design import Design
-from astrarium.errors import InputError, StallError
+from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
 from astrarium.result import Result
 from astrarium.search.expression import Node, Op, compiled, names_in
 from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Case, Goal, Judge
+from astrarium.search.limits import NO_LIMITS, STOPPED, Guard, Limits
 from astrarium.search.space import Point, Space
 from astrarium.search.update import Updater
 from astrarium.simulate import TraceCache, prepare
@@ -44,6 +45,11 @@ class Verdict:
         """Whether there are values and every requirement is met."""
         return self.values is not None and all(slack >= 0 for slack in self.slacks)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the design ended at a limit, so that nobody knows what it is worth."""
+        return self.problem.startswith(STOPPED)
+
 
 @dataclass(eq=False)
 class _Trial:
@@ -56,16 +62,18 @@ class _Trial:
     results: list[tuple[float, Design, Result]] = field(default_factory=list)
     verdict: Verdict | None = None
     seconds: float = 0.0
+    cpu: float = 0.0
 
-    def take(self, step: Callable[[_Trial], Verdict | None]) -> None:
+    def take(self, step: Callable[[_Trial], Verdict | None], guard: Guard) -> None:
         """One step, unless there is a verdict; the seconds of all steps are the verdict's."""
         if self.verdict is not None:
             return
         start = time.perf_counter()
         try:
-            verdict = step(self)
-        except (InputError, StallError) as error:
+            verdict, self.cpu = guard.step(lambda: step(self), self.cpu)
+        except (InputError, StallError, StoppedError) as error:
             verdict = Verdict(None, problem=str(error)[:1000])
+            self.runs, self.results = [], []
         self.seconds += time.perf_counter() - start
         if verdict is not None:
             self.verdict = replace(verdict, seconds=self.seconds)
@@ -80,13 +88,13 @@ class _Condition:
 
 
 class Evaluator:
-    """Judges points of a space; safe to call from several threads at once."""
+    """Judges points of a space; safe to call from several threads at once. `guard` ends them."""
 
-    def __init__(self, space: Space, goal: Goal, *, fold: str | None = None):
+    def __init__(self, space: Space, goal: Goal, *, fold: str | None = None, limits: Limits = NO_LIMITS):
         """Raises InputError for whatever is wrong with the goal or with a case."""
         if space.base is None:
             raise InputError("base", "is missing", expected="the design that the choices change")
-        self.space, self.goal, self.fold = space, goal, fold
+        self.space, self.goal, self.fold, self.guard = space, goal, fold, Guard(limits)
         self.judge = Judge(space, goal)
         names = [axis.name for axis in space.axes]
         slots = {name: index for index, name in enumerate([*names, *self.judge.figures])}
@@ -133,14 +141,22 @@ class Evaluator:
         judged: each step finds the machine's caches full of its own code and data."""
         left = [_Trial(point) for point in points]
         while left:
-            prepared = _quickly(self._prepare, left)
+            prepared = self._quickly(self._prepare, left)
             left = left[len(prepared):]
             while prepared:
-                ran = _quickly(self._run, prepared)
+                ran = self._quickly(self._run, prepared)
                 prepared = prepared[len(ran):]
                 for trial in ran:
-                    trial.take(self._judge)
+                    trial.take(self._judge, self.guard)
                 yield from [trial.verdict for trial in ran if trial.verdict is not None]
+
+    def _quickly(self, step: Callable[[_Trial], Verdict | None], trials: Sequence[_Trial]) -> Sequence[_Trial]:
+        """The first of the trials, after a step of each: as many as are done within a moment."""
+        over, done = time.perf_counter() + MOMENT, 0
+        while done < min(TOGETHER, len(trials)) and (done == 0 or time.perf_counter() < over):
+            trials[done].take(step, self.guard)
+            done += 1
+        return trials[:done]
 
     def _prepare(self, trial: _Trial) -> Verdict | None:
         assignment, row = self.space.assignment(trial.point), self.space.numbers(trial.point)
@@ -197,15 +213,6 @@ class Evaluator:
                 figures[place] = max(value for _, value in values)
             else:
                 figures[place] = sum(weight * value for weight, value in values)
-
-
-def _quickly(step: Callable[[_Trial], Verdict | None], trials: Sequence[_Trial]) -> Sequence[_Trial]:
-    """The first of the trials, after a step of each: as many as are done within a moment."""
-    over, done = time.perf_counter() + MOMENT, 0
-    while done < min(TOGETHER, len(trials)) and (done == 0 or time.perf_counter() < over):
-        trials[done].take(step)
-        done += 1
-    return trials[:done]
 
 
 def _nothing(_: Sequence[Any]) -> float:

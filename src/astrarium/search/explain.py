@@ -8,27 +8,33 @@ What the configuration or a model refuses on the way: a knob that is refused at 
 tried again after every later change. Where knobs are left that no order of their own brings in, the smallest set of
 them that is accepted together (the first such set in the order of the knobs) is one knob from then on.
 
+Where three axes of a parallelisation or more differ (tp, pp, dp), one of them alone leaves another number of ranks:
+then an axis that has not changed yet makes up for it (`search.made_up`), so that each of them has a share of its own.
+
 Every design is simulated once. Contributions are whole ps and add up exactly: they are rounded down, and what is left
 goes, one ps each, to those that lost most.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError
 from astrarium.search.differences import Difference, between, differences
+from astrarium.search.made_up import made_up
 from astrarium.simulate import TraceCache, simulate
 
-__all__ = ["EXACT", "Change", "Explanation", "explain", "shared"]
+__all__ = ["EXACT", "PARTS", "Change", "Explanation", "explain", "shared", "times_of"]
 
 EXACT = 8           # knobs: 2^8 designs at most
+PARTS = ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble")      # of the time of a rank
 SEARCHED = 12       # left-over knobs whose smallest accepted set is looked for; more are one knob
 
 Run = Callable[[Design], int]
@@ -54,7 +60,9 @@ class Change:
 @dataclass(frozen=True)
 class Explanation:
     """`changes` in the order in which `step` made them; `before`, `after`: makespans in ps. `orders`: how many counted;
-    `simulated` and `refused`: designs that ran, and that could not."""
+    `simulated` and `refused`: designs that ran, and that could not; `filled`: of those that ran, where one axis of the
+    parallelisation made up for others. `times`: what the time of the rank that finishes last went into in both designs
+    (`PARTS`, ps); empty where nobody looked."""
 
     before: int
     after: int
@@ -63,6 +71,8 @@ class Explanation:
     orders: int
     simulated: int
     refused: int
+    filled: int = 0
+    times: tuple[Mapping[str, int], ...] = ()
 
     @property
     def difference(self) -> int:
@@ -102,8 +112,40 @@ def explain(first: Design, second: Design, *, orders: int = 64, seed: int = 0, r
     """Splits `second`'s makespan minus `first`'s by knob. `orders` and `seed`: for more than `EXACT` knobs. `run`: from
     a design to its makespan in ps; `simulate` unless given. Raises InputError and its kin where one of the two cannot
     run."""
-    worth = _simulated() if run is None else run
-    return shared(differences(first, second), lambda chosen: worth(between(first, second, chosen)), orders, seed)
+    way = _Way(first, second, _simulated() if run is None else run)
+    found = shared(differences(first, second), way, orders, seed)
+    return replace(found, filled=way.filled, times=() if run is not None else (times_of(first), times_of(second)))
+
+
+def times_of(design: Design) -> dict[str, int]:
+    """What the time of the rank that finishes last goes into, ps by `PARTS`."""
+    result = simulate(design)
+    row = int(result.outcome.row[result.last_rank])
+    return {name: int(getattr(result.ranks, name)[row]) for name in PARTS}
+
+
+class _Way:
+    """The makespan of a design between two; where it is refused, of one in which an axis makes up for the others."""
+
+    def __init__(self, first: Design, second: Design, run: Run):
+        self.first, self.second, self.run, self.filled = first, second, run, 0
+        self.known: dict[Design, int] = {}
+
+    def __call__(self, chosen: Sequence[Difference]) -> int:
+        try:
+            return self._run(between(self.first, self.second, chosen))
+        except (InputError, StallError):
+            for design in made_up(self.first, self.second, chosen):
+                with contextlib.suppress(InputError, StallError):
+                    found = self._run(design)
+                    self.filled += 1
+                    return found
+            raise
+
+    def _run(self, design: Design) -> int:
+        if design not in self.known:
+            self.known[design] = self.run(design)
+        return self.known[design]
 
 
 def shared(knobs: Sequence[Difference], value: Value, orders: int = 64, seed: int = 0) -> Explanation:

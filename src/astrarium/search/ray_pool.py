@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -28,7 +31,8 @@ class RayPool:
             if address == LOCAL:        # a cluster of ours tells nobody about it, unless its user says otherwise
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
             try:
-                self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **more)
+                with _own_signals():
+                    self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **more)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
                 first = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 raise InputError(f"ray {address}", f"no cluster answers ({first[:200]})",
@@ -42,16 +46,32 @@ class RayPool:
         return self._answers([task.remote(common, part) for part in parts])
 
     def _answers(self, asked: Sequence[Any]) -> Iterator[Any]:
-        for number, each in enumerate(asked):
-            try:
-                yield self._ray.get(each)
-            except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
-                for other in asked[number:]:
-                    self._ray.cancel(other)
-                raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
-                                 expected="workers that live; the same command goes on with this study") from error
+        left = list(asked)
+        try:
+            while left:
+                yield self._ray.get(left[0])
+                del left[0]
+        except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.NodeDiedError) as error:
+            raise InputError("ray", f"a part of a batch lost its worker more than {RETRIES} times",
+                             expected="workers that live; the same command goes on with this study") from error
+        finally:
+            for each in left:       # whatever ended it here ends it there
+                self._ray.cancel(each, force=True)
 
     def close(self) -> None:
         """Leaves the cluster, where this pool joined it."""
         if self._own:
             self._ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray takes over what SIGTERM does; this gives it back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+import msgspec
+
 from astrarium.search.bundle import FILES, Bundle, lines_of, read_bundle
+from astrarium.search.evaluate import Verdict
 from astrarium.search.store import Store
 from astrarium.search.stored import StoredStudy
-from astrarium.search.study import Progress, Study, conduct
+from astrarium.search.study import Progress, Study, conduct, design_keys
 from astrarium.search.workers import Workers
 
 __all__ = ["Rerun", "rerun"]
@@ -20,12 +23,14 @@ __all__ = ["Rerun", "rerun"]
 @dataclass(frozen=True)
 class Rerun:
     """`study`: what ran now; `trials`: how many the bundle holds; `differs`: the first of them that is another now
-    (None: every byte is the same)."""
+    (None: every byte is the same); `stopped`: trials that ended at a limit there, which is not the same limit on
+    another machine, and did not run again."""
 
     study: Study
     trials: int
     differs: int | None
     versions: dict[str, str]
+    stopped: int
 
 
 def rerun(path: str, *, jobs: int = 1, processes: bool = False, ray: str | None = None,
@@ -37,8 +42,20 @@ def rerun(path: str, *, jobs: int = 1, processes: bool = False, ray: str | None 
         plan, kept = bundle.plan, Path(folder) / "again.study"
         with Workers(plan.space, plan.goal, jobs, "processes" if processes else "threads", ray) as workers, \
                 Store(str(kept)) as store:
+            store.given.update(stopped := _stopped(bundle))
             study = conduct(plan, max(1, len(bundle.lines)), store, workers, progress)
-        return Rerun(study, len(bundle.lines), _first_difference(bundle, kept), dict(bundle.versions))
+        return Rerun(study, len(bundle.lines), _first_difference(bundle, kept), dict(bundle.versions), len(stopped))
+
+
+def _stopped(bundle: Bundle) -> dict[bytes, Verdict]:
+    """Design -> why it has no values, of those that ended at a limit."""
+    key, found = design_keys(bundle.plan), dict[bytes, Verdict]()
+    for line in bundle.lines:
+        trial = msgspec.json.decode(line)
+        verdict = Verdict(None, problem=trial["problem"])
+        if verdict.stopped:
+            found[key(tuple(trial["point"]))] = verdict
+    return found
 
 
 def _first_difference(bundle: Bundle, kept: Path) -> int | None:

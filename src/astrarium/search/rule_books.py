@@ -8,6 +8,7 @@ the engine, with links that are never shared, its hops, machines of algorithms a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from astrarium.collective.config import algorithms_of
 from astrarium.config import replace_all
@@ -19,7 +20,7 @@ from astrarium.lower.astra_rules import FINER, RULES, AstraRules
 from astrarium.lower.native_astra import lower_astra_design
 from astrarium.result import Result
 from astrarium.search.differences import Difference, between, differences
-from astrarium.search.explain import Explanation, shared
+from astrarium.search.explain import Explanation, shared, times_of
 from astrarium.simulate import TraceCache, simulate, traces_of
 from astrarium.system.config import System
 
@@ -76,7 +77,7 @@ def explain_rules(design: Design, *, orders: int = 64, seed: int = 0) -> Explana
         held = [name for name in rules if (name in turned) == to_astra]
         design = between(first, second, [each for each in chosen if each not in switches])
         return _RUNS[design.compat](design, held, rules, cache)
-    return shared((*knobs, *switches), value, orders, seed)
+    return replace(shared((*knobs, *switches), value, orders, seed), times=(times_of(first), times_of(second)))
 
 
 def _switch(name: str, to_astra: bool) -> Difference:

@@ -10,34 +10,42 @@ import msgspec
 
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Options, agent_options
-from astrarium.search.goal import Case, goal_of
+from astrarium.search.goal import Case, Goal, goal_of
+from astrarium.search.limits import Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.store import MEMORY, Store
 from astrarium.search.study import Plan, Progress, Study, conduct
 from astrarium.search.workers import Workers
 
-__all__ = ["chosen_agent", "search"]
+__all__ = ["chosen_agent", "default_agent", "search"]
 
 
 def search(space: Space, minimize: Any = (), *, maximize: Any = (), require: str | Sequence[str] = (),
-           cases: Sequence[Case] = (), agent: str | Options = "annealing", options: Mapping[str, Any] | None = None,
+           cases: Sequence[Case] = (), agent: str | Options | None = None, options: Mapping[str, Any] | None = None,
            trials: int = 200, seed: int = 0, jobs: int = 1, processes: bool = False, ray: str | None = None,
-           study: str | os.PathLike[str] | None = None,
+           study: str | os.PathLike[str] | None = None, limit: str | Sequence[str] | Limits = (),
            progress: Callable[[Progress], None] | None = None) -> Study:
     """Search a space.
 
     `minimize` and `maximize`: `makespan`, another figure or name (`runtime_x_cost`), an expression, a function of
     (design, result), or several; `require`: conditions on designs and figures; `cases`: several workloads.
-    `agent` and its `options`: see `astrarium list agent`. `jobs` evaluates so many designs at a time, in threads or in
-    `processes`, and `ray` (`local`, `auto`, `host:port`) as many as a Ray cluster has CPUs; the trials are the same.
-    `study`: the file that keeps them; the same call goes on where it stopped.
+    `agent` and its `options`: see `astrarium list agent`; None: annealing, or nsga2 for several objectives. `jobs`
+    evaluates so many designs at a time, in threads or in `processes`, and `ray` (`local`, `auto`, `host:port`) as many
+    as a Ray cluster has CPUs; the trials are the same.
+    `study`: the file that keeps them; the same call goes on where it stopped. `limit`: what one design may take, "10 s"
+    of CPU time or "8 GB" of memory, or both; one that takes more is a trial without values, which says so.
     Raises InputError before the first trial for whatever is wrong.
     """
     goal = goal_of(minimize, maximize, require, cases)
-    plan = Plan(space, goal, chosen_agent(agent, options), seed)
-    with Workers(space, goal, jobs, "processes" if processes else "threads", ray) as workers, \
+    plan = Plan(space, goal, chosen_agent(default_agent(goal) if agent is None else agent, options), seed)
+    with Workers(plan.space, goal, jobs, "processes" if processes else "threads", ray, limits_of(limit)) as workers, \
             Store(MEMORY if study is None else os.fspath(study)) as store:
         return conduct(plan, trials, store, workers, progress)
+
+
+def default_agent(goal: Goal) -> str:
+    """The name of the agent that searches where nobody names one."""
+    return "annealing" if len(goal.objectives) == 1 else "nsga2"
 
 
 def chosen_agent(agent: str | Options, options: Mapping[str, Any] | None) -> AgentOptions:

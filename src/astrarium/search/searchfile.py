@@ -10,12 +10,13 @@ from typing import Any
 from astrarium.config.yamlfile import parse_yaml, read_text
 from astrarium.errors import InputError, nearest
 from astrarium.search.goal import Case
+from astrarium.search.limits import NO_LIMITS, Limits, limits_of
 from astrarium.search.space import Space
 from astrarium.search.spacefile import located, mapping, space_from, texts
 
 __all__ = ["SEARCH_KEYS", "SearchFile", "load_search"]
 
-SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed")
+SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit")
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,25 @@ class SearchFile:
     options: Mapping[str, Any] = field(default_factory=dict)
     trials: int | None = None
     seed: int | None = None
+    limit: Limits = NO_LIMITS
 
 
 def load_search(path: str | os.PathLike[str]) -> SearchFile:
     """Read a search file: the keys of a space file, and `minimize`, `maximize` (an expression, a list, or name:
     expression), `require`, `cases` (name: {weight, changes}), `agent` (a name, or {agent: name, option: value}),
-    `trials`, `seed`. Raises InputError with the line."""
+    `trials`, `seed`, `limit` ("10 s", "8 GB", or a list of both). Raises InputError with the line."""
     name = os.fspath(path)
     document = parse_yaml(read_text(name), name)
     try:
         space = space_from(document.data, os.path.dirname(name), SEARCH_KEYS)
         found = mapping("", document.data)
         agent, options = _agent(found.get("agent"))
+        cases = _cases(found.get("cases"))
+        space = space.for_cases([path for case in cases for path in case.changes])
         return SearchFile(space, _measures("minimize", found), _measures("maximize", found),
-                          texts("require", found.get("require")), _cases(found.get("cases")), agent, options,
-                          _whole("trials", found.get("trials"), 1), _whole("seed", found.get("seed"), 0))
+                          texts("require", found.get("require")), cases, agent, options,
+                          _whole("trials", found.get("trials"), 1), _whole("seed", found.get("seed"), 0),
+                          limits_of(texts("limit", found.get("limit"))))
     except InputError as error:
         raise located(error, document, name) from None
 

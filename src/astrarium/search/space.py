@@ -15,6 +15,7 @@ from astrarium.search.axes import Axis, axes_of
 from astrarium.search.components import Component, Rule, components_of, levels_of
 from astrarium.search.derived import Derived, Listed, Value, token
 from astrarium.search.expression import compiled, names_in
+from astrarium.search.model_rules import model_rules
 from astrarium.search.projection import Projector
 from astrarium.search.scope import Scope
 from astrarium.search.typed import field_at
@@ -30,9 +31,11 @@ Point = tuple[Any, ...]
 class Space:
     """What may be chosen, and which choices go together. Everything is checked when it is made (InputError).
 
+    Rules of the base's workload (its `conditions`) are constraints, too.
     `choices`: path -> values (a list, a `Choice`, or a mapping with from, to, step...); `[*]` is every entry of a list.
     `where`: constraints. `derived`: path -> expression. `variables`: like choices, for names that are no paths.
-    `base` may be None for a space of variables only.
+    `base` may be None for a space of variables only. `changed`: paths that cases change, so that rules of the base's
+    workload on them say nothing (see `for_cases`).
     """
 
     base: Design | None
@@ -40,6 +43,7 @@ class Space:
     where: str | Sequence[str] = ()
     derived: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, Any] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.base is not None and not isinstance(self.base, Design):
@@ -63,9 +67,17 @@ class Space:
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """The constraints, resolved."""
-        return tuple(Rule(text, self.scope.node(text, f"constraints[{index}]"), f"constraints[{index}]")
-                     for index, text in enumerate(self.where))
+        """The constraints, resolved, and those rules of the workload that cut what they leave."""
+        own = tuple(Rule(text, self.scope.node(text, f"constraints[{index}]"), f"constraints[{index}]")
+                    for index, text in enumerate(self.where))
+        return own + model_rules(self.base, self.axes, self.scope, own, self.changed)
+
+    def for_cases(self, paths: Sequence[str]) -> Space:
+        """This space for designs in which these paths have other values than in the base, case by case."""
+        changed = tuple(dict.fromkeys((*self.changed, *paths)))
+        if changed == self.changed or len(self.rules) == len(self.where):
+            return self
+        return Space(self.base, self.choices, self.where, self.derived, self.variables, changed)
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
@@ -88,7 +100,8 @@ class Space:
         return math.prod(axis.size for axis in self.axes if axis.size)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Space, (self.base, dict(self.choices), tuple(self.where), dict(self.derived), dict(self.variables))
+        return Space, (self.base, dict(self.choices), tuple(self.where), dict(self.derived), dict(self.variables),
+                       self.changed)
 
     def __repr__(self) -> str:
         return f"Space({len(self.axes)} knobs, {self.count} feasible of {self.nominal})"

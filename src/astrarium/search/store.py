@@ -2,14 +2,18 @@
 
 Rows are written in transactions, so a process that is killed leaves whole trials or none of them. The lock file beside
 it (`.lock`) keeps a second process from writing; the operating system frees it when its owner ends, however it ends.
+A file that turns out to be damaged is replaced by one with every trial that can be read. Trials before the first one
+that cannot stay trials; what later ones found is `given`: nobody simulates those designs again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,6 +22,7 @@ from typing import IO, Any
 import msgspec
 
 from astrarium.errors import InputError
+from astrarium.search.disk import FILES, damaged, disk_error, readable, replace_damaged
 from astrarium.search.evaluate import Verdict
 from astrarium.search.space import Point
 
@@ -38,6 +43,13 @@ CREATE INDEX trial_design ON trial (design) WHERE same_as IS NULL;
 """
 _COLUMNS = 'number, round, point, design, same_as, "values", figures, slacks, problem, seconds'
 _INSERT = f"INSERT INTO trial ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FROM = f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number"
+_SALVAGED = "CREATE TABLE salvaged AS SELECT * FROM trial"
+_DESCRIBE = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+
+_NAN = float("nan")
+_NUMBERS = msgspec.json.Decoder(tuple[float | None, ...])
+_POINT: msgspec.json.Decoder[Point] = msgspec.json.Decoder(tuple[int | float, ...])
 
 
 @dataclass(frozen=True)
@@ -63,22 +75,26 @@ class Store:
         self._written = time.monotonic()
         self._data: sqlite3.Connection | None = None
         self.count = 0      # trials that are written or wait to be
+        self.given: dict[bytes, Verdict] = {}      # design -> what it is worth, where that needs no run
 
     def __enter__(self) -> Store:
         if self.path != MEMORY:
             self._own()
         try:
             self._data = self._opened()
+            with self._disk():
+                self.count = self._data.execute("SELECT ifnull(max(number) + 1, 0) FROM trial").fetchone()[0]
+                self.given = _salvaged(self._data)
         except InputError:
             self._close()
             raise
-        self.count = self._data.execute("SELECT ifnull(max(number) + 1, 0) FROM trial").fetchone()[0]
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         try:
-            self.flush()
+            if self._data is not None:
+                self.flush()
         finally:
             self._close()
 
@@ -87,6 +103,36 @@ class Store:
             self._data.close()
         if self._lock is not None:
             self._lock.close()
+
+    @contextlib.contextmanager
+    def _disk(self) -> Iterator[None]:
+        """What the disk does wrong, as InputError; a damaged file is replaced before."""
+        try:
+            yield
+        except (sqlite3.Error, msgspec.DecodeError) as error:
+            raise (self._repaired(error) if damaged(error) else disk_error(self.path, error)) from None
+
+    def _repaired(self, error: Exception) -> InputError:
+        """Replace the file by one of all that can be read; what to tell the user."""
+        data, about = self.data, dict[str, str]()
+        try:
+            with contextlib.suppress(sqlite3.Error):
+                about = dict(data.execute("SELECT key, value FROM meta"))
+            mark = _mark(about) if about else data.execute("PRAGMA user_version").fetchone()[0]
+            found = {row[0]: row for row in readable(data, self.path, _FROM) if _whole(row)}
+            found |= {row[0]: row for row in self._waiting}
+            whole = next(number for number in range(len(found) + 1) if number not in found)
+            data.close()
+            self._data = None
+            kept = replace_damaged(self.path, f"{_SCHEMA} {_SALVAGED}; PRAGMA application_id = {APPLICATION};"
+                                   f" PRAGMA user_version = {mark};", [
+                (_DESCRIBE, list(about.items())), (_INSERT, [found[number] for number in range(whole)]),
+                (_INSERT.replace("trial", "salvaged", 1), [row for number, row in found.items() if number > whole])])
+        except (sqlite3.Error, OSError) as other:
+            return InputError(self.path, f"is damaged ({error}), and cannot be repaired ({other})",
+                              expected="another file, or a disk that works")
+        return InputError(self.path, f"was damaged ({error}); {len(found):,} trials can be read and are stored again "
+                          f"(the damaged file is {kept})", expected="the same command again: it runs the others")
 
     @property
     def data(self) -> sqlite3.Connection:
@@ -119,17 +165,30 @@ class Store:
             if not tables:
                 data.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION}; COMMIT;")
         except sqlite3.Error as error:
-            raise InputError(self.path, f"is no study ({error})") from None
+            raise (InputError(self.path, f"is no study ({error})") if damaged(error)
+                   else disk_error(self.path, error)) from None
         return data
 
     def meta(self) -> dict[str, str]:
         """What the study is about, as written by `describe`."""
-        return dict(self.data.execute("SELECT key, value FROM meta"))
+        with self._disk():
+            return dict(self.data.execute("SELECT key, value FROM meta"))
 
     def describe(self, entries: Mapping[str, str]) -> None:
-        """Write what the study is about, all of it or nothing."""
+        """Write what the study is about, all of it or nothing. Raises InputError where there are trials of another
+        study, whose description a damaged page held."""
+        with self._disk():
+            if self.count and self.data.execute("PRAGMA user_version").fetchone()[0] != _mark(entries):
+                raise InputError(self.path, "holds another study", expected="the same command, or another file")
+            self._write(_DESCRIBE, list(entries.items()))
+            self.data.execute(f"PRAGMA user_version = {_mark(entries)}")
+
+    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Rows in one transaction; one that an error or a signal broke off before is undone."""
+        if self.data.in_transaction:
+            self.data.execute("ROLLBACK")
         self.data.execute("BEGIN IMMEDIATE")
-        self.data.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", entries.items())
+        self.data.executemany(statement, rows)
         self.data.execute("COMMIT")
 
     def add(self, trial: Trial) -> None:
@@ -142,9 +201,8 @@ class Store:
     def flush(self) -> None:
         """Write what waits, in one transaction."""
         if self._waiting:
-            self.data.execute("BEGIN IMMEDIATE")
-            self.data.executemany(_INSERT, self._waiting)
-            self.data.execute("COMMIT")
+            with self._disk():
+                self._write(_INSERT, self._waiting)
             self._waiting.clear()
         self._written = time.monotonic()
 
@@ -159,20 +217,46 @@ class Store:
             part = designs[at:at + 500]
             marks = ",".join("?" * len(part))
             query = f"SELECT {_COLUMNS} FROM trial WHERE same_as IS NULL AND design IN ({marks})"
-            for row in self.data.execute(query, part):
-                found[row[3]] = (row[0], _verdict(row))
+            with self._disk():
+                for row in self.data.execute(query, part):
+                    found[row[3]] = (row[0], _verdict(row))
         return found
 
     def trials(self, first: int = 0) -> Iterator[Trial]:
         """Every trial from number `first` on, in order, a few at a time."""
         self.flush()
-        return trials_in(self.data, first)
+        with self._disk():
+            yield from trials_in(self.data, first)
 
 
 def trials_in(data: sqlite3.Connection, first: int) -> Iterator[Trial]:
     """The trials of an open database from number `first` on."""
-    for row in data.execute(f"SELECT {_COLUMNS} FROM trial WHERE number >= ? ORDER BY number", (first,)):
-        yield Trial(row[0], row[1], tuple(msgspec.json.decode(row[2])), row[3], row[4], _verdict(row))
+    for row in data.execute(_FROM, (first,)):
+        yield _trial(row)
+
+
+def _trial(row: tuple[Any, ...]) -> Trial:
+    """Raises msgspec.DecodeError where a row holds what no trial does."""
+    return Trial(row[0], row[1], _POINT.decode(row[2]), row[3], row[4], _verdict(row))
+
+
+def _whole(row: tuple[Any, ...]) -> bool:
+    try:
+        return _trial(row).number >= 0
+    except (msgspec.DecodeError, TypeError):
+        return False
+
+
+def _salvaged(data: sqlite3.Connection) -> dict[bytes, Verdict]:
+    """Design -> what it was found to be worth, of trials after the first that was lost."""
+    if not data.execute("SELECT count(*) FROM sqlite_master WHERE name = 'salvaged'").fetchone()[0]:
+        return {}
+    return {row[3]: _verdict(row) for row in data.execute(f"SELECT {_COLUMNS} FROM salvaged")}
+
+
+def _mark(entries: Mapping[str, str]) -> int:
+    """What tells studies apart in the head of the file."""
+    return zlib.crc32(msgspec.json.encode(sorted(entries.items()))) >> 1
 
 
 def _row(trial: Trial) -> tuple[Any, ...]:
@@ -187,7 +271,7 @@ def _text(values: Sequence[Any]) -> str:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(float("nan") if value is None else float(value) for value in msgspec.json.decode(text))
+    return tuple([_NAN if value is None else value for value in _NUMBERS.decode(text)])
 
 
 def _verdict(row: tuple[Any, ...]) -> Verdict:
@@ -197,6 +281,6 @@ def _verdict(row: tuple[Any, ...]) -> Verdict:
 
 def erase(path: str) -> None:
     """Remove a study's files."""
-    for name in (path, f"{path}-wal", f"{path}-shm", f"{path}.lock"):
+    for name in (*(path + end for end in FILES), f"{path}.lock"):
         if os.path.exists(name):
             os.unlink(name)

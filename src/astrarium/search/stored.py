@@ -13,6 +13,7 @@ import msgspec
 from astrarium.config import decode
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Options
+from astrarium.search.disk import damaged, disk_error, reading
 from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Case, Goal, Judge, Objective
 from astrarium.search.spacefile import space_from
@@ -34,7 +35,8 @@ class StoredStudy:
         """Every trial, in order; a study that is at work may be read."""
         data = _opened(self.path)
         try:
-            yield from trials_in(data, 0)
+            with reading(self.path):
+                yield from trials_in(data, 0)
         finally:
             data.close()
 
@@ -51,7 +53,7 @@ def _opened(path: str) -> sqlite3.Connection:
         data = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         known = data.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.Error as error:
-        raise InputError(path, f"is no study ({error})") from None
+        raise (InputError(path, f"is no study ({error})") if damaged(error) else disk_error(path, error)) from None
     if known != APPLICATION:
         data.close()
         raise InputError(path, "is no study", expected="a file that astrarium search has written")
@@ -63,9 +65,8 @@ def load_study(path: str | os.PathLike[str]) -> StoredStudy:
     name = os.fspath(path)
     data = _opened(name)
     try:
-        meta = dict(data.execute("SELECT key, value FROM meta"))
-    except sqlite3.Error as error:
-        raise InputError(name, f"is no study ({error})") from None
+        with reading(name):
+            meta = dict(data.execute("SELECT key, value FROM meta"))
     finally:
         data.close()
     try:

@@ -16,6 +16,8 @@ from astrarium.engine.plugins.given import checked
 from astrarium.errors import InputError, PluginError
 from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
 from astrarium.search.agents.exact import ExactSearch, Proof
+from astrarium.search.agents.plugin import PluginAgent
+from astrarium.search.best import Top
 from astrarium.search.evaluate import Verdict
 from astrarium.search.front import Front
 from astrarium.search.goal import Goal
@@ -25,10 +27,11 @@ from astrarium.search.store import Store, Trial
 from astrarium.search.workers import Judges
 from astrarium.units import Quantity
 
-__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "jsonable"]
+__all__ = ["FUNCTION", "Plan", "Progress", "Study", "conduct", "design_keys", "jsonable"]
 
 FORMAT = "1"
 FUNCTION = "a Python function"
+TICK = 1.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,10 @@ class Plan:
     goal: Goal
     agent: AgentOptions
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        changed = [path for case in self.goal.cases for path in case.changes]
+        object.__setattr__(self, "space", self.space.for_cases(changed))
 
     @property
     def agent_name(self) -> str:
@@ -61,20 +68,22 @@ class Plan:
 
 @dataclass
 class Progress:
-    """Where a study is: handed to the caller after every batch."""
+    """Where a study is: handed to the caller at its beginning, after every batch, and within one after a trial when
+    `TICK` seconds have passed."""
 
     trials: int
     planned: int
     best: float | None
     seconds: float
     fresh: int      # trials of this run, without those that were stored before
+    refused: int = 0      # trials without values: a model refused the design, a requirement did, or a limit ended it
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a search found. `best` is the first of the best feasible trials (None: there is none), `front` the trials
-    that none beats in every objective, `distinct` the number of different designs; `seconds` are this run's; `problem`
-    says why the first design that was refused was."""
+    """What a search found. `best` is the first of the best feasible trials (None: there is none), `top` the ten best
+    designs, `front` the trials that none beats in every objective, `distinct` the number of different designs;
+    `seconds` are this run's; `refused` trials have no values, and `problem` says why the first of them has none."""
 
     plan: Plan
     trials: int
@@ -87,6 +96,8 @@ class Study:
     proof: Proof | None = None      # of the agent `exact`
     notes: tuple[str, ...] = field(default=())
     problem: str = ""
+    top: tuple[Trial, ...] = ()
+    refused: int = 0
 
     @property
     def nothing(self) -> str:
@@ -131,7 +142,15 @@ def _started(plan: Plan) -> Agent:
     who = f"agent {type(plan.agent).__qualname__}"
     if not callable(getattr(plan.agent, "start", None)):
         raise PluginError(who, "has no method start(space, goal, seed)")
-    return checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
+    agent: Agent = checked(who, plan.agent.start(plan.space, plan.goal, plan.seed), ("ask", "tell"))
+    own = type(plan.agent).__module__.startswith(f"{__package__}.agents.")
+    return agent if own else PluginAgent(who, agent, plan.space)
+
+
+def design_keys(plan: Plan) -> Callable[[Point], bytes]:
+    """From a point to the hash of its design: of the base and of every value that is put into it."""
+    prefix, space = hashlib.blake2b(plan.described()["space"].encode()).digest(), plan.space
+    return lambda point: hashlib.blake2b(space.fingerprint(point), digest_size=16, key=prefix).digest()
 
 
 class _Loop:
@@ -142,24 +161,26 @@ class _Loop:
         self.plan, self.trials, self.store, self.workers, self.progress = plan, trials, store, workers, progress
         self.agent = _started(plan)
         self.signs = tuple(-1.0 if each.maximize else 1.0 for each in plan.goal.objectives)
-        self.front = Front(self.signs)
+        self.front, self.top = Front(self.signs), Top(self.signs[0])
         self.stored: Iterator[Trial] = store.trials()
-        self.done = self.distinct = self.fresh = self.round = 0
-        self.start = time.perf_counter()
+        self.done = self.distinct = self.fresh = self.round = self.refused = 0
+        self.start = self.told = time.perf_counter()
         self.notes: list[str] = []
         self.problem = ""
-        self.prefix = hashlib.blake2b(plan.described()["space"].encode()).digest()
+        self.stopped, self.key = 0, design_keys(plan)
 
     def run(self) -> Study:
         """Rounds of ask, evaluate, keep, tell. A round that the number of trials cuts short is not told: it goes on
         when the study is continued."""
         exhausted = False
+        self._report()
         while self.done < self.trials:
+            before = self.done
             points = self.agent.ask(self.plan.agent.batch)
             if not points:
                 exhausted = True
                 break
-            cut = points[:self.trials - self.done]
+            cut = points[:self.trials - before]
             found = self._round(cut)
             if len(cut) == len(points):
                 self.agent.tell([trial.point for trial in found], [self._told(trial.verdict) for trial in found])
@@ -168,8 +189,16 @@ class _Loop:
         self.store.flush()
         return Study(self.plan, self.done, self.distinct, self.front.best, self.front.trials,
                      time.perf_counter() - self.start, self.fresh, exhausted,
-                     self.agent.proof() if isinstance(self.agent, ExactSearch) else None, tuple(self.notes),
-                     self.problem)
+                     self._proof(), tuple(self.notes), self.problem, self.top.trials, self.refused)
+
+    def _proof(self) -> Proof | None:
+        """What the agent `exact` proved: nothing, where a design's value is not known."""
+        if not isinstance(self.agent, ExactSearch):
+            return None
+        if not self.stopped:
+            return self.agent.proof()
+        self.notes.append(f"{self.stopped:,} trials were stopped at their limit, so that nothing is proved")
+        return Proof(-math.inf, math.inf, False)
 
     def _told(self, verdict: Verdict) -> Values:
         """What an agent hears: less is better, infinity for infeasible."""
@@ -182,12 +211,17 @@ class _Loop:
         found = self._replayed(points)
         if len(found) < len(points):
             found += self._evaluated(points[len(found):])
-        for trial in found:
-            self.distinct += trial.same_as is None
-            self.front.add(trial)
-            self.problem = self.problem or trial.verdict.problem
-        self.done += len(found)
         return found
+
+    def _count(self, trial: Trial) -> None:
+        """One trial more."""
+        self.done += 1
+        self.distinct += trial.same_as is None
+        self.front.add(trial)
+        self.top.add(trial)
+        self.problem = self.problem or trial.verdict.problem
+        self.stopped += trial.verdict.stopped
+        self.refused += trial.verdict.values is None
 
     def _replayed(self, points: Sequence[Point]) -> list[Trial]:
         found: list[Trial] = []
@@ -200,14 +234,11 @@ class _Loop:
                 self.notes.append(f"trial {trial.number}: the agent proposes another point than the stored one "
                                   "(another version of a library?); the stored trials stand")
             found.append(trial)
+            self._count(trial)
         return found
 
-    def _key(self, point: Point) -> bytes:
-        """Hash of the design: of the base and of every value that is put into it."""
-        return hashlib.blake2b(self.plan.space.fingerprint(point), digest_size=16, key=self.prefix).digest()
-
     def _evaluated(self, points: Sequence[Point]) -> list[Trial]:
-        keys = [self._key(point) for point in points]
+        keys = [self.key(point) for point in points]
         known = self.store.known(keys)
         first: dict[bytes, int] = {}
         for place, key in enumerate(keys):
@@ -215,25 +246,30 @@ class _Loop:
                 first.setdefault(key, place)
         number = self.store.count
         found: list[Trial] = []
-        verdicts = self.workers([points[place] for place in first.values()])
+        given = self.store.given
+        verdicts = self.workers([points[place] for key, place in first.items() if key not in given])
         fresh: dict[bytes, tuple[int, Verdict]] = {}
         for place, (point, key) in enumerate(zip(points, keys)):
             if first.get(key) == place:
-                fresh[key] = (number + place, next(verdicts))
+                fresh[key] = (number + place, given[key] if key in given else next(verdicts))
                 same, verdict = None, fresh[key][1]
             else:
                 same, verdict = fresh[key] if key in fresh else known[key]
             trial = Trial(number + place, self.round, point, key, same, verdict)
             found.append(trial)
             self.store.add(trial)
-        self.fresh += len(found)
+            self.fresh += 1
+            self._count(trial)
+            if self.progress is not None and time.perf_counter() - self.told > TICK:
+                self._report()
         return found
 
     def _report(self) -> None:
         if self.progress is not None:
             best = self.front.best
             value = None if best is None or best.verdict.values is None else best.verdict.values[0]
-            self.progress(Progress(self.done, self.trials, value, time.perf_counter() - self.start, self.fresh))
+            self.told = time.perf_counter()
+            self.progress(Progress(self.done, self.trials, value, self.told - self.start, self.fresh, self.refused))
 
 
 def jsonable(value: Any) -> Any:

@@ -13,6 +13,7 @@ from astrarium.workload.config import Workload
 from astrarium.workload.mesh import Mesh, mesh_of
 from astrarium.workload.model.base import AnyModel
 from astrarium.workload.precision import Precision
+from astrarium.workload.transformer_conditions import CONDITIONS
 from astrarium.workload.transformer_rules import RULES
 
 __all__ = ["Transformer"]
@@ -31,6 +32,7 @@ class Transformer(Workload, frozen=True):
 
     tag: ClassVar[str] = "transformer"
     rules: ClassVar[Rules] = RULES
+    conditions: ClassVar[tuple[tuple[str, ...], ...]] = CONDITIONS
     model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
                                     "its sizes.")]
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]

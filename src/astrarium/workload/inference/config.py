@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob
 from astrarium.workload.config import Workload
+from astrarium.workload.inference.conditions import CONDITIONS
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.rules import RULES
 from astrarium.workload.inference.use_cases import USE_CASES
@@ -35,6 +36,7 @@ class Inference(Workload, frozen=True):
 
     tag: ClassVar[str] = "inference"
     rules: ClassVar[Rules] = RULES
+    conditions: ClassVar[tuple[tuple[str, ...], ...]] = CONDITIONS
     model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
                                     "its sizes.")]
     batch: Annotated[int, Knob("Sequences, over all replicas.", ge=1)] = 1

@@ -1,0 +1,122 @@
+"""What one design may take of the machine: CPU time and memory. A design that wants more is a trial without values."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from astrarium.engine import Limit
+from astrarium.errors import InputError, StoppedError
+from astrarium.units import Bytes, Time, format_bytes, format_time
+
+__all__ = ["NO_LIMITS", "STOPPED", "Guard", "Limits", "limits_of"]
+
+Found = TypeVar("Found")
+STOPPED = "stopped at its limit"      # how the reasons of such trials begin
+DATA = 5        # place in /proc/self/statm of the pages that a process may write to
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`seconds` of CPU time of the design's thread, `memory` in bytes beyond what the process holds when a design
+    begins; None: no limit."""
+
+    seconds: float | None = None
+    memory: float | None = None
+
+    def slow(self) -> StoppedError:
+        """The reason of a design that took too long."""
+        return StoppedError(f"{STOPPED} of {format_time((self.seconds or 0.0) * 1e9)} of CPU time")
+
+    def large(self) -> StoppedError:
+        """The reason of a design that took too much."""
+        return StoppedError(f"{STOPPED} of {format_bytes(self.memory or 0.0)} of memory")
+
+
+NO_LIMITS = Limits()
+
+
+def limits_of(given: str | Sequence[str] | Limits) -> Limits:
+    """Limits as a person writes them: "10 s", "8 GB", or both. Raises InputError."""
+    if isinstance(given, Limits):
+        return given
+    found: dict[str, float] = {}
+    for text in (given,) if isinstance(given, str) else given:
+        name, value = _limit(text)
+        if name in found:
+            raise InputError("limit", f"{text!r} is a second limit of its kind", expected="one of time, one of memory")
+        found[name] = value
+    if "memory" in found and sys.platform != "linux":
+        raise InputError("limit", "memory cannot be limited on this system", expected="a time, or Linux")
+    return Limits(**found)
+
+
+def _limit(text: object) -> tuple[str, float]:
+    for name, kind, scale in (("seconds", Time, 1e-9), ("memory", Bytes, 1.0)):
+        try:
+            value = float(kind(text)) * scale if isinstance(text, str) else 0.0
+        except InputError:
+            continue
+        if value > 0:
+            return name, value
+    raise InputError("limit", f"{text!r} is no limit", expected='a time such as "10 s", or memory such as "8 GB"')
+
+
+class Guard:
+    """Runs the steps of designs within limits; for several threads at once where memory has none."""
+
+    def __init__(self, limits: Limits = NO_LIMITS):
+        self.limits, self._runs = limits, Limit()
+
+    def stop(self) -> None:
+        """End every step, now and later, with KeyboardInterrupt."""
+        self._runs.stop()
+
+    def step(self, work: Callable[[], Found], taken: float) -> tuple[Found, float]:
+        """What `work` returns, and the CPU seconds of the design's steps so far, before which it took `taken`. Raises
+        what `work` does, and StoppedError beyond a limit."""
+        limits, start = self.limits, time.thread_time()
+        self._runs.begin(None if limits.seconds is None else limits.seconds - taken)
+        try:
+            found = work() if limits.memory is None else _within(limits.memory, work)
+        except StoppedError:
+            raise limits.slow() from None
+        except (MemoryError, InputError) as error:
+            if limits.memory is None or not _of_memory(error):
+                raise
+            raise limits.large() from None
+        finally:
+            self._runs.end()
+        taken += time.thread_time() - start
+        if limits.seconds is not None and taken > limits.seconds:
+            raise limits.slow()
+        return found, taken
+
+
+def _within(memory: float, work: Callable[[], Found]) -> Found:
+    """`work`, for which the process may ask for so much memory more."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    most = _data() + int(memory)
+    try:
+        resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        return work()
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _of_memory(error: BaseException | None) -> bool:
+    """Whether an error tells of one that was a lack of memory."""
+    return error is not None and (isinstance(error, MemoryError) or _of_memory(error.__cause__))
+
+
+def _data() -> int:
+    """Bytes that this process may write to."""
+    import resource
+
+    with open("/proc/self/statm", encoding="ascii") as stream:
+        return int(stream.read().split()[DATA]) * resource.getpagesize()

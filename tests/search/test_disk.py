@@ -1,0 +1,201 @@
+"""Studies on a disk that is full, and in a file of which a page is damaged: one clear error, and nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.search.designs import small_space
+from tests.search.test_study import rows
+
+from astrarium.errors import InputError
+from astrarium.search import search
+from astrarium.search.agents import agent_options
+from astrarium.search.goal import goal_of
+from astrarium.search.store import Store
+from astrarium.search.stored import load_study
+from astrarium.search.study import Plan, Progress, Study, conduct
+from astrarium.search.workers import Workers
+
+TRIALS, PAGE = 500, 4096
+
+
+def study(path: Path, trials: int = TRIALS) -> Study:
+    return search(small_space(), "makespan", agent="random", trials=trials, seed=4, study=path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "whole.study"
+    study(path)
+    return path
+
+
+def with_setting(path: Path, setting: str, at_work: Callable[[Store, Progress], None] | None = None) -> None:
+    """The same study with a setting of SQLite; `at_work` is called after every batch."""
+    space, goal = small_space(), goal_of("makespan")
+    with Workers(space, goal) as workers, Store(str(path)) as store:
+        store.data.execute(setting)
+        conduct(Plan(space, goal, agent_options("random"), 4), TRIALS, store, workers,
+                None if at_work is None else lambda now: at_work(store, now))
+
+
+def test_a_full_disk_stops_a_study_that_goes_on_later(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with pytest.raises(InputError, match=r"s: cannot be written \(database or disk is full\); expected more space"):
+        with_setting(path, "PRAGMA max_page_count = 8")
+    kept = len(rows(path))
+    assert 0 < kept < TRIALS
+    assert study(path).fresh == TRIALS - kept
+    assert rows(path) == rows(whole)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of 1 MB; skips where mounting one is not allowed."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False,
+                             capture_output=True) if sys.platform == "linux" else None
+    if mounted is None or mounted.returncode:
+        pytest.skip("no right to mount a file system of 1 MB here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+SPACE = """
+base: {workload: {source: collective, op: all_reduce, payload: 1 MB},
+       network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 1 us}]}}
+choices:
+  network.dims[0].bandwidth: {from: 1 GB/s, to: 4000 GB/s, step: 1 GB/s}
+minimize: makespan
+agent: random
+"""
+
+
+def test_the_command_line_on_a_full_disk(tmp_path: Path, root: Path) -> None:
+    space = tmp_path / "space.yaml"
+    space.write_text(SPACE)
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+
+    def command(path: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "astrarium", "search", space, "--study", path, "--trials", "3000"],
+                              env=environment, capture_output=True, text=True, timeout=120, check=False)
+    with small_disk(tmp_path / "disk") as disk:
+        said = command(disk / "s.study")
+        assert (said.returncode, said.stdout) == (1, "")
+        assert said.stderr.count("\n") == 1
+        assert "disk is full" in said.stderr
+        kept = rows(disk / "s.study")
+        assert 0 < len(kept) < 3000
+        subprocess.run(["mount", "-o", "remount,size=16m", disk], check=True)
+        assert command(disk / "s.study").returncode == 0
+        found = rows(disk / "s.study")
+    assert command(tmp_path / "s.study").returncode == 0
+    assert found == rows(tmp_path / "s.study")
+    assert found[:len(kept)] == kept
+
+
+def pages(path: Path) -> int:
+    return path.stat().st_size // PAGE
+
+
+def problem(path: Path) -> str | None:
+    """What a study with one trial more says, where it fails."""
+    try:
+        study(path, TRIALS + 1)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("junk", [b"\0", b"{"])
+def test_a_damaged_page_is_repaired_and_the_study_goes_on(junk: bytes, whole: Path, tmp_path: Path) -> None:
+    """Every page of the file in turn; the first one is the database's head, without which it is none."""
+    met = again = 0
+    for page in range(1, pages(whole)):
+        path = tmp_path / f"{page}.study"
+        data = bytearray(whole.read_bytes())
+        data[page * PAGE:(page + 1) * PAGE] = junk * PAGE
+        path.write_bytes(data)
+        said = problem(path)
+        if said is not None:
+            met += 1
+            assert "\n" not in said
+            assert "was damaged" in said, page
+            assert "the same command again" in said
+            assert Path(f"{path}.damaged").read_bytes() == bytes(data)
+            again += len(rows(path))
+        study(path, TRIALS + 1)
+        assert rows(path)[:TRIALS] == rows(whole)
+    assert met > pages(whole) // 2
+    assert again > 0
+
+
+def test_trials_after_the_lost_ones_are_not_run_again(whole: Path, tmp_path: Path,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    from astrarium.search import evaluate
+
+    path, lost = tmp_path / "s", 100
+    path.write_bytes(whole.read_bytes())
+    data = sqlite3.connect(path)
+    for number in range(lost, lost + 7):
+        data.execute("UPDATE trial SET point = '[1,' WHERE number = ?", (number,))
+    data.commit()
+    data.close()
+    with pytest.raises(InputError, match="is damaged"):
+        list(load_study(path).trials())
+    with pytest.raises(InputError, match=f"{TRIALS - 7} trials can be read"):
+        study(path)
+    calls: list[Any] = []
+    original = evaluate.prepare
+    monkeypatch.setattr(evaluate, "prepare", lambda design, **rest: calls.append(design) or original(design, **rest))
+    assert study(path).fresh == TRIALS - lost
+    assert rows(path) == rows(whole)
+    assert 0 < len(calls) <= 7
+
+
+def test_trials_whose_description_is_lost_go_to_no_other_study(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    data = bytearray(whole.read_bytes())
+    data[PAGE:2 * PAGE] = b"\0" * PAGE
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="was damaged"):
+        study(path)
+    with pytest.raises(InputError, match="holds another study"):
+        search(small_space(), "makespan", agent="random", trials=TRIALS, seed=5, study=path)
+    assert study(path).fresh == 0
+
+
+def test_a_first_page_that_is_damaged_is_no_study(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(b"\0" * PAGE + whole.read_bytes()[PAGE:])
+    with pytest.raises(InputError, match="is no study"):
+        study(path)
+
+
+def test_errors_in_the_middle_of_a_study(whole: Path, tmp_path: Path) -> None:
+    """A page goes bad between two batches: trials that wait to be written are not lost either."""
+    path = tmp_path / "s"
+
+    def spoil(store: Store, now: Progress) -> None:
+        if now.trials == 128:
+            store.flush()
+            store.data.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            store.data.execute("PRAGMA shrink_memory")
+            data = bytearray(path.read_bytes())
+            for page in range(3, len(data) // PAGE):
+                data[page * PAGE:(page + 1) * PAGE] = b"\xff" * PAGE
+            path.write_bytes(data)
+    with pytest.raises(InputError, match="was damaged"):
+        with_setting(path, "PRAGMA cache_size = 1", spoil)
+    assert study(path).trials == TRIALS
+    assert rows(path) == rows(whole)

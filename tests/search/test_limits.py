@@ -1,0 +1,120 @@
+"""Limits of time and memory for each design: what is over them is a trial with a reason; the rest is as without."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import astrarium as ar
+from astrarium.engine import HAVE_CORE
+from astrarium.errors import InputError
+from astrarium.search import Space, search
+from astrarium.search.bundle import write_bundle
+from astrarium.search.certificate import write_certificate
+from astrarium.search.rerun import rerun
+from astrarium.search.searchfile import load_search
+from astrarium.search.stored import load_study
+from astrarium.search.study import Study
+
+SLOW = "stopped at its limit of 100 ms of CPU time"
+core = pytest.mark.skipif(not HAVE_CORE, reason="the pure-Python engine ends its design first")
+
+
+def ring_space() -> Space:
+    """Four designs of a few ms, and two that take about a second of CPU time."""
+    base = ar.Design(
+        workload=ar.SingleCollective(op="all_reduce", payload="64 MB"), fold="off",
+        network=ar.Network([ar.Ring(8, bandwidth="50 GB/s", latency="1 us")], backend="contention"),
+        collective=ar.Collective(all_reduce=["ring"], chunks=16))
+    return Space(base, {"network.dims[0].npus": [4, 8, 512], "network.dims[0].bandwidth": ["50 GB/s", "25 GB/s"]})
+
+
+def crowd_space() -> Space:
+    """A design of a few MB, and one whose million messages take hundreds of them."""
+    base = ar.Design(
+        workload=ar.SingleCollective(op="all_to_all", payload="64 MB"), fold="off",
+        network=ar.Network([ar.FullyConnected(8, bandwidth="50 GB/s", latency="1 us")], backend="contention"),
+        collective=ar.Collective(all_to_all=["direct"], chunks=1))
+    return Space(base, {"network.dims[0].npus": [8, 1024]})
+
+
+def problems(path: Path) -> dict[object, str]:
+    study = load_study(path)
+    return {next(iter(study.plan.space.values(trial.point).values())): trial.verdict.problem
+            for trial in study.trials()}
+
+
+def limited(tmp_path: Path, **more: object) -> Study:
+    return search(ring_space(), "makespan", agent="grid", trials=6, limit="100 ms", study=tmp_path / "s", **more)      # type: ignore[arg-type]
+
+
+@core
+@pytest.mark.parametrize("more", [{}, {"jobs": 2}, {"jobs": 2, "processes": True}], ids=str)
+def test_slow_designs_are_trials_with_a_reason(more: dict[str, object], tmp_path: Path) -> None:
+    study = limited(tmp_path, **more)
+    assert problems(tmp_path / "s") == {4: "", 8: "", 512: SLOW}
+    assert study.trials == 6
+    free = search(ring_space(), "makespan", agent="grid", trials=6, study=tmp_path / "free")
+    assert study.objectives() == free.objectives()
+    seconds = [trial.verdict.seconds for trial in load_study(tmp_path / "s").trials() if trial.verdict.problem]
+    assert len(seconds) == 2
+    assert limited(tmp_path).fresh == 0
+
+
+@core
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+@pytest.mark.parametrize("more", [{}, {"jobs": 2, "processes": True}], ids=str)
+def test_large_designs_are_trials_with_a_reason(more: dict[str, object], tmp_path: Path) -> None:
+    search(crowd_space(), "makespan", agent="grid", trials=2, limit=["20 MB", "60 s"], study=tmp_path / "s",
+           **more)      # type: ignore[arg-type]
+    assert problems(tmp_path / "s") == {8: "", 1024: "stopped at its limit of 20 MB of memory"}
+    search(crowd_space(), "makespan", agent="grid", trials=2, study=tmp_path / "free")
+    assert problems(tmp_path / "free") == {8: "", 1024: ""}
+
+
+@core
+def test_nothing_is_proved_about_stopped_designs(tmp_path: Path) -> None:
+    study = search(ring_space(), "makespan", agent="exact", trials=6, limit="100 ms", study=tmp_path / "s")
+    assert study.proof is not None
+    assert not study.proof.complete
+    assert any("nothing is proved" in note for note in study.notes)
+    with pytest.raises(InputError, match="no certificate"):
+        write_certificate(load_study(tmp_path / "s"), str(tmp_path / "c"))
+
+
+@core
+def test_a_bundle_runs_again_but_for_what_was_stopped(tmp_path: Path) -> None:
+    limited(tmp_path)
+    write_bundle(load_study(tmp_path / "s"), str(tmp_path / "s.zip"))
+    found = rerun(str(tmp_path / "s.zip"))
+    assert (found.differs, found.stopped, found.trials) == (None, 2, 6)
+
+
+@pytest.mark.parametrize(("limit", "says"), [
+    ("10 seconds", "limit: '10 seconds' is no limit; expected a time"), ("0 s", "is no limit"), (10, "is no limit"),
+    (["1 s", "2 s"], "second limit of its kind"), (["10"], "is no limit")])
+def test_limits_that_are_none(limit: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        search(ring_space(), "makespan", limit=[limit] if isinstance(limit, int) else limit)
+
+
+def test_threads_share_their_memory() -> None:
+    with pytest.raises(InputError, match=r"threads share their memory.*--processes"):
+        search(ring_space(), "makespan", limit="1 GB", jobs=2)
+
+
+def test_limits_stand_in_search_files(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("""
+base: {workload: {source: collective, op: all_reduce, payload: 1 MB},
+       network: {dims: [{shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 1 us}]}}
+choices: {collective.chunks: [1, 2]}
+limit: [10 s, 8 GB]
+""")
+    found = load_search(path).limit
+    assert (found.seconds, found.memory) == (10, 8e9)
+    path.write_text(path.read_text().replace("10 s", "10 x"))
+    with pytest.raises(InputError, match=r"s.yaml:5: limit: '10 x' is no limit"):
+        load_search(path)

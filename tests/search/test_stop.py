@@ -1,0 +1,96 @@
+"""Searches that are told to end: within one design or five seconds, wherever designs run, and no process stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .test_study import rows
+
+SLOW = """
+base:
+  workload: {source: transformer, model: llama3-8b, global_batch: 128, micro_batch: 1, dp: 64, pp: 2}
+  network:
+    backend: contention
+    dims: [{shape: ring, npus: 16, bandwidth: 50 GB/s, latency: 1 us}, {shape: ring, npus: 8, bandwidth: 50 GB/s,
+            latency: 1 us}]
+  compute: {model: roofline, peak: 989 TFLOP/s}
+  memory: {bandwidth: 3 TB/s}
+  fold: "off"
+choices:
+  network.dims[*].bandwidth: {from: 1 GB/s, to: 900 GB/s, step: 1 GB/s}
+  collective.chunks: [16]
+agent: {agent: random, batch: 256}
+"""
+SECONDS = 5.0
+
+
+def alive(session: int) -> list[str]:
+    """Command lines of the session's processes that run."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, _, _, own = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(own) == session and state != "Z":
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+def begun(root: Path, tmp_path: Path, *flags: str) -> subprocess.Popen[bytes]:
+    """A search in a session of its own, at work."""
+    (tmp_path / "space.yaml").write_text(SLOW)
+    with open(tmp_path / "said", "w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "astrarium", "search", "space.yaml", "--trials", "1000", "--study", "s", *flags],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root / "src"), "RAY_USAGE_STATS_ENABLED": "0"},
+            start_new_session=True, stderr=said)
+    while not (tmp_path / "s").exists() and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(3)
+    assert process.poll() is None
+    return process
+
+
+def gone(session: int, seconds: float) -> bool:
+    over = time.monotonic() + seconds
+    while alive(session):
+        if time.monotonic() > over:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in")
+@pytest.mark.parametrize("flags", [
+    (), ("-j", "2"), ("-j", "2", "--processes"), pytest.param(("--ray", "local"), marks=pytest.mark.exam)],
+    ids=" ".join)
+def test_sigterm_ends_all_of_it(flags: tuple[str, ...], root: Path, tmp_path: Path) -> None:
+    if "--ray" in flags:
+        pytest.importorskip("ray", reason="no Ray here: pip install 'astrarium[ray]'")
+    process = begun(root, tmp_path, *flags)
+    process.terminate()
+    try:
+        assert process.wait(SECONDS) == 143
+        assert gone(process.pid, SECONDS), alive(process.pid)
+    finally:
+        if alive(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "Traceback" not in (tmp_path / "said").read_text()
+    assert [row[0] for row in rows(tmp_path / "s")] == list(range(len(rows(tmp_path / "s"))))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc to look for processes in")
+def test_worker_processes_end_with_a_search_that_is_killed(root: Path, tmp_path: Path) -> None:
+    process = begun(root, tmp_path, "-j", "2", "--processes")
+    assert len(alive(process.pid)) > 2
+    process.kill()
+    process.wait()
+    assert gone(process.pid, SECONDS), alive(process.pid)
