@@ -12,7 +12,7 @@ import pytest
 from astrarium import config
 from astrarium.config import Config, ConfigError
 from astrarium.errors import InputError
-from astrarium.workload.model.base import AnyModel, Model
+from astrarium.workload.model.base import Model
 from astrarium.workload.model.decoder import Decoder, Experts
 from astrarium.workload.model.hugging_face import from_mapping
 
@@ -21,7 +21,7 @@ LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_
 
 
 class Section(Config, frozen=True):
-    model: AnyModel
+    model: Model
 
 
 def test_a_name_of_the_catalog() -> None:
