@@ -62,7 +62,8 @@ def test_sums_are_those_of_the_run(name: str) -> None:
 def test_products_are_counted_as_such_however_they_run(more: dict[str, Any]) -> None:
     """Rounds of ring attention are products as fused attention is: the same FLOPs of GEMM class over all ranks."""
     def counted(**fields: Any) -> float:
-        work = decode(Workload, {"source": "transformer", "model": MODEL, "global_batch": 8, "micro_batch": 1, **fields})
+        plain = {"source": "transformer", "model": MODEL, "global_batch": 8, "micro_batch": 1, **fields}
+        work = decode(Workload, plain)
         found = design("training")
         rows = workload_rows(ar.replace_all(found, {"workload": work, "network.dims[0].npus": work.ranks}))
         return float(rows["gemm_flops"])

@@ -64,8 +64,8 @@ FIGURE_7 = {      # arXiv 2205.05198, read off: sequence parallelism, selective,
 
 @pytest.mark.parametrize("name", FIGURE_7)
 def test_memory_of_layers_under_recomputation(name: str) -> None:
-    """Figure 7 counts layers alone. The whole first stage holds the masks of the embedding's dropout besides, a byte per
-    element and micro-batch in flight, which neither full recomputation nor tensor parallelism without sequence
+    """Figure 7 counts layers alone. The whole first stage holds the masks of the embedding's dropout besides, a byte
+    per element and micro-batch in flight, which neither full recomputation nor tensor parallelism without sequence
     parallelism makes smaller: 11.6 % in place of 9.5 % at 530B and 1T."""
     def of_layer(**more: Any) -> float:
         work = ar.Transformer(name, global_batch=64, tp=8, micro_batch=1, seq=2048, attention="unfused", dropout=True,
