@@ -101,8 +101,8 @@ def test_sp_gathers_keys_and_values():
 
 def test_ulysses_exchanges_queries_keys_values_and_outputs():
     """Four all_to_alls in forward (Jacobs et al., arXiv 2309.14509, section 3.2), and in backward one for each of the
-    four gradients: attention's operands wait as the exchange left them, its result as attention and as the product behind
-    it read it."""
+    four gradients: attention's operands wait as the exchange left them, its result as attention and as the product
+    behind it read it."""
     block = pieces(LLAMA, degrees={"sp": 4}, sp_attention="all_to_all").blocks[1]
     count, sizes = volume(block, CommOp.ALL_TO_ALL, "sp")
     whole = 2 * B * S / 4
