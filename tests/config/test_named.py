@@ -88,7 +88,7 @@ def test_files_beside_like_are_relative_to_the_design(tmp_path: Path) -> None:
     (tmp_path / "models" / "config.json").write_text(json.dumps({
         "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 8,
         "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 64}))
-    (tmp_path / "design.yaml").write_text("workload: {source: transformer, tp: 8, global_batch: 8, "
+    (tmp_path / "design.yaml").write_text("workload: {source: transformer, tp: 8, global_batch: 8, seq: 64, "
                                           "model: {like: models/config.json, layers: 3}}\n" + NETWORK)
     design = ar.load_design(tmp_path / "design.yaml")
     assert (config.get(design, "workload.model.layers"), config.get(design, "workload.model.d_model")) == (3, 64)

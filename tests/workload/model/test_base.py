@@ -39,7 +39,9 @@ def test_a_config_json_beside_the_design_file(tmp_path: Path) -> None:
     (tmp_path / "llama.json").write_text(json.dumps(LLAMA))
     (tmp_path / "design.yaml").write_text("model: llama.json")
     section = config.load(Section, tmp_path / "design.yaml")
-    assert section.model == Decoder(layers=2, d_model=64, heads=4, kv_heads=2, ffn=128, vocab=1000)
+    assert section.model == Decoder(layers=2, d_model=64, heads=4, kv_heads=2, ffn=128, vocab=1000, seq=None,
+                                    notes=section.model.notes)
+    assert section.model.notes
     config.dump(section, tmp_path / "elsewhere.yaml")
     (tmp_path / "llama.json").unlink()
     assert config.load(Section, tmp_path / "elsewhere.yaml") == section

@@ -133,7 +133,8 @@ def _weights(side: Side) -> tuple[Weight, ...]:
     for name, dims in block.weights.items():
         sums = side.sums.pop(gradient(name), [])
         axes = dict.fromkeys(axis for placed, _ in sums for axis in placed.partial)
-        found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts))
+        if name not in block.borrowed:
+            found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts))
     return tuple(found)
 
 
@@ -215,6 +216,7 @@ def _external(side: Side, use: Use) -> None:
 
 
 def _first_gradient(back: Side, block: Block, start: int) -> None:
-    """The gradient with which backward begins: of the stream, or of the loss that the last operator gives."""
-    for use in _leaving(block) or (block.ops[-1].outputs[0],):
+    """The gradients with which backward begins: of the stream, or of the loss that the last operator gives, and of the
+    block's own losses."""
+    for use in (*(_leaving(block) or (block.ops[-1].outputs[0],)), *block.losses):
         back.contribute(Use(gradient(use.tensor), use.dims), (), start)

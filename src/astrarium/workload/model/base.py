@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from astrarium import catalog
-from astrarium.config import Config, to_plain
+from astrarium.config import Config, Knob, to_plain
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError, nearest
@@ -33,12 +33,15 @@ def _plain(text: str) -> Mapping[str, Any]:
         raise InputError("", f"{text[:60]!r} is not a model of the catalog", expected=_TAKES,
                          did_you_mean=nearest(text, rows))
     found: Mapping[str, Any] = rows[text]["model"]
-    return found
+    unsaid = found["family"] == "decoder" and "seq" not in found     # sources that do not say how long samples were
+    return {**found, "seq": None} if unsaid else found
 
 
-class Model(Config, frozen=True):
+class Model(Config, frozen=True, kw_only=True):
     """What is computed: a family of models and its sizes."""
 
     variants: ClassVar[Variants | None] = Kind("model")
     tag_key: ClassVar[str] = "family"
     shorthand: ClassVar[Shorthand | None] = Shorthand(_plain, _TAKES, _is_file)
+    notes: Annotated[Sequence[str], Knob("What the import of a Hugging Face config.json assumed, and what it left out."
+                                         )] = ()
