@@ -48,7 +48,8 @@ class Side:
         if tensor in block.widths:
             return self.widths[block.widths[tensor]]
         if plain in block.weights:
-            return self.widths["weights" if plain == tensor else "gradients"]
+            stored = "experts" if plain in block.experts and "experts" in self.widths else "weights"
+            return self.widths[stored if plain == tensor else "gradients"]
         return self.widths["state" if plain in block.states else "activations"]
 
     def bytes_of(self, use: Use) -> float:

@@ -35,8 +35,9 @@ def decoder_stack(model: Decoder, options: Options) -> Stack:
     last: tuple[int, ...] = (len(blocks) - 1,) if options.packed is None or options.packed.sampled else ()
     if model.mtp and options.packed is None:
         kind = model.layer(model.layers - 1)
-        blocks += (prediction_block(model, options, _layer(model, kind, options, owner=True)),)
-        last = (len(blocks) - 1,) * model.mtp + last
+        module = prediction_block(model, options, _layer(model, kind, options, owner=True))
+        last = (*range(len(blocks), len(blocks) + model.mtp), *last)
+        blocks += tuple(replace(module, name=f"{module.name}{depth}") for depth in range(1, model.mtp + 1))
     sizes: dict[str, Size] = {
         "d": model.d_model, "heads": model.heads, "kv_heads": kv_heads(model, options), "head": model.head,
         "ffn": model.ffn, "vocab": model.vocab, "positions": model.max_positions or 1, **latent_sizes(model),
