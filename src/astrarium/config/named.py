@@ -69,6 +69,8 @@ def spelled_out(cls: type[Any], given: Any, path: str, problems: list[Problem]) 
 
 def excluded(cls: type[Any], new: Mapping[Any, Any]) -> set[str]:
     """The fields that setting those of `new` unsets (`Config.either`)."""
+    if not cls.either:
+        return set()
     names = {name for name, value in new.items() if value is not None}
     return {other for group in cls.either if not names.isdisjoint(group) for other in group} - new.keys()
 
