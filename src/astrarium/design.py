@@ -14,6 +14,7 @@ from astrarium import config
 from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
 from astrarium.compute.config import Compute, Replay, Roofline
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.named import Named
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
 from astrarium.system.config import System
@@ -189,10 +190,10 @@ class Design(Config, frozen=True, kw_only=True):
 
     rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory)
     workload: Annotated[Workload, Knob("The work of every rank.")]
-    network: Annotated[Network, Knob("Dims and back end.")]
+    network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()
-    compute: Annotated[Compute, Knob("How long a compute node takes.")] = Replay()
-    memory: Annotated[Memory, Knob("Local and remote memory.")] = Memory()
+    compute: Annotated[Named[Compute], Knob("How long a compute node takes.")] = default(Replay())
+    memory: Annotated[Named[Memory], Knob("Local and remote memory.")] = default(Memory())
     system: Annotated[System, Knob("Streams and placement.")] = System()
     npu_types: Annotated[Sequence[NpuType], Knob("NPUs that differ from the rest.")] = ()
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"

@@ -21,10 +21,12 @@ LONGEST_NAME = 64
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word closest to `word`, or None when nothing is close."""
+    """The known word closest to `word` (one that begins with it before all others), or None when nothing is close."""
     import difflib  # 1 ms, at the start of every command
 
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    words = list(known)
+    longer = [each for each in words if len(word) >= 3 and each.startswith(word)]
+    close = difflib.get_close_matches(word, longer or words, n=1, cutoff=0.0 if longer else 0.6)
     return close[0] if close else None
 
 

@@ -127,6 +127,9 @@ def test_list_one_kind(run: Run) -> None:
     fields = json.loads(run("list", "field", "--json").out)
     assert "network.dims[].bandwidth" in {row["name"] for row in fields}
     assert all(row["source"].strip() for row in json.loads(run("list", "device", "--json").out))
+    networks = {row["name"]: row for row in json.loads(run("list", "network", "--json").out)}
+    assert networks["dgx_h100_nvswitch"]["sentence"].endswith("switch, 8 NPUs, 450 GB/s per NPU, 936.25 ns per hop.")
+    assert "https://" in networks["infiniband_ndr"]["source"]
     models = {row["name"]: row for row in json.loads(run("list", "models", "--json").out)}
     assert models["llama3-8b"]["sentence"] == "LLaMA-3 8B: decoder, 8,030,261,248 parameters."
     assert all("https://" in row["source"] for row in models.values())

@@ -57,10 +57,11 @@ def test_the_tag_is_a_knob(design: Design) -> None:
 
 
 def test_changes_that_need_each_other(design: Design) -> None:
-    with pytest.raises(ConfigError, match="bandwidth_per_npu"):
-        ar.replace(design, "network.dims[0].bandwidth_per_npu", "1 GB/s")
+    with pytest.raises(ConfigError, match="is missing"):
+        ar.replace(design, "network.dims[0].bandwidth", None)
     other = ar.replace_all(design, {"network.dims[0].bandwidth_per_npu": "1 GB/s", "network.dims[0].bandwidth": None})
     assert other.network.flat[0].link_bandwidth == 1.0
+    assert other == ar.replace(design, "network.dims[0].bandwidth_per_npu", "1 GB/s")
 
 
 @pytest.mark.parametrize(

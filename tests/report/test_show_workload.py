@@ -56,6 +56,21 @@ def test_sums_are_those_of_the_run(name: str) -> None:
         int(trace.comm_size[chosen].sum()) for chosen, trace in zip(comm, made.classes, strict=True))
 
 
+@pytest.mark.parametrize("more", [
+    {"cp": 2}, {"cp": 4}, {"cp": 2, "cp_attention": "gather"}, {"sp": 2, "sp_attention": "all_to_all"},
+    {"cp": 2, "tp": 2, "schedule": "zero_bubble", "pp": 2}, {"cp": 2, "mask": "skip", "fusion": False}])
+def test_products_are_counted_as_such_however_they_run(more: dict[str, Any]) -> None:
+    """Rounds of ring attention are products as fused attention is: the same FLOPs of GEMM class over all ranks."""
+    def counted(**fields: Any) -> float:
+        plain = {"source": "transformer", "model": MODEL, "global_batch": 8, "micro_batch": 1, **fields}
+        work = decode(Workload, plain)
+        found = design("training")
+        rows = workload_rows(ar.replace_all(found, {"workload": work, "network.dims[0].npus": work.ranks}))
+        return float(rows["gemm_flops"])
+
+    assert counted(**more) == pytest.approx(counted(mask=more.get("mask", "full")), rel=1e-12)
+
+
 def test_what_training_says() -> None:
     rows = workload_rows(design("training"))
     json.dumps(rows)

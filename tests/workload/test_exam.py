@@ -19,7 +19,9 @@ SIZES: dict[str, Any] = {"layers": 8, "d_model": 64, "heads": 8, "ffn": 128, "vo
 GPT: dict[str, Any] = {"gated": False, "norm": "layer", "biases": ("qkv", "out", "mlp"), "positions": "learned",
                        "max_positions": 64, "tied_embeddings": True}
 MODELS = {"llama": Decoder(**SIZES, kv_heads=4), "gpt": Decoder(**SIZES, **GPT),
-          "moe": Decoder(**SIZES, kv_heads=4, moe=Experts(experts=8, top_k=2, dense_layers=1, shared_experts=1))}
+          "moe": Decoder(**SIZES, kv_heads=4, moe=Experts(experts=8, top_k=2, dense_layers=1, shared_experts=1)),
+          "sinks": Decoder(**SIZES, kv_heads=4, sinks=True, gated_heads=True, window=16, full_every=2),
+          "prediction": Decoder(**SIZES, moe=Experts(experts=8, top_k=2, shared_experts=1, shared_gate=True), mtp=1)}
 TWO = st.sampled_from([1, 1, 2])
 WORK = st.fixed_dictionaries({
     "model": st.sampled_from(sorted(MODELS)), "tp": TWO, "cp": TWO, "sp": TWO, "ep": TWO,

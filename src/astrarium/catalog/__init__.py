@@ -2,6 +2,8 @@
 
     device = catalog.device("h100_sxm")
     ar.Roofline(**device.compute), ar.Memory(**device.memory)
+
+In a design the names stand for sections: `compute: h100_sxm`, `network: dgx_h100_nvswitch` (`Config.shorthand`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
@@ -35,14 +36,21 @@ class Device:
 
 @dataclass(frozen=True)
 class Link:
-    """`dim` holds keyword arguments of the dim class named by `shape`; latency, and npus where None, are yours."""
+    """`dim` holds keyword arguments of the dim class named by `shape`; npus and latency, where None, are yours."""
 
     name: str
     title: str
     shape: str
     npus: int | None
+    latency: str | None
     dim: Mapping[str, Any]
     source: str
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The dim as plain data: what the row says of shape, npus, bandwidth and latency."""
+        known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency}
+        return {key: value for key, value in known.items() if value is not None}
 
 
 @functools.cache
@@ -54,6 +62,8 @@ def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
     if kind not in KINDS:
         raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
                          did_you_mean=nearest(kind, KINDS))
+    from importlib.resources import files
+
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     text = files(__name__).joinpath(f"{kind}.toml").read_text(encoding="utf-8")
     rows: Mapping[str, Mapping[str, Any]] = _frozen(toml.loads(text))
@@ -85,6 +95,6 @@ def device(name: str) -> Device:
 def network(name: str) -> Link:
     """A network by name. Raises InputError with the nearest match."""
     row = _row("networks", name)
-    known = ("bandwidth", "bandwidth_per_npu", "latency")
+    known = ("bandwidth", "bandwidth_per_npu")
     dim = MappingProxyType({key: row[key] for key in known if key in row})
-    return Link(name, row["title"], row["shape"], row.get("npus"), dim, row["source"])
+    return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"])

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, whole
+from astrarium.cli.imports import say_imports
 from astrarium.cli.paths import is_design, read_design
 from astrarium.errors import InputError
 
@@ -59,6 +60,7 @@ def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     from astrarium.workload.config import Trace
 
     design = read_design(path)
+    say_imports(design)
     if not isinstance(design.workload, Trace):
         return []
     groups = read_groups(design.workload.groups) if design.workload.groups else None

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from astrarium.cli.arguments import Parser, json_flag
 from astrarium.errors import InputError, nearest
@@ -69,11 +70,13 @@ def _rows(kind: str) -> list[Row]:
     return [Row(kind, entry.name, entry.sentence, entry.package) for entry in entries(kind).values()]
 
 
-def _catalog(kind: str, rows: str, shown: Sequence[str]) -> list[Row]:
+def _catalog(kind: str, rows: str, shown: Sequence[tuple[str, str]]) -> list[Row]:
     from astrarium.catalog import load
 
-    return [Row(kind, name, f"{row['title']}: {', '.join(str(row[key]) for key in shown if key in row)}.",
-                source=row["source"]) for name, row in load(rows).items()]
+    def sentence(row: Mapping[str, Any]) -> str:
+        return f"{row['title']}: {', '.join(words.format(row[key]) for key, words in shown if key in row)}."
+
+    return [Row(kind, name, sentence(row), source=row["source"]) for name, row in load(rows).items()]
 
 
 def _models() -> list[Row]:
@@ -97,8 +100,10 @@ def _fields() -> list[Row]:
 
 _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "operation": lambda: [Row("operation", name, sentence) for name, sentence in OPERATIONS.items()],
-    "device": lambda: _catalog("device", "devices", ("peak", "capacity", "bandwidth")),
-    "link": lambda: _catalog("link", "networks", ("shape", "bandwidth", "bandwidth_per_npu")),
+    "device": lambda: _catalog("device", "devices", (("peak", "{}"), ("capacity", "{}"), ("bandwidth", "{}"))),
+    "network": lambda: _catalog("network", "networks", (
+        ("shape", "{}"), ("npus", "{} NPUs"), ("bandwidth", "{} per link"), ("bandwidth_per_npu", "{} per NPU"),
+        ("latency", "{} per hop"))),
     "models": _models,
     "field": _fields,
 }

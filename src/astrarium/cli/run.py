@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
+from astrarium.cli.imports import say_imports
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
     place("--timeline", options.timeline)
     design = _changed(options)
+    say_imports(design)
     if not HAVE_CORE and not options.pure:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
     if (options.pure or not HAVE_CORE) and design.network.npus > MANY:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, idle, json_flag, note, place, whole
+from astrarium.cli.imports import say_imports
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if options.space.endswith(".zip"):
         return _again(options)
     file = read_as("space", load_search, options.space)
+    say_imports(file.space.base)
     if options.count:
         return _count(file, options)
     study = _searched(file, options)

@@ -7,6 +7,7 @@ import json
 import sys
 
 from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.imports import say_imports
 
 __all__ = ["arguments", "run"]
 
@@ -26,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.config import assignment, replace_all
 
     serving = read_as("serving file", load_serving, options.serving)
+    say_imports(serving)
     if options.set:
         serving = replace_all(serving, dict(map(assignment, options.set)))
     served = serve(serving.design, serving.requests, serving.policy, serving.buckets)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, idle, json_flag, rank
+from astrarium.cli.imports import say_imports
 from astrarium.cli.paths import is_design, read_design
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def _design(options: argparse.Namespace) -> int:
 
     design = read_design(options.path)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
+    say_imports(design)
     if options.workload:
         return _workload(design, options)
     if options.json:

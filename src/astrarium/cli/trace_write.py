@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from astrarium.cli.arguments import Parser, json_flag, whole
+from astrarium.cli.imports import say_imports
 
 if TYPE_CHECKING:
     from astrarium.trace.export import Link, Written
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.workload.generate import generate
 
     design = load_design(options.design)
+    say_imports(design)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
     made = generate(design.workload, rank_count(design))
     report(options, write_generated(made, options.out, jobs=options.jobs, link=how(options), compress=options.gzip,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
+from astrarium import catalog
 from astrarium.config import Config, Knob, default
+from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.registry import Kind
 from astrarium.units import FlopRate, OptionalPower, OptionalTime
@@ -17,6 +19,9 @@ class Compute(Config, frozen=True, kw_only=True):
 
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
+    shorthand: ClassVar[Shorthand | None] = Shorthand(
+        lambda name: {"model": "roofline", **catalog.device(name).compute},
+        "a device of the catalog (`astrarium list device`)")
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
                      ] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import msgspec
 
 from astrarium.config.calls import help_of, misuse, sentence_of, signature_of
 from astrarium.config.coerce import coerce, describe, shown
-from astrarium.config.spec import FieldSpec, Problem, Shorthand, Variants, join, specs
+from astrarium.config.named import LIKE, Shorthand, is_named, name_in, spelled_out
+from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
 from astrarium.errors import InputError, nearest
 
 __all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "to_plain"]
@@ -55,13 +56,15 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
 
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
     key that picks one in a file); a concrete one sets `tag`. `rules` yield the problems that need more than one field.
-    Where a class has a `shorthand`, text may stand in its place.
+    Where a class has a `shorthand`, text may stand in its place, or a mapping with `like`. Of every group in `either`
+    at most one field is set: a change of one unsets the others.
     """
 
     variants: ClassVar[Variants | None] = None
     tag_key: ClassVar[str] = ""
     tag: ClassVar[str] = ""
     shorthand: ClassVar[Shorthand | None] = None
+    either: ClassVar[tuple[tuple[str, ...], ...]] = ()
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
 
     def __post_init__(self) -> None:
@@ -102,8 +105,16 @@ def concrete(cls: type[Config], plain: Mapping[str, Any], path: str, problems: l
     return found
 
 
-def decode_into(cls: type[Config], plain: Mapping[str, Any], path: str, problems: list[Problem]) -> Any:
-    """`plain` as a `cls`, or `plain` itself after adding to `problems`."""
+def decode_into(cls: type[Config], given: str | Mapping[str, Any], path: str, problems: list[Problem]) -> Any:
+    """`given` (plain data, or a name where `cls` has a shorthand) as a `cls`; itself after adding to `problems`."""
+    if not is_named(cls, given):
+        return _decoded(cls, cast("Mapping[str, Any]", given), path, problems, "")
+    plain = spelled_out(cls, given, path, problems)
+    return given if plain is None else _decoded(cls, plain, path, problems, name_in(given))
+
+
+def _decoded(cls: type[Config], plain: Mapping[str, Any], path: str, problems: list[Problem], like: str) -> Any:
+    """`plain` as a `cls`; `like`: the name of the catalog from which the data come."""
     kind = concrete(cls, plain, path, problems)
     if kind is None:
         return plain
@@ -113,7 +124,11 @@ def decode_into(cls: type[Config], plain: Mapping[str, Any], path: str, problems
     _unknown_keys(keys, known, kind, path, problems)
     for name, spec in known.items():
         if spec.required and name not in plain:
-            problems.append(Problem(join(path, name), "is missing", describe(spec.type, spec.knob)))
+            what, expected = "is missing", describe(spec.type, spec.knob)
+            if like:
+                what += f", and {like} does not say it"
+                expected = f"`like: {like}` and beside it {name}: {expected}"
+            problems.append(Problem(join(path, name), what, expected))
     values = {key: plain[key] for key in keys if key in known}
     if len(problems) > before:  # look at the fields that are there all the same: every problem at once
         for name, value in values.items():
@@ -133,7 +148,7 @@ def _moved(problem: Problem, name: str, path: str) -> Problem:
 
 def _unknown_keys(keys: Iterable[Any], known: Mapping[str, FieldSpec], kind: type[Config], path: str,
                   problems: list[Problem]) -> None:
-    legal = ([kind.tag_key] if kind.tag_key else []) + list(known)
+    legal = [LIKE] * (kind.shorthand is not None) + [kind.tag_key] * bool(kind.tag_key) + list(known)
     for key in keys:
         if key not in known:
             guess = nearest(key, legal) if isinstance(key, str) else None

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from astrarium.config.spec import Knob, Problem, Shorthand
+from astrarium.config.named import Shorthand
+from astrarium.config.spec import Knob, Problem
 from astrarium.errors import InputError, nearest
 from astrarium.units import Quantity
 
@@ -60,7 +61,7 @@ def _describe(option: Any, knob: Knob) -> str:
     if issubclass(option, Quantity):
         return str(option.expected())
     shorthand = _shorthand(option)
-    return f"{shorthand.takes() + ', or ' if shorthand else ''}a mapping ({option.__name__})"
+    return f"{shorthand.takes + ', or ' if shorthand else ''}a mapping ({option.__name__})"
 
 
 def _shorthand(option: Any) -> Shorthand | None:
@@ -135,9 +136,6 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
         from astrarium.config.base import Config, decode_into
 
-        if isinstance(value, str):
-            plain = _meant(value, option, path, problems)
-            return value if plain is None else decode_into(cast("type[Config]", option), plain, path, problems)
         return decode_into(cast("type[Config]", option), value, path, problems)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         problems.append(Problem(path, f"{shown(value)} is impossible", "a number that fits in 64 bits"))
@@ -150,16 +148,6 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
         guess = nearest(value, knob.legal())
         problems.append(Problem(path, f"{shown(value)} is not known", describe(str, knob), guess))
     return value
-
-
-def _meant(text: str, option: Any, path: str, problems: list[Problem]) -> Mapping[str, Any] | None:
-    """The plain data that `text` stands for in the place of an `option`; None after a problem."""
-    try:
-        return cast(Shorthand, _shorthand(option)).plain(text)
-    except InputError as error:
-        message = f"{error.path}: {error.message}" if error.path else error.message
-        problems.append(Problem(path, message, error.expected, error.did_you_mean))
-        return None
 
 
 def _quantity(value: object, option: type[Quantity], knob: Knob, path: str, problems: list[Problem]) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 
 from astrarium.config.base import Config, ConfigError, concrete, decode, to_plain
 from astrarium.config.coerce import members
+from astrarium.config.named import LIKE, is_named, spelled_out
 from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError
@@ -84,10 +85,15 @@ def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> 
     if isinstance(plain, str):
         is_file = cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)
         return change(plain) if is_file else plain
-    kind = concrete(cls, plain, "", []) if isinstance(plain, Mapping) else None
-    if kind is None:
+    if not isinstance(plain, Mapping):
         return plain
-    changed = dict(plain)
+    changed, whole = dict(plain), plain
+    if is_named(cls, plain):
+        changed[LIKE] = _shorthands(cls, plain[LIKE], change)
+        whole = spelled_out(cls, changed, "", []) or plain
+    kind = concrete(cls, whole, "", [])
+    if kind is None:
+        return changed
     for spec in specs(kind):
         for option in members(spec.type) if spec.name in plain else ():
             changed[spec.name] = _inside(option, changed[spec.name], change)

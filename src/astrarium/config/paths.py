@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from astrarium.config.base import Config, ConfigError, decode, to_plain
-from astrarium.config.coerce import coerce
+from astrarium.config.base import Config, ConfigError, decode, decode_into, to_plain
+from astrarium.config.named import excluded, is_named
 from astrarium.config.spec import Problem, join, specs
 from astrarium.config.yamlfile import parse_yaml
 from astrarium.errors import InputError, nearest
@@ -78,6 +78,10 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
     A change of the key that picks a variant (`network.dims[0].shape`) keeps the fields that were set.
     """
     plain: Any = to_plain(config, defaults=True)
+    fields: dict[tuple[Step, ...], dict[Step, object]] = {}
+    for path, value in changes.items():
+        *owners, last = parse_path(path)
+        fields.setdefault(tuple(owners), {})[last] = value
     for path, value in sorted(changes.items(), key=lambda change: len(parse_path(change[0]))):
         *owners, last = parse_path(path)
         get(config, path)
@@ -91,8 +95,10 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
             kept = to_plain(owner)
             for name in [name for name in target if name not in kept]:
                 del target[name]
-        new = _written_out(owner, last, value, path)
+        new = _written_out(_step(owner, last, ""), value, path)
         target[last] = to_plain(new, defaults=True) if isinstance(new, Config) else new
+        for name in excluded(type(owner), fields[tuple(owners)]) if isinstance(owner, Config) else ():
+            target.pop(name, None)
     return decode(type(config), plain)
 
 
@@ -103,14 +109,13 @@ def _part(plain: Any, step: Step) -> Any:
     return plain.get(step) if isinstance(plain, dict) else None
 
 
-def _written_out(owner: Any, last: Step, value: object, path: str) -> object:
-    """`value`, or the config that it stands for as text (a name of the catalog): its parts can then be changed too."""
-    kind: type[Config] | None = type(owner) if isinstance(owner, Config) else None
-    spec = next((each for each in specs(kind) if each.name == last), None) if kind is not None else None
-    if spec is None or not isinstance(value, str) or not isinstance(getattr(owner, spec.name), Config):
+def _written_out(old: Any, value: object, path: str) -> object:
+    """`value`, or the config that it names in the place of `old`: parts of it can then be changed too."""
+    kind = next((each for each in type(old).__mro__ if "shorthand" in each.__dict__), None)
+    if kind is None or not is_named(kind, value):
         return value
     problems: list[Problem] = []
-    found: object = coerce(value, spec.type, spec.knob, path, problems)
+    found: object = decode_into(kind, cast("str | Mapping[str, Any]", value), path, problems)
     if problems:
         raise ConfigError(problems)
     return found

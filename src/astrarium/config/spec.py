@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["FieldSpec", "Knob", "Problem", "Shorthand", "Variants", "default", "join", "specs"]
+__all__ = ["FieldSpec", "Knob", "Problem", "Variants", "default", "join", "specs"]
 
 
 class Variants(Protocol):
@@ -19,22 +19,6 @@ class Variants(Protocol):
     def names(self) -> Sequence[str]: ...
     def load(self, name: str) -> Any: ...
     def __contains__(self, name: object) -> bool: ...
-
-
-class Shorthand(Protocol):
-    """How text stands for a config class: the name of something known, or a file."""
-
-    def plain(self, text: str) -> Mapping[str, Any]:
-        """The plain data that `text` stands for. Raises InputError."""
-        ...
-
-    def is_file(self, text: str) -> bool:
-        """Whether `text` is a path (relative to the design file)."""
-        ...
-
-    def takes(self) -> str:
-        """What may be written, in words."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
+from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
+from astrarium.config.named import Shorthand
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, Bytes, OptionalBandwidth, OptionalBytes, Time
 
@@ -50,6 +52,8 @@ def _tier_rules(memory: Memory) -> Iterator[Problem]:
 class Memory(Config, frozen=True):
     """Local memory of one NPU, and what lies behind it."""
 
+    shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: catalog.device(name).memory,
+                                                      "a device of the catalog (`astrarium list device`)")
     rules = (_tier_rules,)
     capacity: Annotated[OptionalBytes, Knob("Bytes one NPU holds; left out: usage is reported, not judged.", gt=0)
                         ] = default(None)

@@ -7,11 +7,13 @@ other follows from the number of links.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
+from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
-from astrarium.config.spec import Variants
+from astrarium.config.named import LIKE, Shorthand
+from astrarium.config.spec import Variants, specs
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 
@@ -24,11 +26,16 @@ Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in 
 HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops.")]
 
 
+_NAME = "a name of the catalog (`astrarium list network`)"
+
+
 class Dim(Config, frozen=True):
     """One dim of the network."""
 
     variants: ClassVar[Variants | None] = Kind("shape")
     tag_key: ClassVar[str] = "shape"
+    shorthand: ClassVar[Shorthand | None] = Shorthand(lambda name: catalog.network(name).plain, _NAME)
+    either = (("bandwidth", "bandwidth_per_npu"),)
 
 
 def _one_bandwidth(dim: LinkDim | Torus) -> Iterator[Problem]:
@@ -164,9 +171,25 @@ def _switching_rules(network: Network) -> Iterator[Problem]:
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
 
 
+def _one_dim(name: str) -> Mapping[str, Any]:
+    """A network of the catalog as a network of one dim."""
+    catalog.network(name)
+    return {"dims": [{LIKE: name}]}
+
+
+def _placed(plain: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fields of a dim beside `like` change the one dim that the name stands for."""
+    own = {spec.name for spec in specs(Network)}
+    of_dim = {Dim.tag_key, *(spec.name for name in Kind("shape").names() for spec in specs(Kind("shape").load(name)))}
+    moved = {key: value for key, value in beside.items() if key in of_dim - own and "dims" not in beside}
+    kept = {key: value for key, value in beside.items() if key not in moved}
+    return {"dims": [{**plain["dims"][0], **moved}], **kept}
+
+
 class Network(Config, frozen=True):
     """Dims, innermost first, and the model that times messages on them."""
 
+    shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, _NAME, merge=_placed)
     rules = (_size_rules, _library_rules, _switching_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"

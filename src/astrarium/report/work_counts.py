@@ -133,7 +133,8 @@ def _gemm_flops(workload: Workload) -> dict[tuple[str, float], float] | None:
     steps = _STEPS.get(type(workload))
     if steps is None:
         return None
-    return {(step.name, float(round(step.flops))): float(round(step.gemm)) for step in steps(workload) if step.gemm}
+    return {(".".join(_parts(step.name)), float(round(step.flops))): float(round(step.gemm))
+            for step in steps(workload) if step.gemm}
 
 
 def _training_steps(workload: Any) -> Iterator[Step]:

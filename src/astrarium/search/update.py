@@ -15,6 +15,7 @@ import msgspec
 from astrarium.config import Config, parse_path, replace_all, to_plain
 from astrarium.config.base import ConfigError, decode_into
 from astrarium.config.coerce import coerce
+from astrarium.config.named import excluded
 from astrarium.config.spec import FieldSpec, Problem, specs
 from astrarium.errors import InputError
 
@@ -95,6 +96,8 @@ class _Part:
         and what stays with the base."""
         made: Config = copy(self.base)
         problems: list[Problem] = []
+        for name in excluded(type(made), new):
+            msgspec.structs.force_setattr(made, name, None)
         for step, value in new.items():
             spec = self.fields[step]
             msgspec.structs.force_setattr(made, spec.name,
@@ -113,7 +116,8 @@ def _coerced(value: Any, spec: FieldSpec, problems: list[Problem]) -> Any:
 
 def _turned(base: Config, tag: str, new: dict[str | int, Any]) -> Config:
     """Another variant in the place of `base`, with the fields that were set."""
-    plain: dict[str, Any] = {**to_plain(base), **{str(step): value for step, value in new.items()}, base.tag_key: tag}
+    kept = {name: value for name, value in to_plain(base).items() if name not in excluded(type(base), new)}
+    plain: dict[str, Any] = {**kept, **{str(step): value for step, value in new.items()}, base.tag_key: tag}
     family = next(kind for kind in reversed(type(base).__mro__)
                   if issubclass(kind, Config) and kind.variants is not None)
     problems: list[Problem] = []

@@ -8,10 +8,11 @@ from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Knob, Problem, default
+from astrarium.config.named import Named
 from astrarium.units import OptionalBytes
 from astrarium.workload.config import Workload
 from astrarium.workload.mesh import Mesh, mesh_of
-from astrarium.workload.model.base import AnyModel
+from astrarium.workload.model.base import Model
 from astrarium.workload.precision import Precision
 from astrarium.workload.transformer_conditions import CONDITIONS
 from astrarium.workload.transformer_rules import RULES
@@ -33,8 +34,8 @@ class Transformer(Workload, frozen=True):
     tag: ClassVar[str] = "transformer"
     rules: ClassVar[Rules] = RULES
     conditions: ClassVar[tuple[tuple[str, ...], ...]] = CONDITIONS
-    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
-                                    "its sizes.")]
+    model: Annotated[Named[Model], Knob("The model: a name of the catalog, a Hugging Face config.json, or a "
+                                           "family with its sizes.")]
     global_batch: Annotated[int, Knob("Samples of one iteration, over all replicas.", ge=1, lt=2**31)]
     dp: Annotated[int, Knob("Data-parallel replicas.", ge=1, lt=2**24)] = 1
     tp: Annotated[int, Knob("Ranks that divide every layer's matrices.", ge=1, lt=2**24)] = 1

@@ -78,6 +78,9 @@ def _heads(work: Transformer) -> Iterator[Problem]:
 def _sequence(work: Transformer) -> Iterator[Problem]:
     model = with_sequence(work.model)
     seq = work.seq or (model.seq if model is not None else None)
+    if model is not None and seq is None:
+        yield Problem("seq", "is missing", "tokens of a sample: the model's file says how far positions reach, not how "
+                      "long samples are")
     if seq is None or work.uneven != "refuse":
         return
     parts = work.sp * work.cp * (work.tp if work.tp_sequence else 1)

@@ -100,14 +100,19 @@ def test_sp_gathers_keys_and_values():
 
 
 def test_ulysses_exchanges_queries_keys_values_and_outputs():
-    """Four all_to_alls in forward (Jacobs et al., arXiv 2309.14509, section 3.2); backward exchanges the four gradients
-    and the four kept tensors again."""
+    """Four all_to_alls in forward (Jacobs et al., arXiv 2309.14509, section 3.2), and in backward one for each of the
+    four gradients: attention's operands wait as the exchange left them, its result as attention and as the product
+    behind it read it."""
     block = pieces(LLAMA, degrees={"sp": 4}, sp_attention="all_to_all").blocks[1]
     count, sizes = volume(block, CommOp.ALL_TO_ALL, "sp")
     whole = 2 * B * S / 4
     assert sizes == {whole * 8192, whole * 1024}
     forward = [step for step in block.forward.steps if step.kind == NodeKind.COMM_COLL]
-    assert (len(forward), count) == (4, 4 + 8)
+    assert (len(forward), count) == (4, 4 + 4)
+    gathered = pieces(LLAMA, degrees={"sp": 4}).blocks[1]
+    assert block.saved - gathered.saved == 2 * B * S / 4 * 8192     # the result, twice
+    again = pieces(LLAMA, degrees={"sp": 4}, sp_attention="all_to_all", recompute="full").blocks[1]
+    assert volume(again, CommOp.ALL_TO_ALL, "sp") == (4 + 4 + 4, sizes)
 
 
 def test_ring_attention_passes_keys_and_values_around():

@@ -10,7 +10,7 @@ from astrarium.workload.graph import ModelPieces, Options
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
 
-__all__ = ["HEADS", "SAMPLES", "flops", "pieces", "row", "sample"]
+__all__ = ["HEADS", "SAMPLES", "flops", "pieces", "rival", "row", "sample"]
 
 _TRUNK = {"num_hidden_layers": 3, "hidden_size": 64, "num_attention_heads": 8, "intermediate_size": 160,
           "vocab_size": 1000, "max_position_embeddings": 128}
@@ -18,6 +18,10 @@ _EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
 _DEEPSEEK = {**_TRUNK, **_EXPERTS, "n_routed_experts": 8, "n_shared_experts": 2, "first_k_dense_replace": 1,
              "kv_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12, "moe_layer_freq": 1,
              "num_key_value_heads": 8}
+
+_HYBRID = {"num_hidden_layers": 4, "num_key_value_heads": 2, "head_dim": 16, "linear_num_key_heads": 2,
+           "linear_key_head_dim": 16, "linear_num_value_heads": 4, "linear_value_head_dim": 24}
+_SPARSE = {"index_n_heads": 4, "index_head_dim": 16, "index_topk": 32, "pad_token_id": 0, "n_group": 2, "topk_group": 1}
 
 SAMPLES: dict[str, dict[str, Any]] = {
     "llama": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "attention_bias": True, "mlp_bias": True},
@@ -32,6 +36,22 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "deepseek_v2": {**_DEEPSEEK, "q_lora_rank": None},
     "deepseek_v3": {**_DEEPSEEK, "q_lora_rank": 40, "scoring_func": "sigmoid", "topk_method": "noaux_tc", "n_group": 2,
                     "topk_group": 1, "num_nextn_predict_layers": 1},
+    "kimi_k2": {**_DEEPSEEK, "q_lora_rank": 40, "scoring_func": "sigmoid"},
+    "gpt_oss": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 2,
+                "sliding_window": 32, "attention_bias": True, "num_hidden_layers": 4, "pad_token_id": 0},
+    "llama4_text": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "intermediate_size_mlp": 96,
+                    "num_local_experts": 8, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2,
+                    "attention_chunk_size": 64, "num_hidden_layers": 4, "use_qk_norm": True, "pad_token_id": 0},
+    "qwen3_next": {**_TRUNK, **_HYBRID, **_EXPERTS, "num_experts": 8, "shared_expert_intermediate_size": 48},
+    "qwen3_5_text": {**_TRUNK, **_HYBRID},
+    "qwen3_5_moe_text": {**{key: value for key, value in _TRUNK.items() if key != "intermediate_size"}, **_HYBRID,
+                         **_EXPERTS, "num_experts": 8, "shared_expert_intermediate_size": 48},
+    "minimax_m2": {**_TRUNK, "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 8,
+                   "num_experts_per_tok": 2, "rotary_dim": 8, "pad_token_id": 0},
+    "glm4_moe": {**_TRUNK, **_EXPERTS, "num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8,
+                 "n_shared_experts": 1, "first_k_dense_replace": 1, "attention_bias": True, "use_qk_norm": True},
+    "deepseek_v32": {**_DEEPSEEK, **_SPARSE, "q_lora_rank": 40},
+    "glm_moe_dsa": {**_DEEPSEEK, **_SPARSE, "q_lora_rank": 40},
     "gpt2": {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 96, "vocab_size": 1000},
     "gpt_neox": {**_TRUNK, "hidden_act": "gelu", "use_parallel_residual": True},
     "opt": {**_TRUNK, "ffn_dim": 192, "word_embed_proj_dim": 64, "do_layer_norm_before": True},
@@ -49,8 +69,21 @@ SAMPLES: dict[str, dict[str, Any]] = {
                 "num_mel_bins": 20, "max_source_positions": 160, "max_target_positions": 44, "pad_token_id": 0},
 }
 
+for _text, _whole in (("llama4_text", "llama4"), ("qwen3_5_text", "qwen3_5"), ("qwen3_5_moe_text", "qwen3_5_moe"),
+                      ("kimi_k2", "kimi_k25")):
+    SAMPLES[_whole] = {"text_config": {"model_type": _text, **SAMPLES[_text]}, "vision_config": {"depth": 2}}
+
 HEADS = {"bert": "BertForPreTraining", "vit": "ViTForImageClassification", "t5": "T5ForConditionalGeneration",
           "whisper": "WhisperForConditionalGeneration"}
+
+
+def rival(kind: str) -> dict[str, Any]:
+    """What transformers builds for a sample: a language model alone, and DeepSeek-V3 for Kimi K2."""
+    plain = sample(kind)
+    plain = plain.get("text_config", plain)
+    if plain["model_type"] == "kimi_k2":
+        plain = {**plain, "model_type": "deepseek_v3", "n_group": 2, "topk_group": 1}
+    return plain
 
 
 def sample(kind: str, **changes: Any) -> dict[str, Any]:
@@ -65,7 +98,8 @@ def row(name: str) -> Any:
 def pieces(model: Any, batch: int = 1, **options: Any) -> ModelPieces:
     """Its blocks on one rank; without options one rank alone, attention unfused."""
     options = {"attention": "unfused", "uneven": "fractional", **options}
-    return model_pieces(model, Options(options.pop("degrees", {}), batch, options.pop("seq", model.seq), **options))
+    seq = options.pop("seq", model.seq or 2048)
+    return model_pieces(model, Options(options.pop("degrees", {}), batch, seq, **options))
 
 
 def flops(found: ModelPieces, *sides: str) -> float:

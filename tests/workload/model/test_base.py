@@ -12,7 +12,7 @@ import pytest
 from astrarium import config
 from astrarium.config import Config, ConfigError
 from astrarium.errors import InputError
-from astrarium.workload.model.base import AnyModel, Model
+from astrarium.workload.model.base import Model
 from astrarium.workload.model.decoder import Decoder, Experts
 from astrarium.workload.model.hugging_face import from_mapping
 
@@ -21,7 +21,7 @@ LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_
 
 
 class Section(Config, frozen=True):
-    model: AnyModel
+    model: Model
 
 
 def test_a_name_of_the_catalog() -> None:
@@ -39,7 +39,9 @@ def test_a_config_json_beside_the_design_file(tmp_path: Path) -> None:
     (tmp_path / "llama.json").write_text(json.dumps(LLAMA))
     (tmp_path / "design.yaml").write_text("model: llama.json")
     section = config.load(Section, tmp_path / "design.yaml")
-    assert section.model == Decoder(layers=2, d_model=64, heads=4, kv_heads=2, ffn=128, vocab=1000)
+    assert section.model == Decoder(layers=2, d_model=64, heads=4, kv_heads=2, ffn=128, vocab=1000, seq=None,
+                                    notes=section.model.notes)
+    assert section.model.notes
     config.dump(section, tmp_path / "elsewhere.yaml")
     (tmp_path / "llama.json").unlink()
     assert config.load(Section, tmp_path / "elsewhere.yaml") == section

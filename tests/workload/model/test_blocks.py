@@ -197,7 +197,7 @@ def test_pieces_point_backwards_only(name: str) -> None:
                     assert 0 <= piece.exit < len(piece.steps)
 
 
-WHOLE = {"seq.all", "experts.src", "experts.router", "tables.all", "shards.all", "vectors.other"}
+WHOLE = {"seq.all", "experts.src", "experts.router", "tables.all", "shards.all", "vectors.other", "seq.index"}
 
 
 @pytest.mark.parametrize("name", catalog.load("models"))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import astrarium as ar
 from astrarium import catalog
 from astrarium.config import decode
 from astrarium.errors import AstrariumError, InputError
 from astrarium.workload.model.base import Model
+from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.hugging_face import LARGEST, READERS, from_mapping, read_config
+from astrarium.workload.model.mamba import Mamba
 from astrarium.workload.model.parameters import parameters
 
-from .common import HEADS, SAMPLES, sample
+from .common import HEADS, SAMPLES, rival, sample
 
 
 def test_every_architecture_has_a_sample() -> None:
@@ -44,7 +49,8 @@ def counted(plain: dict[str, Any]) -> int:
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_parameters_are_those_of_the_modules_that_transformers_builds(kind: str) -> None:
     """The rival: Hugging Face's own module for the same mapping, on the meta device, counted tensor by tensor."""
-    assert parameters(from_mapping(sample(kind))).total == counted(sample(kind))
+    found = parameters(from_mapping(sample(kind)))
+    assert found.total - found.parts.get("mtp", 0) == counted(rival(kind))
 
 
 def _line(kind: str, sizes: tuple[int, ...], **more: Any) -> dict[str, Any]:
@@ -70,6 +76,17 @@ _VIT = {"image_size": 224, "patch_size": 16, "id2label": {str(index): "" for ind
 _BERT = {"vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2}
 _QWEN = {"head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": []}
 
+_OSS = {"head_dim": 64, "num_experts_per_tok": 4, "sliding_window": 128, "attention_bias": True}
+_SCOUT = {"head_dim": 128, "intermediate_size_mlp": 16384, "num_experts_per_tok": 1, "attention_chunk_size": 8192,
+          "no_rope_layer_interval": 4}
+_GLM = {"head_dim": 128, "num_experts_per_tok": 8, "n_shared_experts": 1, "attention_bias": True,
+        "partial_rotary_factor": 0.5}
+_DELTA = {"head_dim": 256, "linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_num_value_heads": 32,
+          "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4, "full_attention_interval": 4,
+          "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512, "partial_rotary_factor": 0.25}
+_INDEX = {"index_head_dim": 128, "index_topk": 2048, "n_routed_experts": 256, "num_experts_per_tok": 8,
+          "n_shared_experts": 1, "first_k_dense_replace": 3, "moe_intermediate_size": 2048}
+
 # What the published config.json files say (facts, shortened): the model is the catalog's row of that name.
 PUBLISHED = {
     "gpt2-small": _gpt2(12, 768, 12), "gpt2-medium": _gpt2(24, 1024, 16), "gpt2-large": _gpt2(36, 1280, 20),
@@ -94,6 +111,30 @@ PUBLISHED = {
     "qwen3-30b-a3b": _line("qwen3_moe", (48, 2048, 32, 4, 6144, 151936, 32768), **_QWEN, moe_intermediate_size=768),
     "qwen3-235b-a22b": _line("qwen3_moe", (94, 4096, 64, 4, 12288, 151936, 32768), **_QWEN,
                              moe_intermediate_size=1536),
+    "gpt-oss-20b": _line("gpt_oss", (24, 2880, 64, 8, 2880, 201088, 131072), **_OSS, num_local_experts=32),
+    "gpt-oss-120b": _line("gpt_oss", (36, 2880, 64, 8, 2880, 201088, 131072), **_OSS, num_local_experts=128),
+    "llama4-scout": _line("llama4_text", (48, 5120, 40, 8, 8192, 202048, 10485760), **_SCOUT, num_local_experts=16,
+                          interleave_moe_layer_step=1, use_qk_norm=True),
+    "llama4-maverick": _line("llama4_text", (48, 5120, 40, 8, 8192, 202048, 1048576), **_SCOUT, num_local_experts=128,
+                             interleave_moe_layer_step=2, use_qk_norm=False),
+    "kimi-k2": _line("kimi_k2", (61, 7168, 64, 64, 18432, 163840, 131072), **_MLA, n_routed_experts=384,
+                     num_experts_per_tok=8, n_shared_experts=1, first_k_dense_replace=1, moe_intermediate_size=2048,
+                     scoring_func="sigmoid"),
+    "minimax-m2": _line("minimax_m2", (62, 3072, 48, 8, 1536, 200064, 196608), head_dim=128, rotary_dim=64,
+                        num_local_experts=256, num_experts_per_tok=8, use_qk_norm=True),
+    "glm-4.5": _line("glm4_moe", (92, 5120, 96, 8, 12288, 151552, 131072), **_GLM, n_routed_experts=160,
+                     moe_intermediate_size=1536, first_k_dense_replace=3, use_qk_norm=True),
+    "glm-4.5-air": _line("glm4_moe", (46, 4096, 96, 8, 10944, 151552, 131072), **_GLM, n_routed_experts=128,
+                         moe_intermediate_size=1408, first_k_dense_replace=1, use_qk_norm=False),
+    "glm-5": _line("glm_moe_dsa", (78, 6144, 64, 64, 12288, 154880, 202752), **_INDEX, q_lora_rank=2048,
+                   kv_lora_rank=512, qk_nope_head_dim=192, qk_rope_head_dim=64, v_head_dim=256, index_n_heads=32),
+    "deepseek-v3.2": _line("deepseek_v32", (61, 7168, 128, 128, 18432, 129280, 163840), **_MLA, **_INDEX,
+                           index_n_heads=64),
+    "qwen3-next-80b-a3b": _line("qwen3_next", (48, 2048, 16, 2, 5120, 151936, 262144), **_DELTA, num_experts=512,
+                                num_experts_per_tok=10, decoder_sparse_step=1, mlp_only_layers=[]),
+    "qwen3.5-35b-a3b": {key: value for key, value in _line(
+        "qwen3_5_moe_text", (40, 2048, 16, 2, 0, 248320, 262144), **_DELTA, num_experts=256,
+        num_experts_per_tok=8).items() if key != "intermediate_size"},
     "llama-65b": _line("llama", (80, 8192, 64, 64, 22016, 32000, 2048)),
     "qwen2.5-7b": _line("qwen2", (28, 3584, 28, 4, 18944, 152064, 32768), use_sliding_window=False),
     "qwen2.5-72b": _line("qwen2", (80, 8192, 64, 8, 29568, 152064, 32768), use_sliding_window=False),
@@ -125,12 +166,23 @@ PUBLISHED = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_of_published_models_are_those_that_transformers_builds(name: str) -> None:
     """The same at full size, on the meta device: an independent count of what the checkpoint holds."""
-    assert parameters(from_mapping(PUBLISHED[name])).total == counted(PUBLISHED[name])
+    plain = PUBLISHED[name]
+    if plain["model_type"] == "kimi_k2":
+        plain = {**plain, "model_type": "deepseek_v3"}
+    assert parameters(from_mapping(PUBLISHED[name])).total == counted(plain)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_files_are_the_catalogs_rows(name: str) -> None:
-    assert from_mapping(PUBLISHED[name]) == decode(Model, catalog.load("models")[name]["model"])
+    """But for the length of samples, which no config.json says, and the notes that say so."""
+    found = from_mapping(PUBLISHED[name])
+    row = decode(Model, catalog.load("models")[name]["model"])
+    assert found.notes
+    assert msgspec.structs.replace(found, notes=(), **_seq(found)) == msgspec.structs.replace(row, **_seq(row))
+
+
+def _seq(model: Model) -> dict[str, Any]:
+    return {"seq": None} if isinstance(model, (Decoder, Mamba)) else {}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +209,16 @@ def test_published_files_are_the_catalogs_rows(name: str) -> None:
         (sample("bert", architectures="Bert"), "f: architectures: 'Bert' is impossible"),
         (sample("t5", feed_forward_proj="gated-tanh"), "f: feed_forward_proj: 'gated-tanh' has no model here"),
         (sample("vit", image_size=65), "f: patch: 16 does not divide an image of 65"),
+        (sample("minimax_m2", attn_type_list=[0, 1, 1]), r"f: attn_type_list: \[0, 1, 1\] has no model here"),
+        (sample("minimax_m2", shared_intermediate_size=9), "f: shared_intermediate_size: 9 has no model here"),
+        (sample("gpt_oss", layer_types=["full_attention"] * 2 + ["sliding_attention"] * 2),
+         "f: layer_types: the order .* has no model here; expected every k-th layer full_attention"),
+        (sample("qwen3_next", attn_output_gate=False), "f: attn_output_gate: False has no model here"),
+        (sample("qwen3_next", shared_expert_intermediate_size=5), "f: shared_expert_intermediate_size: 5 has no model"),
+        (sample("llama4_text", no_rope_layers=[0, 1, 1, 1]), "f: no_rope_layers: .* has no model here"),
+        (sample("glm_moe_dsa", indexer_types=["full", "shared", "full"]), "indexer_types: layers that share "),
+        (sample("deepseek_v32", mlp_layer_types=["sparse"] * 3), "f: mlp_layer_types: another order has no model here"),
+        ({"model_type": "llama4", "vision_config": {}}, "f: text_config: is missing; expected a mapping"),
         (sample("whisper", decoder_ffn_dim=64), "f: decoder_ffn_dim: 64 has no model here"),
     ],
 )
@@ -209,3 +271,47 @@ def test_round_trip_through_a_file(tmp_path: Path) -> None:
         path = tmp_path / f"{kind}.json"
         path.write_text(json.dumps(sample(kind)))
         assert read_config(path) == from_mapping(sample(kind))
+
+
+def test_what_an_import_assumes_is_said() -> None:
+    notes = from_mapping(sample("llama")).notes
+    assert notes == (
+        "max_position_embeddings 128 is how far positions reach, not how long samples are: training takes its "
+        "workload.seq, inference its prompt", "not in the file, so as its class has it: hidden_act silu")
+    for kind in SAMPLES:
+        assert any("samples" in note or kind == "vit" for note in from_mapping(sample(kind)).notes), kind
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    ({"quantization_config": {"quant_method": "fp8"}}, r"quantization_config \(fp8\) is not read: number formats"),
+    ({"quantization_config": {"quant_method": "mxfp4"}}, "formats.experts: mxfp4"),
+    ({"sliding_window": 4096}, "keys that are not read: sliding_window"),
+    ({"layer_types": ["sliding_attention"]}, "keys that are not read: layer_types"),
+    ({"novel_feature": 3, "other_one": True}, "keys that are not read: novel_feature, other_one"),
+    ({"vision_config": {"depth": 3}}, "the vision tower .* is left out"),
+    ({"num_nextn_predict_layers": 2, "sliding_window": None}, "keys that are not read: num_nextn_predict_layers")])
+def test_features_that_are_not_imported_are_named(more: dict[str, Any], said: str) -> None:
+    assert any(re.search(said, note) for note in from_mapping(sample("llama", **more)).notes)
+
+
+def test_keys_that_change_nothing_are_not_named() -> None:
+    silent = {"rope_theta": 1e4, "torch_dtype": "bfloat16", "bos_token_id": 1, "attention_dropout": 0.1,
+              "novel_feature": None, "other": False, "architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-5}
+    assert from_mapping(sample("llama", **silent)).notes == from_mapping(sample("llama")).notes
+
+
+def test_modules_for_prediction_are_imported_and_said() -> None:
+    found = from_mapping(sample("deepseek_v3"))
+    assert isinstance(found, Decoder)
+    assert found.mtp == 1
+    assert any("num_nextn_predict_layers 1: trained beside the head" in note for note in found.notes)
+
+
+def test_training_asks_for_the_length_of_samples(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(sample("llama")))
+    model: Any = str(tmp_path / "config.json")
+    with pytest.raises(InputError, match="seq: is missing; expected tokens of a sample: the model's file says how far"):
+        ar.Transformer(model, global_batch=8)
+    assert ar.Transformer(model, global_batch=8, seq=64).seq == 64
+    assert ar.Transformer({"like": model, "seq": 64}, global_batch=8).model.notes     # type: ignore[arg-type]
+    assert ar.Inference(model, batch=1, prompt=64, generated=1).model.notes

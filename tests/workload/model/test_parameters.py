@@ -29,6 +29,18 @@ CHECKPOINTS = {
     "deepseek-v3": 671_026_419_200,      # deepseek-ai/DeepSeek-V3 without the multi-token prediction module
     "qwen3-30b-a3b": 30_532_122_624,     # Qwen/Qwen3-30B-A3B
     "qwen3-235b-a22b": 235_093_634_560,  # Qwen/Qwen3-235B-A22B
+    "gpt-oss-20b": 20_914_757_184,       # openai/gpt-oss-20b: 20.91B (arXiv 2508.10925, table 1)
+    "gpt-oss-120b": 116_829_156_672,     # openai/gpt-oss-120b: 116.83B (the same)
+    "llama4-scout": 107_769_861_120,     # meta-llama/Llama-4-Scout-17B-16E without the vision tower: 109B with it
+    "llama4-maverick": 400_711_848_960,  # meta-llama/Llama-4-Maverick-17B-128E: 400B
+    "kimi-k2": 1_026_408_232_448,        # moonshotai/Kimi-K2-Base: 1T
+    "minimax-m2": 228_689_764_864,       # MiniMaxAI/MiniMax-M2: 230B
+    "glm-4.5": 352_797_829_024,          # zai-org/GLM-4.5 without the multi-token prediction module: 355B
+    "glm-4.5-air": 106_852_251_264,      # zai-org/GLM-4.5-Air, the same: 106B
+    "glm-5": 743_911_218_432,            # zai-org/GLM-5, the same: 744B
+    "deepseek-v3.2": 671_877_944_064,    # deepseek-ai/DeepSeek-V3.2-Exp, the same: 671B and the indexers
+    "qwen3-next-80b-a3b": 79_674_391_296,    # Qwen/Qwen3-Next-80B-A3B-Instruct: 80B
+    "qwen3.5-35b-a3b": 34_660_610_688,   # Qwen/Qwen3.5-35B-A3B without the vision tower: 35B
     "llama-65b": 65_285_660_672,         # huggyllama/llama-65b
     "qwen2.5-7b": 7_615_616_512,         # Qwen/Qwen2.5-7B
     "qwen2.5-72b": 72_706_203_648,       # Qwen/Qwen2.5-72B
@@ -83,6 +95,18 @@ ACTIVE = {
     "deepseek-v3": (37.5, 0.6, "DeepSeek-V3, abstract: 37B (36.6B without the embedding: README_WEIGHTS)"),
     "qwen3-30b-a3b": (3.3, 0.06, "Qwen3-30B-A3B model card: 3.3B"),
     "qwen3-235b-a22b": (22, 0.5, "Qwen3-235B-A22B model card: 22B"),
+    "llama4-scout": (17, 0.5, "Llama 4 model card: 17B"),
+    "llama4-maverick": (17, 0.5, "Llama 4 model card: 17B"),
+    "kimi-k2": (32.6, 0.3, "Kimi K2, table 2: 32.6B"),
+    "minimax-m2": (10.4, 0.7, "MiniMax-M2 model card: 10B (10.4 without the embedding)"),
+    "glm-4.5": (32.9, 0.8, "GLM-4.5 model card: 32B (32.9 without the embedding)"),
+    "glm-4.5-air": (12.8, 0.7, "GLM-4.5-Air model card: 12B (12.8 without the embedding)"),
+    "glm-5": (40.8, 1.0, "GLM-5 model card: 40B (40.8 without the embedding)"),
+    "deepseek-v3.2": (37.5, 1.0, "as DeepSeek-V3, and the indexers"),
+    "qwen3-next-80b-a3b": (3.6, 0.6, "Qwen3-Next model card: 3B (3.25 without embedding and head)"),
+    "qwen3.5-35b-a3b": (3.0, 0.5, "Qwen3.5-35B-A3B model card: 3B (2.95 without the embedding)"),
+    "gpt-oss-20b": (3.61 + 0.579, 0.005, "arXiv 2508.10925, table 1: 3.61B, and the embedding"),
+    "gpt-oss-120b": (5.13 + 0.579, 0.005, "arXiv 2508.10925, table 1: 5.13B, and the embedding"),
 }
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point", "scan"]
+__all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "delta", "gather", "gemm", "point", "scan"]
 
 _USE = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9.]*)\[([^\]]*)\]\s*")
 
@@ -43,7 +43,8 @@ class Op(NamedTuple):
     `saves`: what backward needs: `inputs`, `outputs`, `mask` (a byte per element of the result), `index` or `nothing`.
     `core` marks what selective recomputation does again; `grad` False: no gradient flows through it. `ring` is the mesh
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
-    dims that ride along another one and do not multiply the work (`kv_heads` along `heads`).
+    dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
+    gradient goes to its weight alone.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Op(NamedTuple):
     ring: str = ""
     work: float = 1.0
     along: tuple[str, ...] = ()
+    stops: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Block:
     role where it is not that of its kind (`stats` for softmax statistics, `mask`...). `experts` are the weights that ep
     shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
     ends it. `memory` travels beside the stream (an encoder's output, a condition): the block takes it, with
-    `gives_memory` also hands it on, or makes it.
+    `gives_memory` also hands it on, or makes it. `losses`: where backward starts besides the block's end.
+    `borrowed`: weights that another block of the same rank holds.
     """
 
     name: str
@@ -81,6 +84,8 @@ class Block:
     memory: Use = NOTHING
     takes_memory: bool = False
     gives_memory: bool = False
+    losses: tuple[Use, ...] = ()
+    borrowed: frozenset[str] = frozenset()
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
         return replace(self, ops=tuple(ops))
@@ -142,6 +147,13 @@ def scan(name: str, text: str, flops: float) -> Op:
     """
     inputs, outputs = _parsed(text)
     return Op(name, "scan", inputs, outputs, factor=flops)
+
+
+def delta(name: str, text: str, chunk: int) -> Op:
+    """A gated delta rule in chunks: q[batch,seq,groups,k] * k[...] * v[batch,seq,heads,v] * gates[batch,seq,heads] ->
+    o[batch,seq,heads,v]."""
+    inputs, outputs = _parsed(text)
+    return Op(name, "delta", inputs, outputs, factor=chunk)
 
 
 def append(name: str, text: str) -> Op:

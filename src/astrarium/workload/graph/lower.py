@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from astrarium.vocab import CommOp
 from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY
-from astrarium.workload.graph.infer import Placed
+from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Op, Use
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, gradient
-from astrarium.workload.graph.side import WIDTHS, Known, Side
+from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
 from astrarium.workload.pieces import BlockPieces, Piece, Weight
 
 __all__ = ["lower_block"]
@@ -26,10 +27,10 @@ def _stored(ops: Sequence[Op], side: Side) -> dict[str, Placed]:
     return {name: Placed(placed.dims) for name, placed in stored.items()}
 
 
-def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[set[str], list[tuple[str, Op]]]:
-    """(tensors that backward needs, masks and statistics as (kind, operator))."""
+def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[dict[str, list[Use]], list[tuple[str, Op]]]:
+    """(tensors that backward needs, each as it reads them; masks and statistics as (kind, operator))."""
     made_by_core = {out.tensor for op in ops if op.core and selective for out in op.outputs}
-    names: set[str] = set()
+    found: dict[str, list[Use]] = {}
     extra: list[tuple[str, Op]] = []
     for op in ops:
         if not op.grad:
@@ -39,15 +40,31 @@ def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[set[str], 
         if op.kind == "attention":
             uses = (*op.inputs[:3], *op.outputs)
             extra.append(("stats", op))
-        names |= {use.tensor for use in uses if use.tensor not in hidden}
+        for use in uses:
+            if use.tensor not in hidden and use.tensor not in block.weights and use.tensor not in block.states:
+                found.setdefault(use.tensor, []).append(use)
         if op.saves == "mask" and not (op.core and selective):
             extra.append(("mask", op))
-    return names - set(block.weights) - set(block.states), extra
+    return found, extra
 
 
-def _saved_bytes(side: Side, names: Iterable[str], extra: Iterable[tuple[str, Op]],
-                 stored: Mapping[str, Placed]) -> float:
-    total = sum(side.layout.elements(stored[name].dims) * side.width(name) for name in sorted(names))
+def _kept(side: Side, stored: Mapping[str, Placed], saved: Mapping[str, Sequence[Use]]) -> dict[str, list[Placed]]:
+    """How every saved tensor lies while it waits for backward: as it is stored, or, where an exchange (all_to_all)
+    brought it to its user, as used, for that is as large. A shard is gathered again in place of being kept whole."""
+    found: dict[str, list[Placed]] = {}
+    for name, uses in saved.items():
+        places: dict[Axes, Placed] = {}
+        for use in uses or [Use(name, stored[name].dims)]:
+            moves = changes(stored[name], use.dims, side.layout)
+            exchanged = bool(moves) and all(move.op == CommOp.ALL_TO_ALL for move in moves)
+            placed = Placed(use.dims) if exchanged else stored[name]
+            places.setdefault(side.axes(placed.dims), placed)
+        found[name] = list(places.values())
+    return found
+
+
+def _saved_bytes(side: Side, kept: Mapping[str, Sequence[Placed]], extra: Iterable[tuple[str, Op]]) -> float:
+    total = sum(side.layout.elements(placed.dims) * side.width(name) for name in sorted(kept) for placed in kept[name])
     for kind, op in extra:
         dims = op.outputs[0].dims if kind == "mask" else op.inputs[0].dims[:3]
         total += side.layout.elements(dims) * side.widths[kind]
@@ -116,7 +133,8 @@ def _weights(side: Side) -> tuple[Weight, ...]:
     for name, dims in block.weights.items():
         sums = side.sums.pop(gradient(name), [])
         axes = dict.fromkeys(axis for placed, _ in sums for axis in placed.partial)
-        found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts))
+        if name not in block.borrowed:
+            found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts))
     return tuple(found)
 
 
@@ -137,9 +155,10 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     front.forward(block.ops)
     end = front.need(block.output) if block.output.tensor else len(front.drafts) - 1
     stored = _stored(block.ops, front)
-    names, extra = _saved(block, block.ops, recompute == "selective")
+    saved, extra = _saved(block, block.ops, recompute == "selective")
     output = sum(front.bytes_of(use) for use in _leaving(block))
-    names = (names - {block.memory.tensor}) | _made_memory(block)
+    saved.pop(block.memory.tensor, None)
+    waiting = _kept(front, stored, {**saved, **dict.fromkeys(_made_memory(block), ())})
     if not backward:
         weights = tuple(Weight(name, layout.elements(dims), (), name not in block.experts)
                         for name, dims in block.weights.items())
@@ -147,16 +166,17 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
                            front.drafts.working(held), output)
     back = Side(block, layout, widths, fuse)
-    start, kept = ENTRY, names
+    start, kept = ENTRY, waiting
     if recompute == "full":
-        kept = {block.input.tensor} | _made_memory(block) if block.input.tensor else names
+        if block.input.tensor:
+            kept = {name: [stored[name]] for name in {block.input.tensor} | _made_memory(block)}
         back.known.update({name: Known(Placed(front.known[name].placed.dims), ENTRY) for name in front.known
                            if front.known[name].step == ENTRY})
         back.forward(block.ops, "again.")
         start = len(back.drafts) - 1
         extra = []
     for name, placed in stored.items():
-        back.known[name] = Known(placed, start)
+        back.known[name] = Known(placed, start, {back.axes(each.dims): start for each in waiting.get(name, ())})
     _first_gradient(back, block, start)
     wanted = _differentiable(block, block.ops)
     _backward(back, block.ops, wanted, recompute == "selective")
@@ -165,11 +185,11 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     if block.takes_memory:
         done = back.drafts.both(done, back.summed(gradient(block.memory.tensor), block.memory.dims))
     weights = _weights(back)
-    saved = _saved_bytes(front, kept, extra, stored)
-    held = kept | {gradient(name) for name in block.weights}
-    working = largest(front.drafts.working(kept | {block.output.tensor}), back.drafts.working(held))
-    return BlockPieces(block.name, front.drafts.piece(end, kept | {block.output.tensor}), back.drafts.piece(done, held),
-                       weights, saved, working, output)
+    held = kept.keys() | {gradient(name) for name in block.weights}
+    left = kept.keys() | {block.output.tensor}
+    working = largest(front.drafts.working(left), back.drafts.working(held))
+    return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
+                       _saved_bytes(front, kept, extra), working, output)
 
 
 def _entering(block: Block) -> tuple[Use, ...]:
@@ -196,6 +216,7 @@ def _external(side: Side, use: Use) -> None:
 
 
 def _first_gradient(back: Side, block: Block, start: int) -> None:
-    """The gradient with which backward begins: of the stream, or of the loss that the last operator gives."""
-    for use in _leaving(block) or (block.ops[-1].outputs[0],):
+    """The gradients with which backward begins: of the stream, or of the loss that the last operator gives, and of the
+    block's own losses."""
+    for use in (*(_leaving(block) or (block.ops[-1].outputs[0],)), *block.losses):
         back.contribute(Use(gradient(use.tensor), use.dims), (), start)

@@ -46,7 +46,7 @@ def _gemm_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     left, right, *bias = op.inputs
     dy = _d(op.outputs[0])
     found = []
-    if left.tensor in wanted:
+    if left.tensor in wanted and not op.stops:
         found.append(op._replace(name=f"{op.name}.d_{left.tensor}", inputs=(right, dy), outputs=(_d(left),)))
     if right.tensor in wanted:
         offsets = tuple(_d(each) for each in bias)
@@ -128,6 +128,33 @@ def _scan_backward_cost(op: Op, layout: Measures) -> Cost:
     return Cost(product + 2 * op.factor * pairs * heads, product)
 
 
+def _delta_products(op: Op, layout: Measures) -> tuple[float, float, float, float]:
+    """(tokens times heads, chunk, length of a key, of a value) of q[batch,seq,groups,k], k, v[batch,seq,heads,v]."""
+    v = op.inputs[2].dims
+    return layout.elements(v[:3]), op.factor, layout.local(op.inputs[1].dims[3]), layout.local(v[3])
+
+
+def _delta_cost(op: Op, layout: Measures) -> Cost:
+    """Per token and head, with C tokens in a chunk: K K^T, its inverse by K and by V, Q K^T and its product with the
+    new values inside; the state by W, by Q and its update between (arXiv 2412.06464, section 3.3). Besides the
+    triangular inverse (C^2 / 3 multiply-adds) and 4 FLOPs per pair for decays and masks."""
+    rows, chunk, key, value = _delta_products(op, layout)
+    product = 2.0 * rows * (chunk * (3 * key + 2 * value) + 3 * key * value)
+    return Cost(product + rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+
+
+def _delta_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
+    return [op._replace(name=f"{op.name}.d", kind="delta_backward", inputs=(*op.inputs, _d(op.outputs[0])),
+                        outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
+
+
+def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
+    """Two products for each of forward's, and again the inverse's products and the states, which are not kept."""
+    rows, chunk, key, value = _delta_products(op, layout)
+    product = 2.0 * rows * (chunk * (7 * key + 5 * value) + 8 * key * value)
+    return Cost(product + 2 * rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+
+
 def _append_cost(op: Op, layout: Measures) -> Cost:
     del op, layout
     return Cost(0.0)
@@ -178,6 +205,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "attention_backward": Kind(_attention_backward_cost, _no_gradients),
     "scan": Kind(_scan_cost, _scan_gradients),
     "scan_backward": Kind(_scan_backward_cost, _no_gradients),
+    "delta": Kind(_delta_cost, _delta_gradients),
+    "delta_backward": Kind(_delta_backward_cost, _no_gradients),
     "append": Kind(_append_cost, _no_gradients, pointwise=True),
     "gather": Kind(_gather_cost, _gather_gradients),
     "scatter": Kind(_scatter_cost, _no_gradients),

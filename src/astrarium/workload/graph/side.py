@@ -16,10 +16,13 @@ from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
 
-__all__ = ["WIDTHS", "Known", "Side"]
+__all__ = ["WIDTHS", "Axes", "Known", "Side"]
 
 WIDTHS: Mapping[str, float] = MappingProxyType({
     "weights": 2, "activations": 2, "gradients": 4, "state": 2, "stats": 4, "mask": 1, "index": 8})
+
+
+Axes = tuple[tuple[str, ...], ...]      # of every dim of a tensor, those that shard it
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Known:
 
     placed: Placed
     step: int
-    copies: dict[tuple[tuple[str, ...], ...], int] = field(default_factory=dict)
+    copies: dict[Axes, int] = field(default_factory=dict)
 
 
 class Side:
@@ -45,7 +48,8 @@ class Side:
         if tensor in block.widths:
             return self.widths[block.widths[tensor]]
         if plain in block.weights:
-            return self.widths["weights" if plain == tensor else "gradients"]
+            stored = "experts" if plain in block.experts and "experts" in self.widths else "weights"
+            return self.widths[stored if plain == tensor else "gradients"]
         return self.widths["state" if plain in block.states else "activations"]
 
     def bytes_of(self, use: Use) -> float:
@@ -57,13 +61,17 @@ class Side:
         more = [axis for dim in state.dims for axis in self.layout.axes_of(dim) if axis not in axes]
         return self.layout.elements(source.dims) / self.layout.degree(more) * self.width(state.tensor)
 
+    def axes(self, dims: tuple[str, ...]) -> Axes:
+        """How a tensor lies."""
+        return tuple(self.layout.axes_of(dim) for dim in dims)
+
     def need(self, use: Use) -> int:
         """The step after which the tensor lies as `use` says; collectives are added where it does not yet."""
         stored = use.tensor in self.block.weights or use.tensor in self.block.states
         if stored and use.tensor not in self.known:     # a state to which this block appends is known
             return ENTRY
         found = self.known[use.tensor]
-        key = tuple(self.layout.axes_of(dim) for dim in use.dims)
+        key = self.axes(use.dims)
         if key not in found.copies:
             found.copies[key] = self.redistribute(use.tensor, found.placed, use.dims, found.step)
         return found.copies[key]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob
+from astrarium.config.named import Named
 from astrarium.workload.config import Workload
 from astrarium.workload.inference.conditions import CONDITIONS
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.rules import RULES
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of
-from astrarium.workload.model.base import AnyModel
+from astrarium.workload.model.base import Model
 
 __all__ = ["Inference", "Speculation"]
 
@@ -22,7 +23,7 @@ Rules = tuple[Callable[[Any], Iterable[Any]], ...]
 class Speculation(Config, frozen=True, kw_only=True):
     """Speculative decoding (arXiv 2211.17192): a draft model guesses tokens, the model verifies all of them at once."""
 
-    draft: Annotated[AnyModel, Knob("The draft model, on the same ranks.")]
+    draft: Annotated[Named[Model], Knob("The draft model, on the same ranks.")]
     tokens: Annotated[int, Knob("Tokens that the draft guesses before each verification.", ge=1, lt=65)]
     acceptance: Annotated[float, Knob("Probability that a guessed token is accepted.", ge=0, lt=1.0000001)]
 
@@ -37,8 +38,8 @@ class Inference(Workload, frozen=True):
     tag: ClassVar[str] = "inference"
     rules: ClassVar[Rules] = RULES
     conditions: ClassVar[tuple[tuple[str, ...], ...]] = CONDITIONS
-    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
-                                    "its sizes.")]
+    model: Annotated[Named[Model], Knob("The model: a name of the catalog, a Hugging Face config.json, or a "
+                                           "family with its sizes.")]
     batch: Annotated[int, Knob("Sequences, over all replicas.", ge=1)] = 1
     use_case: Annotated[str | None, Knob("Named lengths of prompt and answer, in place of prompt and generated.",
                                          choices=tuple(USE_CASES))] = None

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, ConfigError, Knob, Problem
+from astrarium.config.named import Named
 from astrarium.workload.config import Workload
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
 from astrarium.workload.inference.use_cases import USE_CASES
-from astrarium.workload.model.base import AnyModel
+from astrarium.workload.model.base import Model
 from astrarium.workload.model.mamba import Mamba
 
 __all__ = ["Disaggregated", "Pool"]
@@ -64,8 +65,8 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "disaggregated"
     rules: ClassVar[Rules] = (_phases,)
-    model: Annotated[AnyModel, Knob("The model: a name of the catalog, a Hugging Face config.json, or a family with "
-                                    "its sizes.")]
+    model: Annotated[Named[Model], Knob("The model: a name of the catalog, a Hugging Face config.json, or a "
+                                           "family with its sizes.")]
     prefill: Annotated[Pool, Knob("Ranks that work on prompts.")]
     decode: Annotated[Pool, Knob("Ranks that generate.")]
     retrieval: Annotated[Retrieval | None, Knob("A vector search before prefill; left out: none.")] = None

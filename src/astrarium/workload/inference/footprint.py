@@ -72,9 +72,9 @@ def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens:
     A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
     fits, UnsupportedError for a model without a cache.
     """
-    if any(isinstance(each.model, Mamba) for each in models):
-        raise UnsupportedError("workload.model", "has a state and no cache, of which serving counts blocks",
-                               expected="a decoder")
+    if any(isinstance(each.model, Mamba) or getattr(each.model, "delta", None) is not None for each in models):
+        raise UnsupportedError("workload.model", "has states beside or in place of a cache, of which serving counts "
+                               "blocks", expected="a decoder without delta nets")
     found, spread = [], models[0].mesh.size(("sp",))
     some, step = Packed((Sequences(spread, 1, block - 1),)), Packed((Sequences(1, max_tokens, 0, 1),))
     for stage in range(models[0].stages):

@@ -10,16 +10,18 @@ from astrarium.config import Config, Knob
 
 __all__ = ["BYTES", "Compression", "Formats", "density", "widths_of"]
 
-Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
+Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "mxfp4"]
 
 BYTES: Mapping[str, float] = MappingProxyType({
-    "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5})
+    "fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "int4": 0.5,
+    "mxfp4": 0.5 + 1 / 32})     # with a byte of scale for 32 numbers
 
 
 class Formats(Config, frozen=True, kw_only=True):
     """Formats of what is held and moved. Time follows bytes; how fast a format computes is the peak of `compute`."""
 
     weights: Annotated[Format, Knob("Weights.")] = "bf16"
+    experts: Annotated[Format | None, Knob("Weights of routed experts (gpt-oss: mxfp4); left out: as weights.")] = None
     activations: Annotated[Format, Knob("Activations, in memory and in messages.")] = "bf16"
     cache: Annotated[Format, Knob("Keys and values in the cache.")] = "bf16"
     scale_group: Annotated[int | None, Knob("Weights that share one 16-bit scale (GPTQ and AWQ: 128); left out: no "
@@ -45,8 +47,14 @@ def density(formats: Formats) -> float:
 
 def widths_of(formats: Formats) -> Mapping[str, float]:
     """Bytes per element, of weights per element of the dense matrix."""
-    weights = BYTES[formats.weights] + (2 / formats.scale_group if formats.scale_group else 0.0)
-    if formats.sparse != "none":
-        weights = (weights + 2 / 8) * density(formats)
-    return MappingProxyType({"weights": weights, "activations": BYTES[formats.activations], "gradients": 0.0,
+    weights = _stored(formats, formats.weights)
+    experts = {} if formats.experts is None else {"experts": _stored(formats, formats.experts)}
+    return MappingProxyType({"weights": weights, **experts, "activations": BYTES[formats.activations], "gradients": 0.0,
                              "state": BYTES[formats.cache], "stats": 4.0, "mask": 1.0, "index": 8.0})
+
+
+def _stored(formats: Formats, kind: Format) -> float:
+    """Bytes of a weight in a format, with its share of a scale (where the format has none of its own) and positions."""
+    scale = 2 / formats.scale_group if formats.scale_group and kind != "mxfp4" else 0.0
+    size = BYTES[kind] + scale
+    return size if formats.sparse == "none" else (size + 2 / 8) * density(formats)

@@ -96,12 +96,14 @@ class Replica:
     def weight_bytes(self, stage: int) -> float:
         """Bytes of weights on a rank of a stage; a tied embedding counts once where both its uses are there."""
         pieces = self.pieces(Packed((Sequences(self.mesh.size(("sp", "cp")), 1, 1),)))
-        total, tied = 0.0, set[str]()
+        dense, experts, tied = 0.0, 0.0, set[str]()
         for number in self.blocks_of(stage, pieces):
             for weight in pieces.blocks[number].weights:
-                total += 0.0 if weight.name in tied else weight.elements
+                size = 0.0 if weight.name in tied else weight.elements
+                dense, experts = (dense + size, experts) if weight.dense else (dense, experts + size)
                 tied |= {weight.name} & pieces.tied
-        return total * self.widths["weights"]
+        widths = self.widths
+        return dense * widths["weights"] + experts * widths.get("experts", widths["weights"])
 
     def options(self, step: Packed) -> Options:
         """The parallelisation as the graph wants it; every data-parallel replica runs the same step."""

@@ -39,7 +39,8 @@ def cache_sizes(model: Decoder, options: Options) -> Mapping[str, Number]:
     if packed is None:
         return MappingProxyType({})
     found: dict[str, Number] = {"sampled": max(1, packed.sampled), "one": 1}    # the head of 0 never runs
-    for suffix, window in (("", None), (".window", model.window)):
+    nearest = model.window if model.sparse is None else model.sparse.top_k
+    for suffix, window in (("", None), (".window", nearest)):
         found["ctx" + suffix] = _whole(packed.context(window), options)
         found["pairs" + suffix] = _whole(packed.pairs(window, options.mask == "skip"), options)
     return MappingProxyType(found)

@@ -46,7 +46,7 @@ def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
     return MappingProxyType({
         "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed),
         "rows": rows_per_expert(moe, tokens, options.degrees.get("ep", 1)), "top_k": moe.top_k, "expert_ffn": inner,
-        "shared_ffn": moe.shared_experts * inner})
+        "shared_ffn": moe.shared_experts * inner, "gate": 1})
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
@@ -79,7 +79,12 @@ def expert_ops(model: Decoder, options: Options, weights: dict[str, str]) -> lis
         ops += ffn(weights, gated=model.gated, activation=model.activation, bias="mlp" in model.biases,
                    source=f"g{INSIDE}", result=f"fs{INSIDE}", inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn",
                    prefix="shared_")
-        ops.append(add("experts_sum", f"fr{STREAM} + fs{STREAM} -> f{STREAM}"))
+        summed = "fs"
+        if moe.shared_gate:
+            summed, gate = "fsg", "sg[batch,seq.res,gate]"
+            ops += [linear("shared_share", f"g{STREAM}", "d,gate", gate, weights, bias=False),
+                    point("shared_gated", f"fs{STREAM} + {gate} -> fsg{STREAM}", 1)]
+        ops.append(add("experts_sum", f"fr{STREAM} + {summed}{STREAM} -> f{STREAM}"))
     return ops
 
 

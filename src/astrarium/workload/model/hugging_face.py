@@ -1,8 +1,8 @@
 """Import of a Hugging Face `config.json`: the same `Model` that the catalog would hold.
 
 A key that changes what is counted here is read, or refused where it asks for something that no family has. What changes
-no count (rope scaling, dropout rates, soft caps, quantisation: precisions belong to the run) is passed over, as is the
-module for multi-token prediction.
+no count (rope scaling, dropout rates, soft caps) is passed over. `Model.notes` says what was assumed, which features
+were left to the run (quantisation: precisions belong to it) and which keys nobody read.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import msgspec
+
 from astrarium.config import ConfigError
 from astrarium.config.coerce import shown
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.hugging_face_decoders import DECODERS
+from astrarium.workload.model.hugging_face_experts import EXPERTS
 from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.hugging_face_notes import notes_of
 from astrarium.workload.model.hugging_face_others import OTHERS
 
 __all__ = ["LARGEST", "from_mapping", "read_config"]
 
 LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
 
-READERS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({**DECODERS, **OTHERS})
+READERS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({**DECODERS, **EXPERTS, **OTHERS})
 
 
 def read_config(path: str | os.PathLike[str]) -> Model:
@@ -56,7 +60,7 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
         raise UnsupportedError(f"{name}: model_type", f"{kind[:60]!r} has no family here",
                                expected="one of " + ", ".join(READERS), did_you_mean=nearest(kind, READERS))
     try:
-        return READERS[kind](keys)
+        return msgspec.structs.replace(READERS[kind](keys), notes=notes_of(keys))
     except ConfigError as error:
         first = error.problems[0]
         raise InputError(f"{name}: {first.path.partition('.')[2]}", first.message, expected=first.expected) from None

@@ -12,7 +12,7 @@ from astrarium.workload.model.decoder import Decoder, Experts, Latent
 from astrarium.workload.model.hugging_face_keys import Keys
 from astrarium.workload.model.mamba import Mamba
 
-__all__ = ["DECODERS"]
+__all__ = ["DECODERS", "common", "deepseek", "grouped", "prediction"]
 
 Part = Literal["qkv", "out", "mlp"]
 
@@ -20,69 +20,81 @@ ALL: tuple[Part, ...] = ("qkv", "out", "mlp")
 ATTENTION: tuple[Part, ...] = ("qkv", "out")
 
 
-def _common(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
+def common(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
     """What the LLaMA line of architectures shares."""
+    keys.reach("max_position_embeddings", 2048)
     return {
         "layers": keys.whole("num_hidden_layers"), "d_model": keys.whole("hidden_size"),
         "heads": keys.whole("num_attention_heads"), "ffn": keys.whole("intermediate_size"),
         "activation": keys.activation("hidden_act", "silu"), "vocab": keys.whole("vocab_size"),
-        "seq": keys.whole("max_position_embeddings", 2048), "tied_embeddings": keys.flag("tie_word_embeddings", tied),
+        "seq": None, "tied_embeddings": keys.flag("tie_word_embeddings", tied),
     }
 
 
-def _grouped(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
-    found, groups = _common(keys, tied=tied), keys.maybe("num_key_value_heads")
+def grouped(keys: Keys, *, tied: bool = False) -> dict[str, Any]:
+    found, groups = common(keys, tied=tied), keys.maybe("num_key_value_heads")
     return {**found, "kv_heads": None if groups == found["heads"] else groups, "head_size": keys.maybe("head_dim")}
 
 
 def _llama(keys: Keys) -> Model:
     attention = ATTENTION if keys.flag("attention_bias", False) else ()
     mlp: tuple[Part, ...] = ("mlp",) if keys.flag("mlp_bias", False) else ()
-    return Decoder(**_grouped(keys), biases=(*attention, *mlp))
+    return Decoder(**grouped(keys), biases=(*attention, *mlp))
 
 
 def _mistral(keys: Keys) -> Model:
-    return Decoder(**_grouped(keys), window=keys.maybe("sliding_window"))
+    return Decoder(**grouped(keys), window=keys.maybe("sliding_window"))
 
 
 def _mixtral(keys: Keys) -> Model:
     moe = Experts(experts=keys.whole("num_local_experts"), top_k=keys.whole("num_experts_per_tok"))
-    return Decoder(**_grouped(keys), window=keys.maybe("sliding_window"), moe=moe)
+    return Decoder(**grouped(keys), window=keys.maybe("sliding_window"), moe=moe)
 
 
 def _phi3(keys: Keys) -> Model:
-    return Decoder(**{**_grouped(keys), "head_size": None}, window=keys.maybe("sliding_window"))
+    return Decoder(**{**grouped(keys), "head_size": None}, window=keys.maybe("sliding_window"))
 
 
 def _gemma(keys: Keys) -> Model:
     activation = "hidden_activation" if keys.has("hidden_activation") else "hidden_act"
     keys.only("attention_bias", False)
-    return Decoder(**{**_grouped(keys, tied=True), "activation": keys.activation(activation, "gelu")})
+    return Decoder(**{**grouped(keys, tied=True), "activation": keys.activation(activation, "gelu")})
 
 
 def _qwen2(keys: Keys) -> Model:
     keys.only("use_sliding_window", False)
-    return Decoder(**{**_grouped(keys), "head_size": None}, biases=("qkv",))
+    keys.unused("sliding_window", "layer_types")
+    return Decoder(**{**grouped(keys), "head_size": None}, biases=("qkv",))
 
 
 def _qwen3(keys: Keys) -> Model:
     keys.only("use_sliding_window", False)
+    keys.unused("sliding_window", "layer_types")
     biases = ATTENTION if keys.flag("attention_bias", False) else ()
-    return Decoder(**{**_grouped(keys), "head_size": keys.whole("head_dim", 128)}, biases=biases, qk_norm=True)
+    return Decoder(**{**grouped(keys), "head_size": keys.whole("head_dim", 128)}, biases=biases, qk_norm=True)
 
 
 def _qwen3_moe(keys: Keys) -> Model:
     keys.only("use_sliding_window", False)
+    keys.unused("sliding_window", "layer_types")
     keys.only("attention_bias", False)
     keys.only("mlp_only_layers", [], None)
     experts = "num_local_experts" if keys.has("num_local_experts") else "num_experts"
     moe = Experts(experts=keys.whole(experts), top_k=keys.whole("num_experts_per_tok"),
                   expert_ffn=keys.whole("moe_intermediate_size"), every=keys.whole("decoder_sparse_step", 1))
-    return Decoder(**_grouped(keys), qk_norm=True, moe=moe)
+    return Decoder(**grouped(keys), qk_norm=True, moe=moe)
 
 
-def _deepseek(keys: Keys, **router: Any) -> Model:
-    """Without the module for multi-token prediction (`num_nextn_predict_layers`)."""
+def prediction(keys: Keys, key: str = "num_nextn_predict_layers") -> int:
+    """Modules for multi-token prediction."""
+    count = keys.whole(key, 0)
+    if count:
+        keys.notes.append(f"{key} {count}: trained beside the head (model.mtp; 0 leaves it out), left out in inference")
+    return count
+
+
+def deepseek(keys: Keys, **router: Any) -> Model:
+    """Multi-head latent attention and experts."""
     keys.only("attention_bias", False)
     keys.only("moe_layer_freq", 1)
     mla = Latent(q_rank=keys.maybe("q_lora_rank"), kv_rank=keys.whole("kv_lora_rank"),
@@ -91,18 +103,18 @@ def _deepseek(keys: Keys, **router: Any) -> Model:
     moe = Experts(experts=keys.whole("n_routed_experts"), top_k=keys.whole("num_experts_per_tok"),
                   expert_ffn=keys.whole("moe_intermediate_size"), shared_experts=keys.whole("n_shared_experts"),
                   dense_layers=keys.whole("first_k_dense_replace"), **router)
-    return Decoder(**_common(keys), mla=mla, moe=moe)
+    return Decoder(**common(keys), mla=mla, moe=moe, mtp=prediction(keys))
 
 
 def _deepseek_v2(keys: Keys) -> Model:
     keys.only("scoring_func", "softmax")
-    return _deepseek(keys)
+    return deepseek(keys)
 
 
 def _deepseek_v3(keys: Keys) -> Model:
     keys.only("scoring_func", "sigmoid")
     keys.only("topk_method", "noaux_tc")
-    return _deepseek(keys, router="sigmoid", router_bias=True)
+    return deepseek(keys, router="sigmoid", router_bias=True)
 
 
 def _gpt2(keys: Keys) -> Model:
@@ -112,13 +124,13 @@ def _gpt2(keys: Keys) -> Model:
                    ffn=keys.maybe("n_inner") or 4 * width,
                    activation=keys.activation("activation_function", "gelu_new"), vocab=keys.whole("vocab_size"),
                    tied_embeddings=keys.flag("tie_word_embeddings", True),
-                   seq=keys.whole("n_positions"), max_positions=keys.whole("n_positions"), positions="learned",
+                   seq=None, max_positions=keys.reach("n_positions"), positions="learned",
                    norm="layer", gated=False, biases=ALL)
 
 
 def _gpt_neox(keys: Keys) -> Model:
     attention = ATTENTION if keys.flag("attention_bias", True) else ()
-    return Decoder(**{**_common(keys), "activation": keys.activation("hidden_act", "gelu")}, norm="layer", gated=False,
+    return Decoder(**{**common(keys), "activation": keys.activation("hidden_act", "gelu")}, norm="layer", gated=False,
                    biases=(*attention, "mlp"), parallel=keys.flag("use_parallel_residual", True))
 
 
@@ -130,11 +142,11 @@ def _opt(keys: Keys) -> Model:
     keys.only("layer_norm_elementwise_affine", True)
     keys.only("_remove_final_layer_norm", False)
     keys.only("word_embed_proj_dim", width, None)
-    positions = keys.whole("max_position_embeddings")
+    positions = keys.reach("max_position_embeddings")
     return Decoder(layers=keys.whole("num_hidden_layers"), d_model=width, heads=keys.whole("num_attention_heads"),
                    ffn=keys.whole("ffn_dim"), activation=keys.activation("activation_function", "relu"),
                    vocab=keys.whole("vocab_size"), tied_embeddings=keys.flag("tie_word_embeddings", True),
-                   seq=positions, positions="learned", max_positions=positions + 2, norm="layer", gated=False,
+                   seq=None, positions="learned", max_positions=positions + 2, norm="layer", gated=False,
                    biases=ALL)
 
 
@@ -143,16 +155,18 @@ def _bloom(keys: Keys) -> Model:
     width = keys.whole("hidden_size" if keys.has("hidden_size") else "n_embed")
     heads = keys.whole("num_attention_heads" if keys.has("num_attention_heads") else "n_head")
     layers = keys.whole("num_hidden_layers" if keys.has("num_hidden_layers") else "n_layer")
+    keys.reach("seq_length", 2048)
     return Decoder(layers=layers, d_model=width, heads=heads, ffn=4 * width, activation="gelu",
                    vocab=keys.whole("vocab_size"), tied_embeddings=keys.flag("tie_word_embeddings", True),
-                   seq=keys.whole("seq_length", 2048), positions="alibi", norm="layer", gated=False, biases=ALL,
+                   seq=None, positions="alibi", norm="layer", gated=False, biases=ALL,
                    embedding_norm=True)
 
 
 def _mamba2(keys: Keys) -> Model:
     keys.only("use_bias", False)
     keys.only("use_conv_bias", True)
-    found = Mamba(layers=keys.whole("num_hidden_layers"), d_model=keys.whole("hidden_size"),
+    keys.notes.append("the file does not say how long samples are: training takes its workload.seq")
+    found = Mamba(seq=None, layers=keys.whole("num_hidden_layers"), d_model=keys.whole("hidden_size"),
                   vocab=keys.whole("vocab_size"), state=keys.whole("state_size", 128),
                   head_size=keys.whole("head_dim", 64), expand=keys.whole("expand", 2), groups=keys.whole("n_groups"),
                   convolution=keys.whole("conv_kernel", 4), chunk=keys.whole("chunk_size", 256),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from astrarium.config.coerce import shown
@@ -23,13 +23,40 @@ class Keys:
 
     plain: Mapping[str, Any]
     name: str
+    seen: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    assumed: dict[str, Any] = field(default_factory=dict)
 
     def has(self, key: str) -> bool:
         """Whether `key` is there and not null."""
+        self.seen.add(key)
         return self.plain.get(key) is not None
+
+    def inner(self, key: str) -> Keys:
+        """The mapping behind `key`, with the same notes."""
+        value = self._value(key, dict, "a mapping", None)
+        return Keys(value, f"{self.name}: {key}", notes=self.notes, assumed=self.assumed)
+
+    def listed(self, key: str) -> tuple[Any, ...]:
+        """A list; empty where the key is missing or null."""
+        return tuple(self._value(key, list, "a list", [])) if self.has(key) else ()
+
+    def reach(self, key: str, default: int | None = None) -> int:
+        """How far positions reach, which says nothing about the length of samples; that goes into the notes."""
+        found = self.whole(key, default)
+        self.notes.append(f"{key} {found:,} is how far positions reach, not how long samples are: training takes its "
+                          "workload.seq, inference its prompt")
+        return found
+
+    def unused(self, *names: str) -> None:
+        """Keys that say nothing beside what was read."""
+        self.seen.update(names)
 
     def _value(self, key: str, kind: type, words: str, default: Any) -> Any:
         value = self.plain.get(key)
+        self.seen.add(key)
+        if value is None and default is not None and default not in (False, 0, []):
+            self.assumed[key] = default
         if value is None:
             if default is None:
                 raise InputError(f"{self.name}: {key}", "is missing", expected=words,
@@ -72,6 +99,7 @@ class Keys:
     def only(self, key: str, *legal: object) -> None:
         """Refuse `key` unless it is missing or one of `legal`: no family here has what another value asks for."""
         value = self.plain.get(key, legal[0])
+        self.seen.add(key)
         if not any(value == each and type(value) is type(each) for each in legal):
             raise UnsupportedError(f"{self.name}: {key}", f"{shown(value)} has no model here",
                                    expected=" or ".join(map(str, legal)))

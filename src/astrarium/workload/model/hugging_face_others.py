@@ -46,6 +46,7 @@ def _bert(keys: Keys) -> Model:
     keys.only("position_embedding_type", "absolute")
     keys.only("is_decoder", False)
     positions = keys.whole("max_position_embeddings")
+    keys.notes.append(f"samples have {positions:,} tokens, which is how far positions reach (model.text_seq)")
     classes = {"BertForPreTraining": 2, "BertForSequenceClassification": _labels(keys)}.get(kind, 0)
     return Encoder(**_trunk(keys), vocab=keys.whole("vocab_size"), text_seq=positions, max_positions=positions,
                    token_types=keys.whole("type_vocab_size", 2), pre_norm=False, pooler=kind != "BertForMaskedLM",
@@ -68,6 +69,8 @@ def _t5(keys: Keys) -> Model:
                                expected="relu, gated-gelu or gated-silu")
     activation: Any = name
     layers, seq = keys.whole("num_layers"), keys.whole("n_positions", 512)
+    keys.notes.append(f"samples have {seq:,} tokens on both sides, which is n_positions (model.encoder_seq and "
+                      "decoder_seq)")
     return EncoderDecoder(
         encoder_layers=layers, decoder_layers=keys.whole("num_decoder_layers", layers), d_model=keys.whole("d_model"),
         heads=keys.whole("num_heads"), head_size=keys.whole("d_kv"), ffn=keys.whole("d_ff"), gated=gate == "gated",
@@ -80,6 +83,8 @@ def _whisper(keys: Keys) -> Model:
     keys.only("decoder_attention_heads", heads)
     keys.only("decoder_ffn_dim", ffn)
     positions = keys.whole("max_target_positions", 448)
+    keys.notes.append(f"samples have {positions:,} tokens of text, which is how far positions reach "
+                      "(model.decoder_seq)")
     return EncoderDecoder(
         encoder_layers=keys.whole("encoder_layers"), decoder_layers=keys.whole("decoder_layers"),
         d_model=keys.whole("d_model"), heads=heads, ffn=ffn, activation=keys.activation("activation_function", "gelu"),

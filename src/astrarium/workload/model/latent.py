@@ -14,7 +14,8 @@ from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.cached import packed_scores, whole_context
-from astrarium.workload.model.decoder import Decoder, Latent, LayerKind
+from astrarium.workload.model.decoder import Decoder, Indexer, Latent, LayerKind
+from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, index_ops
 from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, linear
 
 __all__ = ["latent_heads", "latent_sizes", "latent_states"]
@@ -34,30 +35,37 @@ def latent_sizes(model: Decoder) -> Mapping[str, Size]:
         "latent": mla.kv_rank + mla.rope_size, "one": 1})
 
 
-def latent_states(kind: LayerKind) -> Mapping[str, str]:
-    """The cache of a layer and its dims."""
+def latent_states(kind: LayerKind, sparse: Indexer | None) -> Mapping[str, str]:
+    """The caches of a layer and their dims."""
     suffix = "" if kind.window is None else ".window"
-    return MappingProxyType({CACHE: f"batch ctx{suffix} one latent"})
+    found = {CACHE: f"batch ctx{suffix} one latent"}
+    return MappingProxyType(found if sparse is None else {**found, INDEX_CACHE: INDEX_STATE})
 
 
-def latent_heads(mla: Latent, kind: LayerKind, options: Options, weights: dict[str, str], work: float, *,
-                 owner: bool) -> list[Op]:
+def latent_heads(mla: Latent, sparse: Indexer | None, kind: LayerKind, options: Options, weights: dict[str, str],
+                 work: float, *, owner: bool) -> list[Op]:
     """From h to the heads' outputs o[batch,seq,heads,v_size]."""
     ops = _query(mla, weights)
+    if sparse is not None and owner:
+        ops += index_ops(sparse, options, weights)
     if owner:
         ops += _latents(weights)
     packed = options.packed
     if packed is None:
         return [*ops, *_expanded(weights), *core(options, work, q="qr", kv="heads", sizes=("qk_size", "v_size"))]
-    dims = latent_states(kind)[CACHE].replace(" ", ",")
+    dims = latent_states(kind, None)[CACHE].replace(" ", ",")
     if owner:
         ops += [point("join_latent", "cn[batch,seq,kv_rank] + kr[batch,seq,rope_size] -> c[batch,seq,one,latent]", 0),
                 append("cache_latent", f"c[batch,seq.all,one,latent] -> {CACHE}[{dims}]")]
+    if sparse is not None:      # of the cache, the rows that the indexer chose
+        kind = kind._replace(window=sparse.top_k)
     if packed.fresh and owner:
         return ops + _expanded(weights) + packed_scores(
             kind, options, f"qr{QUERY}", KEY.replace("seq", "seq.all"), VALUE.replace("seq", "seq.all"),
             "o[batch,seq,heads,v_size]", packed.tokens, kv="heads")
     seen = whole_context(kind, options)
+    if sparse is not None:
+        dims = dims.replace("ctx,", "ctx.window,")
     query, out = "qa[batch,seq.all,heads,latent]", "ol[batch,seq.all,heads,kv_rank]"
     scores = packed_scores(kind, options, query, f"{CACHE}[{dims}]", f"{CACHE}[{dims[:-len('latent')]}kv_rank]", out,
                            seen, kv="one")

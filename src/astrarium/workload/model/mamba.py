@@ -27,7 +27,8 @@ class Mamba(Model, frozen=True, kw_only=True):
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
     vocab: Annotated[int, Knob("Tokens of the vocabulary, with padding.", ge=1)]
-    seq: Annotated[int, Knob("Context length of training.", ge=1)] = 2048
+    seq: Annotated[int | None, Knob("Context length of training; null (an imported model): workload.seq says it.",
+                                    ge=1)] = 2048
     state: Annotated[int, Knob("Length of the state (N) of each channel.", ge=1)] = 128
     head_size: Annotated[int, Knob("Channels of a head (P).", ge=1)] = 64
     expand: Annotated[int, Knob("Inner channels over d_model.", ge=1)] = 2

@@ -76,10 +76,32 @@ def _latent(mla: Latent, d_model: int, heads: int, out_bias: bool) -> tuple[Coun
 def _attention(model: Decoder) -> tuple[Count, Count]:
     """(matrices, norms) of one layer's attention."""
     if model.mla is not None:
-        return _latent(model.mla, model.d_model, model.heads, "out" in model.biases)
+        matrices, norms = _latent(model.mla, model.d_model, model.heads, "out" in model.biases)
+        more = (0, 0) if model.sparse is None else (_indexer(model), 2 * model.sparse.head_size)
+        return matrices + more[0], norms + more[1]
     query, keys = model.heads * model.head, model.groups * model.head
-    matrices = _linear(model.d_model, query + 2 * keys, "qkv" in model.biases)
-    return matrices + _linear(query, model.d_model, "out" in model.biases), 2 * model.head if model.qk_norm else 0
+    made = query * (2 if model.gated_heads else 1)
+    matrices = _linear(model.d_model, made + 2 * keys, "qkv" in model.biases) + (model.heads if model.sinks else 0)
+    every: Mapping[str, Count] = {"head": 2 * model.head, "all": query + keys, "none": 0}
+    scales = every[model.qk_norm_scale] if model.qk_norm else 0
+    return matrices + _linear(query, model.d_model, "out" in model.biases), scales
+
+
+def _indexer(model: Decoder) -> Count:
+    """Matrices of one layer's indexer."""
+    sparse, mla = model.sparse, model.mla
+    if sparse is None or mla is None:
+        return 0
+    return (mla.q_rank or 0) * sparse.heads * sparse.head_size + model.d_model * (sparse.head_size + sparse.heads)
+
+
+def _delta_net(model: Decoder) -> tuple[Count, Count]:
+    """(matrices, norms) of one layer's gated delta net."""
+    delta = model.delta
+    assert delta is not None
+    keys, values = delta.key_heads * delta.key_size, delta.value_heads * delta.value_size
+    matrices = model.d_model * (2 * keys + 2 * values + 2 * delta.value_heads) + values * model.d_model
+    return matrices + delta.convolution * (2 * keys + values) + 2 * delta.value_heads, delta.value_size
 
 
 def _ffn(d_model: int, inner: int, *, gated: bool, bias: bool) -> Count:
@@ -88,23 +110,29 @@ def _ffn(d_model: int, inner: int, *, gated: bool, bias: bool) -> Count:
 
 def _decoder(model: Decoder) -> tuple[dict[str, Count], Count]:
     moe, norm = model.moe, model.d_model * (2 if model.norm == "layer" else 1)
-    routed = sum(model.layer(index).moe for index in range(model.layers))
-    matrices, inner_norms = _attention(model)
+    kinds = [model.layer(index) for index in range(model.layers)]
+    routed = sum(kind.moe for kind in kinds)
+    mixed = [_delta_net(model) if kind.delta else _attention(model) for kind in kinds]
     ffn = _ffn(model.d_model, model.ffn, gated=model.gated, bias="mlp" in model.biases)
     parts: dict[str, Count] = {
         "embedding": model.vocab * model.d_model,
         "positions": (model.max_positions or 0) * model.d_model if model.positions == "learned" else 0,
-        "attention": model.layers * matrices,
+        "attention": sum(matrices for matrices, _ in mixed),
         "ffn": (model.layers - routed) * ffn,
-        "norms": model.layers * (2 * norm + inner_norms) + norm * (2 if model.embedding_norm else 1),
+        "norms": sum(2 * norm + inner for _, inner in mixed) + norm * (2 if model.embedding_norm else 1),
         "head": _linear(0 if model.tied_embeddings else model.d_model, model.vocab, "head" in model.biases),
     }
+    last = kinds[-1]
+    module = sum(mixed[-1]) + 2 * norm + 3 * norm + 2 * model.d_model**2 + (0 if last.moe else ffn)
     if moe is None:
-        return parts, 0
+        parts["mtp"] = model.mtp * module
+        return parts, parts["mtp"]
     expert = _ffn(model.d_model, moe.expert_ffn or model.ffn, gated=model.gated, bias="mlp" in model.biases)
-    parts["experts"] = routed * (moe.experts + moe.shared_experts) * expert
-    parts["router"] = routed * moe.experts * (model.d_model + moe.router_bias)
-    return parts, routed * (moe.experts - moe.top_k) * expert
+    experts = (moe.experts + moe.shared_experts) * expert
+    router = moe.experts * (model.d_model + moe.router_bias) + (model.d_model if moe.shared_gate else 0)
+    parts |= {"experts": routed * experts, "router": routed * router,
+              "mtp": model.mtp * (module + (experts + router if last.moe else 0))}
+    return parts, routed * (moe.experts - moe.top_k) * expert + parts["mtp"]
 
 
 def _encoder(model: Encoder) -> tuple[dict[str, Count], Count]:

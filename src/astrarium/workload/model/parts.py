@@ -66,11 +66,12 @@ def dropped(options: Options, ops: list[Op], tensor: str, name: str, dims: str =
 
 def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: str = "v", out: str = "o",
          rows: str = "seq", keys: str = "seq", kv: str = "kv_heads", sizes: tuple[str, str] = ("head", "head"),
-         offsets: str = "", prefix: str = "") -> list[Op]:
+         offsets: str = "", sinks: str = "", prefix: str = "") -> list[Op]:
     """Scores, softmax, mix: one kernel (`flash`) or each on its own (`unfused`).
 
     Queries stand along the dim `rows`, keys and values along `keys`; `sizes` are the dims of a key and of a value;
-    `work` is the share of all scores that is computed, `offsets` a table that scores look up. Raises UnsupportedError
+    `work` is the share of all scores that is computed, `offsets` a table that scores look up,
+    `sinks` a score per head that softmax sees besides. Raises UnsupportedError
     for a ring of unfused attention.
     """
     if options.ring and options.attention != "flash":
@@ -81,7 +82,7 @@ def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: 
     mixed, result = f"{v}[batch,{keys}.kv,{kv}.q,{value}]", f"{out}[batch,{rows}.q,heads.q,{value}]"
     table = f"{offsets}[buckets,heads.q]" if offsets else ""
     if options.attention == "flash":
-        more = f" * {table}" if table else ""
+        more = f" * {table}" if table else f" * {sinks}[heads.q]" if sinks else ""
         return [attention(f"{prefix}attention", f"{left} * {right} * {mixed}{more} -> {result}", ring=options.ring,
                           work=work)]
     dims, s, p = f"[batch,heads.q,{rows}.q,{keys}.kv]", f"{prefix}s", f"{prefix}p"
@@ -90,7 +91,8 @@ def core(options: Options, work: float = 1.0, *, q: str = "q", k: str = "k", v: 
     if table:
         ops.append(point(f"{prefix}offsets", f"{s}{dims} + {table} -> {s}o{dims}", 1, saves="nothing", core=True))
         s += "o"
-    ops.append(point(f"{prefix}softmax", f"{s}{dims} -> {p}{dims}", 5, saves="outputs", core=True))
+    more = f" + {sinks}[heads.q]" if sinks else ""
+    ops.append(point(f"{prefix}softmax", f"{s}{dims}{more} -> {p}{dims}", 5, saves="outputs", core=True))
     if options.dropout:
         ops.append(point(f"{prefix}attention_dropout", f"{p}{dims} -> {p}d{dims}", 1, saves="mask", core=True))
         p += "d"

@@ -1,0 +1,28 @@
+"""What imported models assumed, said wherever a command reads a design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from astrarium.cli.arguments import note
+
+__all__ = ["say_imports"]
+
+
+def say_imports(design: Any) -> None:
+    """A remark to stderr for every note of every model in a configuration (`Model.notes`)."""
+    for path, text in dict.fromkeys(_notes(design, "")):
+        note(f"{path}: {text}")
+
+
+def _notes(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    from astrarium.config import Config
+    from astrarium.config.spec import join, specs
+    from astrarium.workload.model.base import Model
+
+    if isinstance(value, Model):
+        yield from ((path, text) for text in value.notes)
+    elif isinstance(value, Config):
+        for spec in specs(type(value)):
+            yield from _notes(getattr(value, spec.name), join(path, spec.name))

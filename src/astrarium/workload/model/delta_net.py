@@ -1,0 +1,97 @@
+"""Gated delta net (arXiv 2412.06464) as operators: what stands in the place of attention in most layers of Qwen3-Next.
+
+Queries, keys and values pass a short causal convolution; inside a chunk all pairs of positions meet, between chunks
+only states pass. Heads are sharded over tp. In inference a sequence has one state per value head and the last tokens of
+the convolution, in place of a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from astrarium.errors import UnsupportedError
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Op, append, delta, point
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
+
+__all__ = ["delta_axes", "delta_ops", "delta_sizes"]
+
+UPDATE = 7.0        # FLOPs per number of a state and token: decay, S k, its difference from v by k^T added, S q
+UNIT = 3.0          # FLOPs per number: a vector divided by its length
+KEYS, VALUES, HEADS = "k_heads,k_size", "v_heads,v_size", "v_heads"
+
+
+def delta_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
+    """Sizes of the dims of delta nets. Raises UnsupportedError where the sequence is sharded."""
+    delta_net = model.delta
+    if delta_net is None:
+        return MappingProxyType({})
+    for axis in ("sp", "cp"):
+        if options.degrees.get(axis, 1) > 1:
+            raise UnsupportedError(f"workload.{axis}", "a gated delta net passes a state along the sequence, which is "
+                                   "not modelled over ranks", expected="1")
+    found: dict[str, Size] = {
+        "k_heads": delta_net.key_heads, "k_size": delta_net.key_size, "v_heads": delta_net.value_heads,
+        "v_size": delta_net.value_size, "taps": delta_net.convolution, "tail": delta_net.convolution - 1}
+    if options.packed is not None:
+        found["sequences"] = sum(part.count for part in options.packed.parts)
+    return MappingProxyType(found)
+
+
+def delta_axes() -> Mapping[str, tuple[str, ...]]:
+    """Axes of these dims."""
+    return MappingProxyType({"k_heads": ("tp",), "v_heads": ("tp",)})
+
+
+def delta_ops(model: Decoder, options: Options, weights: dict[str, str], states: dict[str, str]) -> list[Op]:
+    """From the norm's output h to the heads' outputs o[batch,seq,v_heads,v_size]."""
+    delta_net = model.delta
+    assert delta_net is not None
+    parts = (("q", KEYS), ("k", KEYS), ("v", VALUES), ("out_gate", VALUES), ("beta", HEADS), ("step", HEADS))
+    ops = [linear(name, f"h{INSIDE}", f"d,{dims}", f"{name}[batch,seq,{dims}]", weights, bias=False)
+           for name, dims in parts]
+    for name, dims in parts[:3]:
+        ops += _convolved(delta_net.convolution, options, weights, states, name, dims)
+    for name in "qk":
+        ops.append(point(f"unit_{name}", f"{name}c[batch,seq,{KEYS}] -> {name}n[batch,seq,{KEYS}]", UNIT))
+    weights |= {"dt_offset": HEADS, "decay": HEADS, "value_scale": "v_size"}
+    ops.append(point("gates", f"step[batch,seq,{HEADS}] + beta[batch,seq,{HEADS}] + dt_offset[{HEADS}] + decay[{HEADS}]"
+                              f" -> gates[batch,seq,{HEADS}]", 10))
+    ops += _mixed(delta_net.chunk, options, states)
+    values = f"[batch,seq,{VALUES}]"
+    return [*ops, point("gated_norm", f"mixed{values} + out_gate{values} + value_scale[v_size] -> o{values}",
+                        NORM["rms"] + ACTIVATION["silu"] + 1)]
+
+
+def _convolved(taps: int, options: Options, weights: dict[str, str], states: dict[str, str], name: str,
+               dims: str) -> list[Op]:
+    """Causal convolution and activation of one projection; in inference the last tokens are kept."""
+    weights[f"taps_{name}"] = f"taps {dims.replace(',', ' ')}"
+    taken, result = f"{name}[batch,seq,{dims}] + taps_{name}[taps,{dims}]", f"{name}c[batch,seq,{dims}]"
+    flops = 2 * taps + ACTIVATION["silu"]
+    if options.packed is None:
+        return [point(f"convolution_{name}", f"{taken} -> {result}", flops)]
+    tail, kept = f"tail_{name}[batch,sequences,tail,{dims}]", f"end_{name}[batch,sequences,tail,{dims}]"
+    states[f"tail_{name}"] = f"batch sequences tail {dims.replace(',', ' ')}"
+    before = "" if options.packed.fresh else f" + {tail}"
+    return [point(f"convolution_{name}", f"{taken}{before} -> {result} + {kept}", flops),
+            append(f"keep_{name}", f"{kept} -> {tail}")]
+
+
+def _mixed(chunk: int, options: Options, states: dict[str, str]) -> list[Op]:
+    """From queries qn, keys kn, values vc and gates to the heads' outputs, by way of the states."""
+    inputs = (f"qn[batch,seq,{KEYS}]", f"kn[batch,seq,{KEYS}]", f"vc[batch,seq,{VALUES}]", f"gates[batch,seq,{HEADS}]")
+    result, packed = f"mixed[batch,seq,{VALUES}]", options.packed
+    if packed is None:
+        return [delta("delta", f"{' * '.join(inputs)} -> {result}", chunk)]
+    state, end = "state[batch,sequences,v_heads,k_size,v_size]", "end[batch,sequences,v_heads,k_size,v_size]"
+    states["state"] = "batch sequences v_heads k_size v_size"
+    if not packed.fresh and all(part.new == 1 for part in packed.parts):    # one kernel reads and writes the states
+        return [point("update", f"{' + '.join(inputs)} + {state} -> {result} + {end}", UPDATE),
+                append("keep_state", f"{end} -> {state}")]
+    before = "" if packed.fresh else f" * {state}"
+    return [delta("delta", f"{' * '.join(inputs)}{before} -> {result} * {end}", chunk),
+            append("keep_state", f"{end} -> {state}")]

@@ -1,0 +1,68 @@
+"""Sparse attention (DeepSeek-V3.2) as operators: an indexer scores all tokens for a query; attention reads the best.
+
+The indexer is the same on every rank of tp. In training it learns from a loss of its own, which sends gradients to its
+weights alone; what that loss compares with (the sums of attention's own scores) is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Op, Use, append, gemm, point
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.decoder import Decoder, Indexer
+from astrarium.workload.model.parts import INSIDE, NORM, causal, linear
+
+__all__ = ["INDEX_CACHE", "INDEX_LOSS", "INDEX_STATE", "index_ops", "index_sizes"]
+
+INDEX_CACHE, INDEX_STATE = "index_cache", "batch ctx one index_size"
+INDEX_LOSS = Use("index_loss", ("batch", "seq"))
+SCORE = 3.0         # FLOPs per score and head: cut at zero, weight, sum
+
+
+def index_sizes(model: Decoder) -> Mapping[str, Size]:
+    """Sizes of the indexer's dims."""
+    sparse = model.sparse
+    if sparse is None:
+        return MappingProxyType({})
+    return MappingProxyType({"index_heads": sparse.heads, "index_size": sparse.head_size, "one": 1,
+                             "selected": sparse.top_k})
+
+
+def index_ops(sparse: Indexer, options: Options, weights: dict[str, str]) -> list[Op]:
+    """From h and the queries' short vector cqn to the tokens that every query sees."""
+    weights |= {"index_scale": "index_size", "index_offset": "index_size"}
+    key, made = "[batch,seq,index_size]", "iq[batch,seq,index_heads,index_size]"
+    ops = [linear("index_q", "cqn[batch,seq,q_rank]", "q_rank,index_heads,index_size", made, weights, bias=False),
+           linear("index_k", f"h{INSIDE}", "d,index_size", f"ik{key}", weights, bias=False),
+           linear("index_weights", f"h{INSIDE}", "d,index_heads", "iw[batch,seq,index_heads]", weights, bias=False)]
+    ops = [op._replace(stops=True) for op in ops]
+    ops.append(point("index_norm", f"ik{key} + index_scale[index_size] + index_offset[index_size] -> ikn{key}",
+                     NORM["layer"]))
+    return ops + (_trained(sparse, options) if options.packed is None else _packed(sparse, options))
+
+
+def _trained(sparse: Indexer, options: Options) -> list[Op]:
+    """Scores of all pairs, the choice, and the loss from which the indexer learns."""
+    scores = "is[batch,seq,seq.index]"
+    return [gemm("index_scores", f"iq[batch,seq,index_heads,index_size] * ikn[batch,seq.index,index_size] -> {scores}",
+                 work=causal(options, options.seq)),
+            point("select", f"{scores} + iw[batch,seq,index_heads] -> chosen[batch,seq,selected]",
+                  SCORE * sparse.heads + 1, saves="nothing", grad=False),
+            point("index_loss", f"{scores} + iw[batch,seq,index_heads] -> index_loss[batch,seq]", SCORE * sparse.heads,
+                  saves="nothing")]
+
+
+def _packed(sparse: Indexer, options: Options) -> list[Op]:
+    """The same of a step of inference; the indexer's keys are cached."""
+    packed = options.packed
+    assert packed is not None
+    seen = packed.tokens if packed.fresh else packed.context(None)
+    work = packed.pairs(None, options.mask == "skip") / (packed.tokens * seen)
+    keys = "ikn[batch,seq.all,index_size]" if packed.fresh else f"{INDEX_CACHE}[batch,ctx,one,index_size]"
+    return [append("cache_index", f"ikn[batch,seq.all,index_size] -> {INDEX_CACHE}[{INDEX_STATE.replace(' ', ',')}]"),
+            gemm("index_scores", f"iq[batch,seq.all,index_heads,index_size] * {keys} -> is[batch,pairs]", work=work),
+            point("select", "is[batch,pairs] + iw[batch,seq.all,index_heads] -> chosen[batch,seq.all,selected]",
+                  SCORE * sparse.heads + 1, saves="nothing", grad=False)]

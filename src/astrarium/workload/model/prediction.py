@@ -1,0 +1,49 @@
+"""A module for multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2) as a block of operators.
+
+It takes the stream as the layers leave it, joins it with the embedding of the next token, runs one layer more and
+predicts with the model's own head; the stream goes on to the main head as it came. Embedding and head are the model's;
+on the last stage of a pipeline, which has no embedding, the module has a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from astrarium.workload.graph import Options
+from astrarium.workload.graph.ir import Block, Op, Use, add, gather
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.language_head import language_head
+from astrarium.workload.model.parts import INSIDE, STREAM, block, linear, norm
+
+__all__ = ["prediction_block"]
+
+HEAD_NAMES = {"x": "y", "h": "last", "m": "most", "z": "sums", "t": "aims"}     # the layer has tensors of these names
+
+
+def prediction_block(model: Decoder, options: Options, layer: Block) -> Block:
+    """The module around a layer of the model."""
+    head = language_head(options, norm_kind=model.norm, tied=model.tied_embeddings, bias="head" in model.biases)
+    weights = {name: " ".join(dims) for part in (layer, head) for name, dims in part.weights.items()}
+    weights["embedding"] = "vocab d"
+    ops = [norm(model.norm, "norm_stream", "stream", "stream_normed", weights),
+           gather("next", f"next_index[batch,seq] * embedding[vocab,d] -> row{INSIDE}"),
+           norm(model.norm, "norm_next", "row", "row_normed", weights)]
+    for name, source in (("join_stream", "stream_normed"), ("join_next", "row_normed")):
+        ops.append(linear(name, f"{source}{STREAM}", "d,d.joined", f"{name}[batch,seq.res,d.joined]", weights,
+                          bias=False))
+    ops.append(add("join", f"join_stream{STREAM} + join_next{STREAM} -> x{STREAM}"))
+    tail = [_renamed(op, HEAD_NAMES) for op in head.ops]
+    widths = {**layer.widths, "next_index": "index",
+              **{HEAD_NAMES.get(name, name): role for name, role in head.widths.items()}}
+    made = block("prediction", [*ops, *layer.ops, *tail], weights, start=f"stream{STREAM}", end=f"stream{STREAM}",
+                 widths=widths, experts=layer.experts)
+    return replace(made, losses=(*layer.losses, tail[-1].outputs[0]),
+                   borrowed=frozenset(head.weights) - {"final_norm_scale", "final_norm_offset"})
+
+
+def _renamed(op: Op, names: Mapping[str, str]) -> Op:
+    def new(uses: tuple[Use, ...]) -> tuple[Use, ...]:
+        return tuple(Use(names.get(use.tensor, use.tensor), use.dims) for use in uses)
+
+    return op._replace(inputs=new(op.inputs), outputs=new(op.outputs))
