@@ -47,7 +47,7 @@ def _layout(rng: random.Random, ranks: int) -> dict[str, Any]:
     schedule = rng.choice(["gpipe", "1f1b", "1f1b", "interleaved", "zero_bubble", "dualpipe"])
     virtual = rng.choice([2, 2, 4]) if schedule == "interleaved" else 1
     experts = rng.random() < 0.2
-    layers = min(48, degrees["pp"] * virtual * rng.randint(1, 3) + rng.randint(0, 1))
+    layers = max(1, min(48, degrees["pp"] * virtual * rng.randint(1, 3) + rng.choice([-2, -1, 0, 0, 1])))
     large = rng.random() < 0.2
     experts = experts and not large
     batches = {"interleaved": degrees["pp"] * rng.choice([1, 2]),
@@ -60,6 +60,7 @@ def _layout(rng: random.Random, ranks: int) -> dict[str, Any]:
         "global_batch": size * batches * degrees["dp"], "seq": rng.choice([2048, 4096]), "zero": rng.randint(0, 3),
         "tp_sequence": rng.random() < 0.5, "sp_attention": rng.choice(["gather", "all_to_all"]),
         "cp_attention": rng.choice(["ring", "ring", "gather"]), "overlap": rng.random() < 0.8,
+        "scatter_gather": rng.random() < 0.8, "stage_balance": rng.choice(["layers", "layers", "cost"]),
         "recompute": rng.choice(["none", "none", "selective", "full"]),
         "order": rng.choice(["megatron", "megatron", "stage"]), "bucket": rng.choice([None, "10 MB", "100 MB"])}
 
