@@ -20,6 +20,8 @@ namespace astrarium {
 struct Unfoldable {
     std::string why;
 };
+// The ranks that stand for all wait for each other, or issue a group's collectives in different orders.
+struct Endless : Unfoldable {};
 inline constexpr const char* overlapping = "overlapping communication of one NPU";
 inline constexpr const char* passing = "messages that pass other NPUs of a mesh";
 

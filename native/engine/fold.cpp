@@ -78,7 +78,7 @@ Outcome Fold::run() {
         if (recurrence_ && recurrence_->due() && (pending_.empty() || pending_.top().time > now_)) look_for_periods();
     }
     for (const Class& k : class_)
-        if (k.left) throw Unfoldable{"the run does not end"};
+        if (k.left) throw Endless{{"the run does not end"}};
     return outcome();
 }
 

@@ -22,7 +22,7 @@ void Fold::issue_collective(std::uint32_t c, std::uint32_t node) {
         m.collective = id, m.first = now_;
         m.at.assign(participants.size(), 0), m.node.assign(participants.size(), none);
     } else if (m.collective != id) {
-        throw Unfoldable{"ranks issue a group's collectives in different orders"};
+        throw Endless{{"ranks issue a group's collectives in different orders"}};
     }
     const auto index = static_cast<std::size_t>(place - participants.begin());
     m.at[index] = now_, m.node[index] = node;

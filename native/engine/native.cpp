@@ -164,7 +164,7 @@ std::string Native::describe(std::uint32_t rank, std::uint32_t node) const {
 }
 
 void Native::explain_stall() const {
-    if (image_ && unfinished_) throw Unfoldable{"the run does not end"};
+    if (image_ && unfinished_) throw Endless{{"the run does not end"}};
     std::vector<std::string> why(ranks_.size());
     for (std::uint32_t group = 0; group < open_.size(); ++group)
         for (const auto& [serial, at] : open_[group]) {

@@ -79,7 +79,7 @@ void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group,
     if (g.collective == none)
         g.collective = collective, g.at.assign(size, 0), g.node.assign(size, none);
     else if (g.collective != collective)
-        throw Unfoldable{"ranks issue a group's collectives in different orders"};
+        throw Endless{{"ranks issue a group's collectives in different orders"}};
     g.at[position] = clock_.now, g.node[position] = node;
     if (++g.arrived < size) return;
     const Gathering all = std::move(g);
@@ -142,11 +142,11 @@ auto or_unfoldable(Run&& run) {
     try {
         return run();
     } catch (const BadTrace&) {
-        throw Unfoldable{"the run does not end"};
+        throw Endless{{"the run does not end"}};
     } catch (const Stall&) {
-        throw Unfoldable{"the run does not end"};
+        throw Endless{{"the run does not end"}};
     } catch (const Unsupported&) {
-        throw Unfoldable{"the run does not end"};
+        throw Endless{{"the run does not end"}};
     }
 }
 

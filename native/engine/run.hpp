@@ -12,10 +12,10 @@ Outcome run_native(const Plan& plan, bool record);   // every rank, every messag
 class Beats;
 Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
 // One rank per class where that is exact, else one of the above. `kept`: what this and other runs measure, or null; `common`: what
-// was found out about the plan's ranks.
+// was found out about the plan's ranks. `hurried`: a folded run that does not end is a Stall that says nothing.
 class Measurements;
 class Common;
-Outcome run_folded(const Plan& plan, bool record, Measurements* kept, std::shared_ptr<Common> common);
+Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common);
 
 // One rank per class, some collectives as messages and the rest measured; exact where no more turned out to meet others. Throws
 // Unfoldable.

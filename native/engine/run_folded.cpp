@@ -10,20 +10,27 @@ constexpr int most_rounds = 16;
 
 class Folding {
 public:
-    Folding(const Plan& plan, bool record, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common)
-        : plan_(plan), record_(record), facts_(plan, std::move(store), std::move(common)) {}
+    Folding(const Plan& plan, bool record, bool hurried, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common)
+        : plan_(plan), record_(record), hurried_(hurried), facts_(plan, std::move(store), std::move(common)) {}
     Outcome run() {
         try {
             return folded();
+        } catch (const Endless& reason) {
+            if (hurried_) throw Stall({});
+            return every_rank(reason);
         } catch (const Unfoldable& reason) {
-            Outcome out = every_rank();
-            out.unfolded_because = reason.why;
-            return out;
+            return every_rank(reason);
         }
     }
 
 private:
-    Outcome every_rank() {
+    Outcome every_rank(const Unfoldable& reason) {
+        Outcome out = unfolded();
+        out.unfolded_because = reason.why;
+        return out;
+    }
+
+    Outcome unfolded() {
         if (plan_.policy.order == Order::astra_sim) return run_astra(plan_, record_);
         return record_ ? run_native(plan_, true) : run_native_periods(plan_, facts_.beats());
     }
@@ -81,7 +88,7 @@ private:
     }
 
     const Plan& plan_;
-    bool record_;
+    bool record_, hurried_;
     Facts facts_;
     std::set<Labels> split_;
     Met met_;  // as known so far, by kinds as they were then
@@ -90,8 +97,8 @@ private:
 
 }  // namespace
 
-Outcome run_folded(const Plan& plan, bool record, Measurements* kept, std::shared_ptr<Common> common) {
-    return Folding(plan, record, kept ? kept->store() : std::make_shared<LineStore>(), std::move(common)).run();
+Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common) {
+    return Folding(plan, record, hurried, kept ? kept->store() : std::make_shared<LineStore>(), std::move(common)).run();
 }
 
 }  // namespace astrarium

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from astrarium.design import Design, npu_types
 from astrarium.engine import Outcome, Plan, execute
+from astrarium.engine.program_order import run_in_order
 from astrarium.errors import EXPLAINED, AstrariumError, InputError
 from astrarium.lower import lower
 from astrarium.lower.alone import replays_everything
@@ -65,17 +66,21 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     given = plugins_of(design, plugins)
     plan = lower(design, work, given, kept=kept)
     found = work.source if isinstance(work, Work) else work
+    alone = given is None or not given.in_run       # a plug-in sees one run
+
+    def execute_it(plan: Plan, hurried: bool) -> Outcome:
+        return execute(plan, record=record, fold=folded, pure=pure, plugins=given, hurried=hurried,
+                       kept=None if kept is None else kept.measurements)
 
     def run() -> Result:
         try:
-            outcome = execute(plan, record=record, fold=folded, pure=pure, plugins=given,
-                              kept=None if kept is None else kept.measurements)
+            ran, outcome = run_in_order(plan, execute_it) if alone else (plan, execute_it(plan, False))
         except EXPLAINED as error:
             said = _in_its_terms(error, design, found)
             if said is error:
                 raise
             raise said from error
-        return Result(plan, outcome, found, _capacity(design, plan, outcome), _first_rank(design))
+        return Result(ran, outcome, found, _capacity(design, ran, outcome), _first_rank(design))
     return run
 
 

@@ -28,6 +28,7 @@ EVERY = st.fixed_dictionaries({
     "overlap": st.booleans(), "bucket": st.sampled_from([4e3, 3e4, 1e9]), "tied": st.booleans(),
     "offload": st.sampled_from(["none", "optimizer", "activations"]), "clip": st.booleans(),
     "zero_axes": st.sampled_from([("dp", "cp", "sp"), ("dp",), ("sp",)]), "order": st.permutations(AXES).map("-".join),
+    "scattered": st.sampled_from([(), ("tp",)]),
     "sizes": st.tuples(*[st.integers(1, 2)] * 4), "stages": st.sampled_from([2, 4])})
 
 
@@ -212,6 +213,23 @@ def test_messages_between_stages() -> None:
     assert sends == [4 * (2 + 1), 4 * 4, 4 * 4, 4 * (2 + 1)]
     sizes = np.concatenate([trace.comm_size[trace.type == NodeKind.COMM_SEND] for trace in generated.classes])
     assert set(sizes.tolist()) == {4096}
+
+
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+def test_each_rank_sends_its_part(schedule: str) -> None:
+    """Of an activation that all ranks of tp have each sends a part, rounded up; the others' parts are gathered."""
+    made = recipe(schedule, layers=8, batches=8, mesh=mesh_of("megatron", tp=3, pp=4), scattered=("tp",))
+    generated = assemble(made)
+    check(generated)
+    for trace in generated.classes:
+        receives = np.flatnonzero(trace.type == NodeKind.COMM_RECV)
+        assert set(trace.comm_size[receives].tolist()) == {-(-4096 // 3)}
+        assert trace.names is not None
+        gathers = [node for node in range(len(trace.type)) if "activations.all_gather" in trace.names(node)]
+        assert gathers == (receives + 1).tolist()
+        assert (trace.comm_size[gathers] == -(-4096 // 3)).all()
+        assert [trace.parent[trace.parent_ptr[node]:trace.parent_ptr[node + 1]].tolist() for node in gathers] == [
+            [receive] for receive in receives.tolist()]
 
 
 def test_tied_embedding_is_summed_over_first_and_last_stage() -> None:

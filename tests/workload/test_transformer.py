@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.generate import generate
 from astrarium.workload.precision import OPTIMIZERS, Precision, sizes_of
+from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.training import even_parts, recipe_of
 from astrarium.workload.transformer_rules import closest_divisors
 
@@ -29,7 +30,7 @@ def _gpt(**settings: Any) -> ar.Transformer:
 
 @pytest.mark.parametrize(("settings", "said", "advice"), [
     ({"tp": 5}, "tp: 5 does not divide 12 heads", "4 or 6"),
-    ({"pp": 16, "global_batch": 32}, "pp: 16 stages of 12 layers", "at most 12 stages"),
+    ({"pp": 16, "global_batch": 32}, "pp: 16 stages of 12 layers", "at most 14 stages"),
     ({"pp": 4, "schedule": "interleaved", "virtual_stages": 4, "micro_batch": 1}, "pp: 16 parts (4 stages of 4)",
      "at most 3 stages"),
     ({"dp": 5}, "global_batch: 32 samples are not divided by dp (5)", "30 or 35"),
@@ -51,6 +52,9 @@ def _gpt(**settings: Any) -> ar.Transformer:
     ({"pp": 3, "schedule": "dualpipe", "global_batch": 6, "micro_batch": 1}, "pp: 3 is odd", "such as 4"),
     ({"pp": 2, "stage_layers": [12]}, "stage_layers: 1 numbers", "2: pp * virtual_stages"),
     ({"pp": 2, "stage_layers": [5, 5]}, "stage_layers: 10 layers in all", "12, as the model has"),
+    ({"pp": 3, "stage_layers": [6, 0, 6]}, "stage_layers: 0 layers in the middle", "the first and the last part"),
+    ({"pp": 2, "stage_layers": [5, 7], "stage_balance": "cost"}, "stage_balance: cost, beside stage_layers",
+     "one of the two"),
     ({"pp": 2, "schedule": "zero_bubble", "recompute": "full"}, "recompute: full, under schedule: zero_bubble",
      "none or selective"),
     ({"bucket": "1 kB"}, "bucket", "1e+06 or more"),
@@ -64,6 +68,61 @@ def test_refused_with_the_nearest_legal_values(settings: dict[str, Any], said: s
         _gpt(**settings)
     assert said in str(caught.value)
     assert advice in str(caught.value)
+
+
+def parts(**settings: Any) -> list[int]:
+    """Blocks of each part: 12 layers, the embedding, the head."""
+    return [len(part) for part in recipe_of(_gpt(**{"micro_batch": 1, **settings})).parts]
+
+
+def test_more_stages_than_layers() -> None:
+    """The embedding and the head, which cost most and least, are parts of the model by themselves."""
+    assert parts(pp=14) == [1] * 14
+    assert parts(pp=13) == [2, *[1] * 12]
+    assert parts(pp=7, schedule="interleaved", virtual_stages=2, global_batch=14) == [1] * 14
+    assert parts(pp=4, stage_layers=[0, 6, 6, 0]) == [1, 6, 6, 1]
+    assert parts(pp=4) == [4, 3, 3, 4]
+    flops = [round(sum(step.flops for piece in (kind.forward, kind.backward) for step in piece.steps))
+             for kind in recipe_of(_gpt(pp=4, micro_batch=1)).kinds]
+    layer, head = flops[1], flops[2]
+    assert 4 * layer < head < 5 * layer      # so the head is a part of its own
+    assert parts(pp=4, stage_balance="cost") == [5, 4, 4, 1]
+
+
+@pytest.mark.parametrize("schedule", sorted(SCHEDULES))
+@pytest.mark.parametrize("zero", range(4))
+def test_stages_without_a_layer_run(schedule: str, zero: int) -> None:
+    """Folded or not; the gradients of the tied embedding are summed over both ends."""
+    work = _gpt(pp=14, dp=2, global_batch=56, micro_batch=1, schedule=schedule, zero=zero)
+    check(generate(work, None))
+    design = ar.Design(workload=work, compute=ar.Roofline(peak="312 TFLOP/s"), memory=ar.Memory(bandwidth="2 TB/s"),
+                       network=ar.Network([ar.Switch(work.ranks, bandwidth="50 GB/s", latency="1 us")]))
+    folded, whole = (ar.simulate(design, record=False, fold=fold).makespan_ps for fold in ("auto", "off"))
+    assert folded == whole
+
+
+def sent(**settings: Any) -> set[int]:
+    """Bytes of the messages between stages."""
+    made = generate(_gpt(pp=2, global_batch=2, micro_batch=1, **settings), None)
+    return {int(size) for trace in made.classes for size in trace.comm_size[trace.type == NodeKind.COMM_SEND]}
+
+
+def test_messages_between_stages() -> None:
+    """1,024 tokens of 768 bf16 numbers (arXiv 2104.04473, section 4.1: the ranks of tp send a part each)."""
+    whole = 1024 * 768 * 2
+    assert sent() == sent(tp=4, scatter_gather=False) == {whole}
+    assert sent(tp=4) == sent(tp=4, tp_sequence=True) == {whole // 4}
+
+
+def test_a_divided_message_takes_less_time_on_a_slow_network() -> None:
+    """Four links between the stages carry what one would; the parts are gathered on the fast dim."""
+    def makespan(scatter: bool) -> int:
+        work = _gpt(tp=4, pp=2, global_batch=8, micro_batch=1, scatter_gather=scatter)
+        return ar.simulate(ar.Design(
+            workload=work, compute=ar.Roofline(peak="312 TFLOP/s"), memory=ar.Memory(bandwidth="2 TB/s"),
+            network=ar.Network([ar.Switch(4, bandwidth="300 GB/s", latency="1 us"),
+                                ar.Switch(2, bandwidth="1 GB/s", latency="1 us")])), record=False).makespan_ps
+    assert makespan(True) < 0.8 * makespan(False)
 
 
 def test_experts_are_divided() -> None:

@@ -62,6 +62,9 @@ def run(options: argparse.Namespace) -> int:
             note(line)
     if result.outcome.unfolded_because and options.fold != "off":
         note(f"every rank was simulated: {result.outcome.unfolded_because}")
+    if result.outcome.in_program_order:
+        note("collectives were issued in program order: by collective.scheduling "
+             f"{design.collective.scheduling} ranks would wait for each other")
     if options.timeline:
         _timeline(result, options)
     if options.parquet:

@@ -51,10 +51,11 @@ class Measurements:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
 
 
-def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = None) -> Outcome:
-    """Run a Plan in the core; the GIL is released meanwhile."""
+def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = None, hurried: bool = False) -> Outcome:
+    """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
+    comes at once and has no sentences."""
     try:
-        answer = _core.execute(plan, record, fold, None if kept is None else kept.core)
+        answer = _core.execute(plan, record, fold, None if kept is None else kept.core, hurried)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     except MemoryError as error:

@@ -23,6 +23,7 @@ class Outcome:
     `use_busy` [dims * 256] is, dim after dim, how long the links and ports that leave NPUs (link_from >= 0) were busy,
     added up, in each of 256 bins of `use_width` ps (the power of two from 1,024 on that makes them reach to the
     makespan): those of all NPUs, also where the run was folded. 0 and empty unless traffic was recorded.
+    `in_program_order`: the ranks would have waited for each other, and each issued its collectives in program order.
     `counted` of the `events` did not run, as they belong to periods (equal layers) after one that recurred.
     """
 
@@ -43,6 +44,7 @@ class Outcome:
     folded: bool
     unfolded_because: str = ""
     counted: int = 0
+    in_program_order: bool = False
 
     @property
     def makespan(self) -> int:

@@ -202,7 +202,8 @@ class Result:
                 name = "ttft_ns" if phase.name == "prefill" else "tpot_ns"
                 found[name] = phase.per_token / 1000
         found |= {"events": self.outcome.events, "classes": len(self.outcome.finish), "folded": self.outcome.folded,
-                  "unfolded_because": self.outcome.unfolded_because}
+                  "unfolded_because": self.outcome.unfolded_because,
+                  "in_program_order": self.outcome.in_program_order}
         return found
 
 

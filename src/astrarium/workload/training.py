@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from astrarium import config
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.workload.assemble import Recipe, assemble
+from astrarium.workload.balance import balanced
 from astrarium.workload.graph import Forms, ModelPieces, Options
 from astrarium.workload.graph.options import AXES
 from astrarium.workload.mesh import Mesh
@@ -41,7 +43,12 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
         offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint)
+        checkpoint=workload.checkpoint, scattered=_scattered(workload))
+
+
+def _scattered(workload: Transformer) -> tuple[str, ...]:
+    """Axes whose ranks have the same activations between stages: tp, unless it divides the sequence there."""
+    return ("tp",) if workload.scatter_gather and workload.tp > 1 and not workload.tp_sequence else ()
 
 
 def _sample(workload: Transformer) -> float:
@@ -93,17 +100,35 @@ def _once(pieces: ModelPieces) -> tuple[BlockPieces, ...]:
 
 
 def _parts(workload: Transformer, pieces: ModelPieces) -> tuple[tuple[int, ...], ...]:
-    """Blocks of every part of the model. Raises InputError where there are more parts than layers."""
-    parts = workload.pp * workload.virtual_stages
-    counts = even_parts(len(pieces.layers), parts) if workload.stage_layers is None else workload.stage_layers
-    if sum(counts) != len(pieces.layers):
-        raise InputError("workload.stage_layers", f"{sum(counts)} layers in all", expected=str(len(pieces.layers)))
-    found, start = [], 0
-    for number, count in enumerate(counts):
-        blocks = pieces.layers[start:start + count]
-        start += count
-        found.append((*(pieces.first if number == 0 else ()), *blocks, *(pieces.last if number == parts - 1 else ())))
-    return tuple(found)
+    """Blocks of every part of the model. Raises InputError where there are more parts than blocks."""
+    parts, blocks = workload.pp * workload.virtual_stages, (*pieces.first, *pieces.layers, *pieces.last)
+    if workload.stage_layers is not None:
+        counts = _with_ends(pieces, workload.stage_layers)
+    elif workload.stage_balance == "cost" or parts > len(pieces.layers):
+        if parts > len(blocks):
+            raise InputError("workload.pp", f"{parts} parts of {len(blocks)} blocks", expected=f"at most {len(blocks)}")
+        counts = balanced([_flops(pieces.blocks[block]) for block in blocks], parts)
+    else:
+        counts = _with_ends(pieces, even_parts(len(pieces.layers), parts))
+    ends = [*accumulate(counts)]
+    return tuple([blocks[end - count:end] for end, count in zip(ends, counts, strict=True)])
+
+
+def _with_ends(pieces: ModelPieces, layers: Sequence[int]) -> list[int]:
+    """Blocks of every part from its layers: the first has the embedding besides, the last the head."""
+    if sum(layers) != len(pieces.layers):
+        raise InputError("workload.stage_layers", f"{sum(layers)} layers in all", expected=str(len(pieces.layers)))
+    counts = list(layers)
+    counts[0] += len(pieces.first)
+    counts[-1] += len(pieces.last)
+    if not all(counts):
+        raise InputError("workload.stage_layers", "a part without any block", expected="at least 1 layer in it")
+    return counts
+
+
+def _flops(block: BlockPieces) -> int:
+    """Forward and backward of one micro-batch."""
+    return round(sum(step.flops for piece in (block.forward, block.backward) for step in piece.steps))
 
 
 def even_parts(layers: int, parts: int) -> Sequence[int]:

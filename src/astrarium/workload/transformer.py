@@ -50,6 +50,9 @@ class Transformer(Workload, frozen=True):
     vocab_multiple: Annotated[int | None, Knob("The vocabulary is padded to a multiple of this times tp (Megatron-LM: "
                                                "128); left out: to a multiple of tp.", ge=1, lt=2**31)] = None
     tp_sequence: Annotated[bool, Knob("Between attention and FFN the sequence is divided over tp.")] = False
+    scatter_gather: Annotated[bool, Knob("Ranks of tp that have the same activation send a part of it each to the next "
+                                         "stage and gather it there (Megatron-LM); off: each sends all of it. Under "
+                                         "tp_sequence each has its own.")] = True
     sp_attention: Annotated[Literal["gather", "all_to_all"],
                             Knob("Attention over sp: gather keys and values, or exchange tokens for heads.")] = "gather"
     cp_attention: Annotated[Literal["ring", "gather"],
@@ -73,7 +76,12 @@ class Transformer(Workload, frozen=True):
     stage_layers: Annotated[Sequence[int] | None,
                             Knob("Layers of every part of the model, in order (pp * virtual_stages numbers); left out: "
                                  "as even as can be, what is left over to the second part, the third, ..., the first, "
-                                 "the last. The embedding is on the first, the head on the last.", ge=1)] = None
+                                 "the last. The embedding is on the first, the head on the last; these two parts may "
+                                 "have no layer.", ge=0)] = None
+    stage_balance: Annotated[Literal["layers", "cost"],
+                             Knob("What is divided evenly where stage_layers is left out: layers, or FLOPs, with the "
+                                  "embedding and the head as blocks of their own. More parts than layers are divided "
+                                  "by FLOPs.")] = "layers"
     recompute: Annotated[Literal["none", "selective", "full"],
                          Knob("Activations that backward computes again: none, attention's core, or whole layers.")
                          ] = "none"

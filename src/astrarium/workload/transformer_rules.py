@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "closest_divisors"]
 
 
+ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
 MOST_RANKS, MOST_BATCHES = 2**24, 2**20     # beyond which arrays of ranks or units would fill a machine
 
 
@@ -111,11 +112,16 @@ def _layers(work: Transformer) -> Iterator[Problem]:
     parts = work.pp * work.virtual_stages
     model = with_sequence(work.model)
     layers = model.layers if model is not None else None
-    if layers is not None and parts > layers:
+    if layers is not None and parts > layers + ENDS:
         what = "stages" if work.virtual_stages == 1 else f"parts ({work.pp} stages of {work.virtual_stages})"
-        yield Problem("pp", f"{parts} {what} of {layers} layers", f"at most {layers // work.virtual_stages} stages")
+        yield Problem("pp", f"{parts} {what} of {layers} layers, an embedding and a head",
+                      f"at most {(layers + ENDS) // work.virtual_stages} stages")
     if work.stage_layers is None:
         return
+    if work.stage_balance != "layers":
+        yield Problem("stage_balance", f"{work.stage_balance}, beside stage_layers", "one of the two")
+    if not all(work.stage_layers[1:-1]):
+        yield Problem("stage_layers", "0 layers in the middle", "0 for the first and the last part at most")
     if len(work.stage_layers) != parts:
         yield Problem("stage_layers", f"{len(work.stage_layers)} numbers", f"{parts}: pp * virtual_stages")
     elif layers is not None and sum(work.stage_layers) != layers:

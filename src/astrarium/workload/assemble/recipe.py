@@ -50,6 +50,7 @@ class Recipe:
     `offload`: `none`, `optimizer` or `activations`. `tied`: weights that the first and the last part, on different
     stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank of the
     first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the end.
+    `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     """
 
     mesh: Mesh
@@ -69,6 +70,7 @@ class Recipe:
     clip: bool = True
     sample: float = 0
     checkpoint: bool = False
+    scattered: Axes = ()
     _shards: dict[Axes, Axes] = field(default_factory=dict, init=False, repr=False, compare=False)
     _known: dict[int, Totals] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -76,6 +78,10 @@ class Recipe:
     def stages(self) -> int:
         """Pipeline stages."""
         return self.mesh.size(("pp",))
+
+    def message(self, size: int) -> int:
+        """Bytes that a rank sends to the next stage of an activation of `size` bytes: its part, rounded up."""
+        return -(-size // self.mesh.size(self.scattered))
 
     def totals(self, kind: int) -> Totals:
         """Of the weights of a kind of block."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.vocab import NodeKind
+from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
 from astrarium.workload.assemble.flows import NONE, Gathered, Loaded, Reduced
 from astrarium.workload.assemble.pool import Arguments, Pool, Strip, strip_of
@@ -83,17 +83,33 @@ def _outside(recipe: Recipe) -> tuple[int, ...]:
     return (BEFORE, BESIDE) if recipe.schedule.copies > 1 else (BEFORE,)
 
 
+WAY = ("activations", "d_activations")
+
+
 def _message(made: Templates, kind: NodeKind, way: int, chunk: int, size: int) -> int:
-    name = ("activations", "d_activations")[way] + (".send" if kind == NodeKind.COMM_SEND else ".receive")
-    return made.pool.comm(name, Arguments(kind, None, size, 2, way=way, chunk=chunk))
+    name = WAY[way] + (".send" if kind == NodeKind.COMM_SEND else ".receive")
+    return made.pool.comm(name, Arguments(kind, None, made.recipe.message(size), 2, way=way, chunk=chunk))
 
 
 def _enter(made: Templates, build: Builder, arrives: bool, way: int, part: Part, size: int) -> tuple[int, ...]:
-    """What the first block waits for: the unit before, and the message from another stage where there is one."""
-    outside = _outside(made.recipe)
+    """What the first block waits for: the unit before, and the message from another stage where there is one, which is
+    gathered from all ranks that received a part of it."""
+    recipe, outside = made.recipe, _outside(made.recipe)
     if not arrives:
         return outside
-    return (build.node(_message(made, NodeKind.COMM_RECV, way, part.chunk, size), outside),)
+    last = build.node(_message(made, NodeKind.COMM_RECV, way, part.chunk, size), outside)
+    if recipe.scattered:
+        own = recipe.message(size)
+        row = made.pool.collective(f"{WAY[way]}.all_gather", CommOp.ALL_GATHER, own, recipe.scattered, priority=2)
+        build.held.append(Held("messages", own, last, (last + 1,)))
+        last = build.node(row, (last,))
+    return (last,)
+
+
+def _leave(made: Templates, build: Builder, way: int, part: Part, size: int, entry: tuple[int, ...]) -> None:
+    """What the unit made is sent on."""
+    send = build.node(_message(made, NodeKind.COMM_SEND, way, part.chunk, size), entry)
+    build.held.append(Held("messages", size, entry[0], (send,)))
 
 
 def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
@@ -148,9 +164,7 @@ class _Forward:
         if part.before:        # after its first node, what the block needs is in what forward saves
             build.held.append(Held("messages", part.received, self.received, (self.first,)))
         if part.after:
-            size = round(self.recipe.kinds[part.blocks[-1]].output)
-            send = build.node(_message(self.made, NodeKind.COMM_SEND, 0, part.chunk, size), entry)
-            build.held.append(Held("messages", size, entry[0], (send,)))
+            _leave(self.made, build, 0, part, round(self.recipe.kinds[part.blocks[-1]].output), entry)
         return build.template(entry[0], gathered=self.gathered.last)
 
 
@@ -217,8 +231,7 @@ class _Backward:
         part, build, entry = self.part, self.build, self.entry
         self.reduced.end()
         if part.before:
-            send = build.node(_message(self.made, NodeKind.COMM_SEND, 1, part.chunk, part.received), entry)
-            build.held.append(Held("messages", part.received, entry[0], (send,)))
+            _leave(self.made, build, 1, part, part.received, entry)
         return build.template(self.reduced.exit(entry[0]), reduced=self.reduced.last_one, gathered=self.gathered.last)
 
 
