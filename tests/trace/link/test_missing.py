@@ -92,9 +92,7 @@ def test_real_pairs(shared: Path) -> None:
     def report(host: str, device: str) -> LinkReport:
         return link(folder / host, folder / device).report
 
-    assert report("resnet_host.json.gz", "resnet_device.json.gz").warnings == ()
     assert report("real/megatron_tp8_et_0.json.gz", "real/megatron_tp8_kineto_0.json.gz").warnings == ()
     wrong = report("real/megatron_tp8_et_0.json.gz", "resnet_device.json.gz")
     assert wrong.joined == 175
     assert "only 175 of 5,422 host nodes join" in wrong.warnings[0]
-    assert "2,357 of 14,391" in report("resnet_host.json.gz", "real/resnet50_v100_a.json.gz").warnings[0]

@@ -44,6 +44,7 @@ def test_counts(resnet: tuple[Path, Linked]) -> None:
     assert sum(each["operations"] for each in counted.streams.values()) == 3660 + 114
     assert (found.report.joined, found.report.operators, found.report.host_nodes) == (14388, 14388, 14391)
     assert found.report.launched == 3660 + 114
+    assert found.report.warnings == ()
     assert counted.nodes == found.report.nodes
 
 
