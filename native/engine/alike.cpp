@@ -8,6 +8,8 @@
 namespace astrarium {
 namespace {
 
+constexpr std::size_t most_ways = 4096 * 4096;  // that are compared for one phase
+
 // The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction. `flat`: the
 // messages of a phase may cross several dims, and so share a port of fully_connected where they go to one coordinate.
 void way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only, bool flat, std::vector<int>& out) {
@@ -72,8 +74,10 @@ std::vector<std::pair<bool, int>> steps(const Phase& phase) {  // (xor, distance
 bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npus, const Geometry& geometry) {
     if (equally_far(plan, phase, npus, geometry)) return true;
     const bool lowest = plan.network.backend == Backend::unshared;
+    const auto all = steps(phase);
+    if (npus.size() * all.size() > most_ways) return false;
     std::vector<int> first, mine;
-    for (const auto& [exclusive, distance] : steps(phase)) {
+    for (const auto& [exclusive, distance] : all) {
         for (std::size_t p = 0; p < npus.size(); ++p) {
             const int index = index_in(phase, static_cast<std::uint32_t>(p));
             const int peer = exclusive ? index ^ distance : (index + distance) % phase.n;
@@ -106,7 +110,6 @@ bool stand_alike(const Plan& plan, const Phase& phase, const View<std::int32_t>&
     const bool cube = dim && dim->shape == Shape::hypercube && !exclusive;  // its ways are those of xor
     if (whole && !cube && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) return true;
     const std::size_t members = group.data ? group.size : plan.ranks();
-    if (members > 4096) return false;
     std::vector<int> npus;
     for (std::size_t p = 0; p < members; ++p) npus.push_back(plan.npu_of[group.data ? static_cast<std::size_t>(group[p]) : p]);
     return same_ways(plan, phase, npus, geometry);

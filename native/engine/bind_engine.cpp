@@ -10,7 +10,11 @@ namespace nb = nanobind;
 namespace {
 
 // Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
-nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept, bool hurried) {
+nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept, bool hurried, nb::object given_up) {
+    const auto tell = [&given_up](const std::string& why, const astrarium::Weight& weight) {
+        const nb::gil_scoped_acquire locked;
+        if (!given_up.is_none()) given_up(why, weight.events, weight.bytes);
+    };
     astrarium::BorrowedPlan borrowed;
     try {
         astrarium::read_plan(source, borrowed, kept ? &kept->ranks : nullptr);
@@ -18,7 +22,7 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
         {
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
-            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, hurried, kept ? &kept->measurements : nullptr, borrowed.ranks->common)
+            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, hurried, kept ? &kept->measurements : nullptr, borrowed.ranks->common, tell)
                       : astra ? astrarium::run_astra(borrowed.plan, record)
                               : astrarium::run_native(borrowed.plan, record);
         }
@@ -39,6 +43,6 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
 void bind_engine(nb::module_& m) {
     nb::class_<astrarium::Shared>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
         .def(nb::init<std::size_t>(), nb::arg("most"));
-    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(), nb::arg("hurried") = false,
+    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(), nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
 }

@@ -67,6 +67,7 @@ private:
     void shape_groups(const Plan& plan);
     void start(const Plan& plan);
     Hash place(const Network& network, std::size_t origin, std::size_t rank) const;  // where a rank is relative to `origin`
+    Hash way(const Network& network, std::size_t origin, std::size_t rank) const;    // of a message from `origin`
 
     std::size_t dims_;
     bool meshes_ = false;

@@ -112,6 +112,7 @@ private:
     bool lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out);
     std::uint32_t line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
                        const std::vector<int>& places);
+    void shrink(Plan& small, std::vector<std::int32_t>& npu_of) const;
     Measured run_members(const Plan& small, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const;
     Tick message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer, std::int64_t size, bool& late);
     Outcome outcome();

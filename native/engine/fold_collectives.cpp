@@ -268,6 +268,32 @@ LineStore::Looped Fold::looped(std::uint32_t id, std::int32_t kind, const std::v
     return store_->looped({facts_.content(id, classes_.first_group[static_cast<std::size_t>(kind)])}, [&] { return loop_back(c, kind, members); });
 }
 
+// A network of as few NPUs as the members need, where each stands as it did: a switch has the coordinates in use only, and a dim
+// in which nobody differs has one. On meshes, and where links are shared, others lie on the way.
+void Fold::shrink(Plan& small, std::vector<std::int32_t>& npu_of) const {
+    if (meshes_ || plan_.network.backend != Backend::ports || plan_.reduce_bandwidth.size > 0) return;
+    const Geometry geometry(plan_.network);
+    std::vector<std::int32_t> moved(npu_of.size(), 0);
+    std::int64_t npus = 1;
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d) {
+        std::vector<int> places;
+        for (const std::int32_t npu : npu_of) places.push_back(geometry.coordinate(npu, d));
+        std::sort(places.begin(), places.end());
+        places.erase(std::unique(places.begin(), places.end()), places.end());
+        Dim& dim = small.network.dims[d];
+        const bool few = dim.shape == Shape::switch_ || places.size() == 1;
+        if (few) dim.npus = static_cast<int>(places.size());
+        for (std::size_t p = 0; p < npu_of.size(); ++p) {
+            const int place = geometry.coordinate(npu_of[p], d);
+            const auto at = few ? std::lower_bound(places.begin(), places.end(), place) - places.begin() : place;
+            moved[p] += static_cast<std::int32_t>(at * npus);
+        }
+        npus *= dim.npus;
+    }
+    small.npus = static_cast<int>(npus);
+    npu_of = std::move(moved);
+}
+
 Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets) const {
     if (members.size() > 4096) throw Unfoldable{"an asymmetric collective of more than 4,096 ranks"};
     Plan small = base;
@@ -292,6 +318,7 @@ Measured Fold::run_members(const Plan& base, std::int32_t kind, const std::vecto
         program_of.push_back(program_at.try_emplace(offset, static_cast<std::int32_t>(program_at.size())).first->second);
         slot_ptr.push_back(slot_ptr.back() + 1);
     }
+    shrink(small, npu_of);
     const bool sorted_group = std::is_sorted(order.begin(), order.end());
     if (!sorted_group) small.groups.push_back({order.data(), order.size()}), std::fill(minus.begin(), minus.end(), 0);
     // Each member waits for its offset, then takes part.

@@ -90,17 +90,6 @@ struct Sent {
 
 }  // namespace
 
-Met Met::renumbered(const std::vector<std::int32_t>& kinds, const RankClasses& to) const {
-    Met out;
-    out.all_ = all_;
-    for (std::uint32_t kind = 0; kind < to.first_group.size(); ++kind) {
-        const std::int32_t group = to.first_group[kind];
-        const auto before = group < 0 ? 0 : static_cast<std::uint32_t>(kinds[static_cast<std::size_t>(group)]);
-        for (auto at = met_.lower_bound({before, 0}); at != met_.end() && at->first == before; ++at) out.met_.emplace(kind, at->second);
-    }
-    return out;
-}
-
 Image::Image(const Plan& whole, const RankClasses& classes, Facts& facts) : whole_(whole), classes_(classes), facts_(facts) {
     for (const Dim& dim : whole.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
@@ -264,6 +253,33 @@ std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases
     return labels;
 }
 
+// Whether the participants of a phase share a label, in each of its lines.
+bool Image::uniform(const Phase& phase, const std::vector<std::uint64_t>& labels) {
+    for (std::uint32_t p = 0; p < labels.size(); ++p)
+        if (labels[p] != labels[p - static_cast<std::uint32_t>(index_in(phase, p) * phase.stride)]) return false;
+    return true;
+}
+
+// Whether rotating a phase's participants (xor: flipping them) keeps every message's way: they are in one switch, or a whole dim
+// in order.
+bool Image::symmetric(const Phase& phase, std::uint32_t kind) const {
+    if (phase.dim < 0) return false;
+    const auto d = static_cast<std::size_t>(phase.dim);
+    const Dim& dim = whole_.network.dims[d];
+    const bool exclusive = phase.schedule->mode == PeerMode::xor_, flips = dim.shape == Shape::hypercube;
+    if (dim.shape != Shape::switch_ && (phase.n != dim.npus || exclusive != flips)) return false;
+    const Geometry geometry(whole_.network);
+    const Seat seat{classes_.first_group[kind], 0};
+    for (std::uint32_t p = 0; p < size(kind); ++p) {
+        const int index = index_in(phase, p), npu = whole_.npu_of[rank_at(seat, p)];
+        const int first = whole_.npu_of[rank_at(seat, p - static_cast<std::uint32_t>(index * phase.stride))];
+        const int moved = geometry.coordinate(npu, d) - geometry.coordinate(first, d);
+        if (npu != first + moved * geometry.stride(d) || (index > 0 && moved == 0)) return false;
+        if (dim.shape != Shape::switch_ && geometry.coordinate(npu, d) != index) return false;
+    }
+    return true;
+}
+
 // Per member: its label, its program, and what it sends to whom and receives (sums, in any order). Where all run one program,
 // relative to themselves, sends to one peer are alike.
 std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const {
@@ -277,6 +293,7 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
         seen[static_cast<std::size_t>(s.send_peer[k])] = true;
         sends.push_back({k, mix(static_cast<std::uint64_t>(s.send_match[k]), k)});
     }
+    if (alike && uniform(phase, labels) && symmetric(phase, kind)) return labels;
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(sends.size()) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
         throw Unfoldable{"a large collective that meets messages"};
     std::vector<std::uint64_t> out(size(kind)), received(size(kind), 0), mark;  // mark: of the label

@@ -9,28 +9,12 @@
 #include <vector>
 
 #include "classes.hpp"
+#include "conflicts.hpp"
 #include "facts.hpp"
 #include "groups.hpp"
 #include "wires.hpp"
 
 namespace astrarium {
-
-// Collectives that meet other messages at a port and so run as messages, by kind and how many of the kind their members were in
-// before. The rest are measured.
-class Met {
-public:
-    bool contains(std::uint32_t kind, std::uint32_t serial) const { return all_ || met_.contains({kind, serial}); }
-    void insert(std::uint32_t kind, std::uint32_t serial) { met_.emplace(kind, serial); }
-    void insert_all() { all_ = true; }
-    bool all() const { return all_; }
-    std::size_t size() const { return met_.size(); }
-    // The same collectives when classes are refined; `kinds` were the groups' before.
-    Met renumbered(const std::vector<std::int32_t>& kinds, const RankClasses& to) const;
-
-private:
-    std::set<std::pair<std::uint32_t, std::uint32_t>> met_;
-    bool all_ = false;
-};
 
 // A message as its receivers have it: what number of a phase on a kind of group, or (no phase) in which slot.
 struct Heard {
@@ -88,7 +72,7 @@ public:
     bool ordered(std::uint32_t kind, const Phase& phase);
     // Whether the ranks from which the members of a class have two messages stand in one order for all of them.
     bool ordered(std::uint32_t cls, const Heard& one, const Heard& other);
-    Met met;  // grows as a run finds more
+    Conflicts conflicts;  // grows as a run finds more
 
 private:
     using Steps = std::tuple<std::uint32_t, const Schedule*, int, int>;  // kind, schedule, stride, n: phases that take the same steps
@@ -105,6 +89,8 @@ private:
     void find_seats();
     void make_plan();
     std::vector<std::uint64_t> refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const;
+    static bool uniform(const Phase& phase, const std::vector<std::uint64_t>& labels);
+    bool symmetric(const Phase& phase, std::uint32_t kind) const;
     std::vector<std::uint64_t> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const;
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);

@@ -28,6 +28,7 @@ public:
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
+    static Weight weigh(const Plan& plan, bool record);
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
@@ -174,7 +175,7 @@ private:
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);
     std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
-    bool is_measured(std::uint32_t kind, std::uint32_t serial);
+    bool is_measured(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
     void meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
 
     // custom collectives
@@ -282,13 +283,13 @@ private:
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods
     struct Periods {
         struct Issue {
-            std::uint32_t kind, serial;
+            std::uint32_t kind, serial, collective;
             bool measured;
         };
         std::vector<Program> programs;       // the plan's, without what was skipped
         std::vector<std::uint32_t> serials;  // skipped, per kind
         std::vector<Issue> issues;           // of this period
-        std::vector<std::pair<std::uint32_t, std::uint32_t>> met;
+        std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> met;  // kind, serial, collective
         std::vector<std::uint32_t> number;   // of the open instances, in order
         std::uint64_t events = 0;            // skipped
     };

@@ -166,9 +166,9 @@ void Native::skip_periods(Recurrence::Jump jump) {
     };
     for (const auto& issue : periods_.issues)
         for (std::uint64_t k = 1; k <= jump.periods; ++k)
-            if (image_->met.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind)) == issue.measured) jump.periods = k - 1;
-    for (const auto& [kind, serial] : periods_.met)
-        for (std::uint64_t k = 1; k <= jump.periods; ++k) image_->met.insert(kind, serial + static_cast<std::uint32_t>(k) * serials(kind));
+            if (image_->conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind), issue.collective) == issue.measured) jump.periods = k - 1;
+    for (const auto& [kind, serial, collective] : periods_.met)
+        for (std::uint64_t k = 1; k <= jump.periods; ++k) image_->conflicts.insert(kind, serial + static_cast<std::uint32_t>(k) * serials(kind), collective);
     recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ = add(skipped_, times(periods, jump.time));
@@ -183,18 +183,19 @@ void Native::skip_periods(Recurrence::Jump jump) {
         periods_.serials[kind] += static_cast<std::uint32_t>(jump.periods) * serials(kind);
 }
 
-bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
+bool Native::is_measured(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
     serial += skipped(kind);
-    const bool measured = !image_->met.contains(kind, serial);
-    if (recurrence_) periods_.issues.push_back({kind, serial, measured});
+    const bool measured = !image_->conflicts.contains(kind, serial, collective);
+    if (recurrence_) periods_.issues.push_back({kind, serial, collective, measured});
     return measured;
 }
 
 void Native::meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
     image_->meets(kind, collective);
     serial += skipped(kind);
-    image_->met.insert(kind, serial);
-    if (recurrence_ && (periods_.met.empty() || periods_.met.back() != std::pair{kind, serial})) periods_.met.emplace_back(kind, serial);
+    image_->conflicts.insert(kind, serial, collective);
+    const std::tuple met{kind, serial, collective};
+    if (recurrence_ && (periods_.met.empty() || periods_.met.back() != met)) periods_.met.push_back(met);
 }
 
 }  // namespace astrarium

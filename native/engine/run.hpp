@@ -1,6 +1,8 @@
 // The engine's entry points.
 #pragma once
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "plan.hpp"
 #include "port_use.hpp"
@@ -11,11 +13,18 @@ Outcome run_astra(const Plan& plan, bool record);    // every rank, every messag
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
 class Beats;
 Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
-// One rank per class where that is exact, else one of the above. `kept`: what this and other runs measure, or null; `common`: what
-// was found out about the plan's ranks. `hurried`: a folded run that does not end is a Stall that says nothing.
+// What running every rank takes, about.
+struct Weight {
+    double events = 0, bytes = 0;
+};
+Weight weigh(const Plan& plan, bool record);
+// One rank per class where that is exact, else one of the above: `given_up` is told why, and what that takes, before it begins.
+// `kept`: what this and other runs measure, or null; `common`: what was found out about the plan's ranks. `hurried`: a
+// folded run that does not end is a Stall that says nothing.
 class Measurements;
 class Common;
-Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common);
+using GivenUp = std::function<void(const std::string& why, const Weight& weight)>;
+Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common, GivenUp given_up = {});
 
 // One rank per class, some collectives as messages and the rest measured; exact where no more turned out to meet others. Throws
 // Unfoldable.

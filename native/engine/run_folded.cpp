@@ -10,8 +10,8 @@ constexpr int most_rounds = 16;
 
 class Folding {
 public:
-    Folding(const Plan& plan, bool record, bool hurried, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common)
-        : plan_(plan), record_(record), hurried_(hurried), facts_(plan, std::move(store), std::move(common)) {}
+    Folding(const Plan& plan, bool record, bool hurried, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common, GivenUp given_up)
+        : plan_(plan), record_(record), hurried_(hurried), given_up_(std::move(given_up)), facts_(plan, std::move(store), std::move(common)) {}
     Outcome run() {
         try {
             return folded();
@@ -25,6 +25,7 @@ public:
 
 private:
     Outcome every_rank(const Unfoldable& reason) {
+        if (given_up_) given_up_(reason.why, weigh(plan_, record_));
         Outcome out = unfolded();
         out.unfolded_because = reason.why;
         return out;
@@ -57,11 +58,11 @@ private:
             if (reason.why != overlapping || plan_.policy.order == Order::astra_sim) throw;
         }
         Image image(plan_, fold.classes(), facts_);
-        if (kinds_) image.met = met_.renumbered(*kinds_, fold.classes());
+        if (kinds_) image.conflicts = conflicts_.renumbered(*kinds_, fold.classes());
         try {
             return with_messages(image, fold, few);
         } catch (const Asymmetric&) {
-            kinds_ = fold.classes().group_kind, met_ = image.met;
+            kinds_ = fold.classes().group_kind, conflicts_ = image.conflicts;
             throw;
         }
     }
@@ -69,36 +70,38 @@ private:
     // A run finds which measured collectives meet others; another runs those as messages, until no more do.
     Outcome with_messages(Image& image, Fold& fold, bool few) const {
         for (int round = 0;; ++round) {
-            if (round == most_rounds) image.met.insert_all();
-            if (few && image.met.all()) throw Unfoldable{"too few equal ranks"};
-            const std::size_t before = image.met.size();
+            if (round == most_rounds) image.conflicts.insert_all();
+            if (few && image.conflicts.all()) throw Unfoldable{"too few equal ranks"};
+            const std::size_t before = image.conflicts.size();
             try {
                 Outcome out = run_image(image, fold, record_);
-                if (image.met.size() == before) return out;
+                if (image.conflicts.size() == before) return out;
             } catch (const Asymmetric&) {
-                if (image.met.size() == before) throw;
+                if (image.conflicts.size() == before) throw;
             } catch (const Unfoldable& reason) {
-                if (image.met.size() == before) {
-                    if (image.met.all()) throw;
-                    image.met.insert_all();
+                if (image.conflicts.size() == before) {
+                    if (image.conflicts.all()) throw;
+                    image.conflicts.insert_all();
                 }
             }
             image.check_meeting();
+            image.conflicts.promote_families(round);
         }
     }
 
     const Plan& plan_;
     bool record_, hurried_;
+    GivenUp given_up_;
     Facts facts_;
     std::set<Labels> split_;
-    Met met_;  // as known so far, by kinds as they were then
+    Conflicts conflicts_;  // as known so far, by kinds as they were then
     std::optional<std::vector<std::int32_t>> kinds_;
 };
 
 }  // namespace
 
-Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common) {
-    return Folding(plan, record, hurried, kept ? kept->store() : std::make_shared<LineStore>(), std::move(common)).run();
+Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common, GivenUp given_up) {
+    return Folding(plan, record, hurried, kept ? kept->store() : std::make_shared<LineStore>(), std::move(common), std::move(given_up)).run();
 }
 
 }  // namespace astrarium

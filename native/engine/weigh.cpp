@@ -38,7 +38,58 @@ double at_once(const Schedule& s) {
     return all / static_cast<double>(s.program.size);
 }
 
+// Sends of a participant in all phases of a collective, on average.
+double sends_of(const Collective& c) {
+    double all = 0;
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases)
+            all += chunk.repeat * (phase.schedule ? static_cast<double>(phase.schedule->send_peer.size) / static_cast<double>(phase.schedule->send_ptr.size - 1) : phase.n - 1.0);
+    return all;
+}
+
+// Of a participant that sends as the first phase begins, at most so many messages at once.
+double first_sends(const Collective& c) {
+    double sends = 0;
+    for (const Chunk& chunk : c.chunks) {
+        if (chunk.phases.empty() || !chunk.phases.front().schedule) continue;
+        const double first = at_once(*chunk.phases.front().schedule);
+        sends = c.active_chunks > 0 ? std::max(sends, std::min(c.active_chunks, chunk.repeat) * first) : sends + chunk.repeat * first;
+    }
+    return c.turns.empty() ? sends : sends * static_cast<double>(c.turns.size());
+}
+
 }  // namespace
+
+// Every rank is taken to be in its largest collective at one time. An event of a message: it departs, it asks for a port, it is
+// delivered, it is received.
+Weight Native::weigh(const Plan& plan, bool record) {
+    constexpr double events_of_a_message = 4;
+    Weight all;
+    std::vector<double> sends, bytes;
+    for (const Collective& c : plan.collectives) {
+        sends.push_back(sends_of(c));
+        bytes.push_back(sizeof(Member) + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases) + first_sends(c) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed)));
+    }
+    std::vector<std::vector<SlotUse>> uses;
+    for (const Program& program : plan.programs) uses.push_back(slots_of(program));
+    for (std::size_t r = 0; r < plan.ranks(); ++r) {
+        const auto nodes = static_cast<double>(plan.program(r).nodes());
+        const auto& mine = uses[static_cast<std::size_t>(plan.program_of[r])];
+        double largest = 0;
+        all.events += nodes;
+        for (std::size_t s = 0; s < mine.size(); ++s) {
+            if (mine[s].kind == Kind::send) all.events += events_of_a_message * mine[s].count;
+            if (mine[s].kind != Kind::collective) continue;
+            const auto c = static_cast<std::size_t>(plan.slot_a[static_cast<std::size_t>(plan.slot_ptr[r]) + s]);
+            all.events += events_of_a_message * sends[c] * mine[s].count;
+            largest = std::max(largest, bytes[c]);
+        }
+        all.bytes += sizeof(Rank) + 64 + nodes * (record ? 20 : 4) + largest;
+    }
+    return all;
+}
+
+Weight weigh(const Plan& plan, bool record) { return Native::weigh(plan, record); }
 
 void Native::refuse_too_large() const {
     double nodes = 0;
@@ -64,13 +115,7 @@ void Native::refuse_too_large() const {
     for (std::size_t k = 0; k < members.size(); ++k) {
         const Collective& c = plan_.collectives[k];
         if (members[k] == 0 || c.custom) continue;
-        double sends = 0;
-        for (const Chunk& chunk : c.chunks)
-            if (!chunk.phases.empty()) {
-                const double first = at_once(*chunk.phases.front().schedule);
-                sends = c.active_chunks > 0 ? std::max(sends, std::min(c.active_chunks, chunk.repeat) * first) : sends + chunk.repeat * first;
-            }
-        if (!c.turns.empty()) sends *= static_cast<double>(c.turns.size());
+        const double sends = first_sends(c);
         const double each = sizeof(Member) + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases);
         const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)

@@ -40,22 +40,26 @@ FOLD = {"auto": True, "off": False}
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
              traces: Traces | Generated | Work | None = None, cache: TraceCache | None = None,
-             plugins: Plugins | None = None, kept: Kept | None = None) -> Result:
+             plugins: Plugins | None = None, kept: Kept | None = None,
+             note: Callable[[str], None] | None = None) -> Result:
     """Run a design.
 
     `fold` (`auto` or `off`) overrides the design's. `record` keeps node times and traffic, which everything but finish
     and makespan needs. `pure` runs the pure-Python engine. `traces` stands for the workload's files (or is what a
     generator made, or the Work of either); else they are read, through `cache` where one is given. `plugins` take the
     place of what the design names; plug-ins that the design names are made for this run. `kept` holds what this
-    run has in common with others. Raises InputError and its kin, and StallError, with file, rank and node.
+    run has in common with others. `note` is called with a sentence before every rank is simulated because folding gave
+    up: why, and about how many events, seconds and bytes. Raises InputError and its kin, and StallError, with file, rank
+    and node.
     """
     return prepare(design, fold=fold, record=record, pure=pure, traces=traces, cache=cache, plugins=plugins,
-                   kept=kept)()
+                   kept=kept, note=note)()
 
 
 def prepare(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
             traces: Traces | Generated | Work | None = None, cache: TraceCache | None = None,
-            plugins: Plugins | None = None, kept: Kept | None = None) -> Callable[[], Result]:
+            plugins: Plugins | None = None, kept: Kept | None = None,
+            note: Callable[[str], None] | None = None) -> Callable[[], Result]:
     """`simulate` in two steps: all that comes before the run, then (called) the run. Whoever has many designs prepares
     several and then runs them: each step finds the machine's caches full of its own code and data. Either step raises
     what `simulate` does."""
@@ -70,7 +74,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
 
     def execute_it(plan: Plan, hurried: bool) -> Outcome:
         return execute(plan, record=record, fold=folded, pure=pure, plugins=given, hurried=hurried,
-                       kept=None if kept is None else kept.measurements)
+                       kept=None if kept is None else kept.measurements, note=note)
 
     def run() -> Result:
         try:

@@ -118,3 +118,21 @@ def test_a_cycle_stalls_under_astra_sim_s_rules_too(pure: bool) -> None:
                     child_ptr=np.array([0, 1, 2, 2], np.int32))
     with pytest.raises(StallError, match=r"rank 0: .*never start"):
         engine.execute(replace(plan, programs=(cycle, *plan.programs[1:])), fold=False, pure=pure)
+
+
+def test_a_run_of_every_rank_says_before_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups whose members a dim's border divides have no equal members: folding gives up."""
+    monkeypatch.setattr(_native, "WORTH_A_WORD", 0)
+    design = ar.Design(
+        workload=ar.Transformer(ar.Decoder(layers=8, d_model=512, heads=16, kv_heads=16, ffn=1024, vocab=1024, seq=256),
+                                dp=24, pp=8, zero=3, global_batch=24 * 8, micro_batch=1),
+        compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
+        network=ar.Network([ar.Switch(16, bandwidth="50 GB/s", latency="1 us"),
+                            ar.Switch(12, bandwidth="50 GB/s", latency="1 us")]))
+    said: list[str] = []
+    outcome = ar.simulate(design, note=said.append).outcome
+    assert outcome.unfolded_because == "too few equal ranks"
+    assert said[0].startswith("every rank will be simulated, because of too few equal ranks: about ")
+    assert float(said[0].split("about ")[1].split()[0]) == pytest.approx(outcome.events, rel=0.25)
+    ar.simulate(design, fold="off", note=said.append)
+    assert len(said) == 1

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         note("no compiled core here: the pure-Python engine runs (same integers, slowly)")
     if (options.pure or not HAVE_CORE) and design.network.npus > MANY:
         note(f"{design.network.npus:,} NPUs, and the pure-Python engine runs every rank: minutes to hours")
-    result = simulate(design, fold=options.fold, pure=options.pure)
+    result = simulate(design, fold=options.fold, pure=options.pure, note=note)
     if isinstance(design.workload, Trace):
         from astrarium.cli.trace_notes import trace_notes
 

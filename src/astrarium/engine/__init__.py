@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,15 @@ __all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute"]
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
-            plugins: Plugins | None = None, kept: Measurements | None = None, hurried: bool = False) -> Outcome:
+            plugins: Plugins | None = None, kept: Measurements | None = None, hurried: bool = False,
+            note: Callable[[str], None] | None = None) -> Outcome:
     """Run `plan` to its end.
 
     `record` keeps every node's start and end and the traffic of links. `fold` lets equal ranks run once where that is
     provably exact. `pure` runs the pure-Python engine, which also runs (unfolded) where there is no compiled core.
     `plugins` take part in the run (engine.plugins); then nothing is folded. `kept` spares folded runs what others
-    measured. `hurried`: a StallError of a folded run comes at once, without sentences.
+    measured. `hurried`: a StallError of a folded run comes at once, without sentences. `note` is told, before it begins,
+    why and for how long every rank will be simulated where folding gives up.
     Raises StallError when ranks wait for each other, TraceError and UnsupportedError as their names say,
     PluginError for a plug-in that fails.
     """
@@ -35,7 +38,7 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     if HAVE_CORE and not pure:
         from astrarium.engine._native import run
 
-        return run(plan, record=record, fold=fold, kept=kept, hurried=hurried)
+        return run(plan, record=record, fold=fold, kept=kept, hurried=hurried, note=note)
     from astrarium.engine.reference import execute as reference
 
     return reference(plan, record=record)

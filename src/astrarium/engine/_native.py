@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from astrarium.engine.outcome import Outcome
@@ -26,6 +27,8 @@ def _compiled() -> Any:
 
 _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
+EVENT_S = (50e-9, 200e-9)       # of a run of every rank; measured with benchmarks/layouts.py --check, and beyond caches
+WORTH_A_WORD = 2e7              # events, about a second
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
 __all__ = ["HAVE_CORE", "Measurements", "core_limit", "limit_thread", "run", "run_fed", "run_with"]
@@ -51,11 +54,13 @@ class Measurements:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
 
 
-def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = None, hurried: bool = False) -> Outcome:
+def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = None, hurried: bool = False,
+        note: Callable[[str], None] | None = None) -> Outcome:
     """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
-    comes at once and has no sentences."""
+    comes at once and has no sentences. `note`: see engine.execute."""
+    given_up = None if note is None else partial(_given_up, note)
     try:
-        answer = _core.execute(plan, record, fold, None if kept is None else kept.core, hurried)
+        answer = _core.execute(plan, record, fold, None if kept is None else kept.core, hurried, given_up)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     except MemoryError as error:
@@ -66,6 +71,13 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
     if kind == "stall":
         raise StallError(what)
     raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
+
+
+def _given_up(note: Callable[[str], None], why: str, events: float, memory: float) -> None:
+    """Say, before it begins, what a run of every rank takes."""
+    if events >= WORTH_A_WORD:
+        note(f"every rank will be simulated, because of {why}: about {events:.2g} events, {events * EVENT_S[0]:.2g} to "
+             f"{events * EVENT_S[1]:.2g} s, {memory / 1e9:.2g} GB")
 
 
 def _too_large() -> UnsupportedError:

@@ -70,12 +70,14 @@ def _tied(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int,
 
 
 def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: list[int]) -> list[int]:
-    """Square and add all gradients (2 FLOPs each), and sum up over the ranks that hold different ones."""
+    """Square and add all gradients (2 FLOPs each), and sum up over the ranks that hold different ones: first over the
+    replicas that ZeRO shards over, then over the parts of the model, as DeepSpeed (`get_global_norm`) and torchtitan
+    (`clip_grad_norm_`) do. So no collective joins replicas of several stages, which come to it at different times."""
     if not recipe.clip:
         return ready
     node = build.node(pool.compute("gradients.norm", 2 * owned.own, owned.own * recipe.sizes.gradients), ready)
-    axes = recipe.mesh.real(recipe.mesh.axes if recipe.zero else ("tp", "pp", "ep"))
-    if axes:
+    replicas = recipe.mesh.real(("cp", "sp", "dp") if recipe.zero else ("ep",))
+    for axes in filter(None, (replicas, recipe.mesh.real(("tp", "pp")))):
         node = build.node(pool.collective("gradients.norm.all_reduce", CommOp.ALL_REDUCE, NORM_BYTES, axes), [node])
     return [node]
 
