@@ -103,8 +103,8 @@ def _short_delays(design: Design) -> Iterator[Problem]:
             yield Problem(f"network.dims[{index}].latency", "is more than 2^62 ps", "at most 53 days")
     for path, delay in (("collective.endpoint_delay", design.collective.endpoint_delay),
                         ("memory.latency", design.memory.latency)):
-        if delay >= LONGEST_NS:
-            yield Problem(path, "is more than 2^62 ps", "at most 53 days")
+        if delay >= 2 * LONGEST_NS:
+            yield Problem(path, "is more than 2^63 ps", "at most 106 days")
 
 
 def _placed(design: Design) -> Iterator[Problem]:
