@@ -11,9 +11,12 @@ from astrarium.engine.plan import Backend, Order, Plan
 from astrarium.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from astrarium.engine.plugins.given import Plugins
+    from collections.abc import Sequence
 
-__all__ = ["HAVE_CORE", "Measurements", "Outcome", "Plan", "execute"]
+    from astrarium.engine.plugins.given import Plugins
+    from astrarium.engine.reference.pace import Stride
+
+__all__ = ["HAVE_CORE", "Measurements", "Outcome", "Plan", "execute", "pace"]
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
@@ -38,6 +41,19 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     from astrarium.engine.reference import execute as reference
 
     return reference(plan, record=record)
+
+
+def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
+         entry: float) -> float:
+    """When the last of a collective's chunks ends, in ns: see `engine.reference.pace`, which runs where there is no
+    core."""
+    if HAVE_CORE:
+        from astrarium.engine._native import pace as compiled
+
+        return compiled(phases, paths, chunks, limit, entry)
+    from astrarium.engine.reference.pace import pace as reference
+
+    return reference(phases, paths, chunks, limit, entry)
 
 
 def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Outcome:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins.feeder import Feeder
     from astrarium.engine.plugins.given import Team
     from astrarium.engine.plugins.work import Work
+    from astrarium.engine.reference.pace import Stride
 
 
 def _compiled() -> Any:
@@ -28,7 +29,7 @@ _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "Measurements", "run", "run_fed", "run_with"]
+__all__ = ["HAVE_CORE", "Measurements", "pace", "run", "run_fed", "run_with"]
 
 
 class Measurements:
@@ -54,6 +55,13 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
     if kind == "stall":
         raise StallError(what)
     raise (TraceError if kind == "trace" else UnsupportedError)("workload", what)
+
+
+def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
+         entry: float) -> float:
+    """When the last of a collective's chunks ends, in ns: see `engine.reference.pace`."""
+    time: float = _core.pace(phases, paths, chunks, limit, entry)
+    return time
 
 
 def _too_large() -> UnsupportedError:
