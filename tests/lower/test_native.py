@@ -165,7 +165,8 @@ def test_spare_npus_and_fewer_ranks() -> None:
 def test_themis_has_every_chunk_under_way_or_one_per_dim() -> None:
     work = ar.SingleCollective("all_reduce", "1 MB")
     plans = [lower(design(workload=work, collective=ar.Collective(chunks=4, **chosen))).collectives[0]
-             for chosen in ({}, {"composition": "themis"}, {"composition": "themis", "active_chunks": 0},
+             for chosen in ({"choice": "none"}, {"composition": "themis"},
+                            {"composition": "themis", "active_chunks": 0},
                             {"composition": "themis", "active_chunks": 1})]
     assert [(plan.active_chunks, len(plan.turns)) for plan in plans] == [(1, 0), (0, 0), (0, 0), (1, 2)]
     with pytest.raises(InputError, match=r"active_chunks: 4 with composition themis.*expected 1, or 0 for all"):

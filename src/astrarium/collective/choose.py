@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
         return settings
     pacing = Pacing(op, size, parts, settings, free, reaches)
     counts, compositions = _counts(pacing, settings, free), _compositions(pacing, settings, free)
-    lists = _lists(pacing, settings, free)
+    lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
     bounds = {names: pacing.bound(names) for names in lists}
     if len(lists) > KEPT:
         lists = sorted(lists, key=lambda names: bounds[names])[:KEPT]
@@ -137,17 +138,17 @@ def _counts(pacing: Pacing, settings: Settings, free: Free) -> tuple[int, ...]:
     return tuple([count for count in CHUNKS if count <= most])
 
 
-def _lists(pacing: Pacing, settings: Settings, free: Free) -> list[Names]:
-    """Lists of algorithms, one per dim of the group."""
+def _lists(pacing: Pacing, settings: Settings, free: Free, themis: bool) -> list[Names]:
+    """Lists of algorithms, one per dim of the group. Unless the order of the dims depends on them (`themis`), without
+    those that another one of the dim beats in latencies and bytes."""
     op, parts = pacing.op, pacing.parts
     if not free.algorithms:
         return [Names(*[tuple([settings.algorithm(each, part, "collective").partition(":")[0] for part in parts])
                         for each in (op, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)])]
     options = [_options(free.dims[part.dim].shape, op, part.n, len(parts)) for part in parts]
-    count = 1
-    for each in options:
-        count *= len(each)
-    if count > LISTS:
+    if not themis:
+        options = [pacing.unbeaten(place, each) for place, each in enumerate(options)]
+    if prod(map(len, options)) > LISTS:
         options = [(min(each, key=lambda name: pacing.alone(place, name)),) for place, each in enumerate(options)]
     return [Names(names, _steps(names, parts, free.plain[0]), _steps(names, parts, free.plain[1]))
             for names in product(*options)]

@@ -115,6 +115,13 @@ class Pacing:
         """ns of the operation in one dim, as if there were no other."""
         return sum(self._end(place, name))
 
+    def unbeaten(self, place: int, names: Sequence[str]) -> tuple[str, ...]:
+        """Of algorithms in one dim, those that no other one is better than, or equal to and before."""
+        ends = [self._end(place, name) for name in names]
+        return tuple([name for number, (name, mine) in enumerate(zip(names, ends)) if not any(
+            other[0] <= mine[0] and other[1] <= mine[1] and (other != mine or rival < number)
+            for rival, other in enumerate(ends) if rival != number)])
+
     def _end(self, place: int, name: str) -> tuple[float, float]:
         """(latencies one after the other, the least that the busiest port carries) in one dim."""
         if (place, name) not in self._ends:
