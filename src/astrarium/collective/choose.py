@@ -32,6 +32,7 @@ SAME = 0.001
 MESSAGES = 1 << 14  # of one NPU, beyond which there are no further chunks
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
 KEPT = 6            # of these, the lists with the lowest bounds are estimated:
+FEW = 3             # (where only algorithms are open: so many)
 FIRST = 16          # with so many chunks,
 CLOSEST = 6         # then, for the best pairs of composition and list
 CLOSE = 0.5         # that are not so much slower, with all
@@ -67,8 +68,9 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
     counts, compositions = _counts(pacing, settings, free), _compositions(pacing, settings, free)
     lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
     bounds = {names: pacing.bound(names) for names in lists}
-    if len(lists) > KEPT:
-        lists = sorted(lists, key=lambda names: bounds[names])[:KEPT]
+    kept = KEPT if len(counts) * len(compositions) > 1 else FEW
+    if len(lists) > kept:
+        lists = sorted(lists, key=lambda names: bounds[names])[:kept]
 
     def tried(pairs: Iterable[Pair], count: int) -> list[_Candidate]:
         return [_Candidate(count, pacing.time(composition, names, count), composition, names)
