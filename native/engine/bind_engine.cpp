@@ -1,9 +1,12 @@
 #include "bindings.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include "convert.hpp"
 #include "run.hpp"
+#include "pace.hpp"
 
 namespace nb = nanobind;
 
@@ -38,6 +41,14 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
     }
 }
 
+double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>& rows, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks,
+            int limit, double entry) {
+    std::vector<std::vector<astrarium::Stride>> phases(rows.size());
+    for (std::size_t k = 0; k < rows.size(); ++k)
+        for (const auto& [port, service, latency, times] : rows[k]) phases[k].push_back({port, times, service, latency});
+    return astrarium::pace(phases, paths, chunks, limit, entry);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& m) {
@@ -45,4 +56,6 @@ void bind_engine(nb::module_& m) {
         .def(nb::init<std::size_t>(), nb::arg("most"));
     m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(), nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
           "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
+    m.def("pace", &pace, nb::arg("phases"), nb::arg("paths"), nb::arg("chunks"), nb::arg("limit"), nb::arg("entry"),
+          "When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.");
 }

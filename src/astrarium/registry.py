@@ -81,7 +81,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "priority": ("", "The trace's own priority decides, larger first."),
     },
     "choice": {
-        "none": ("", "The design's own lists of algorithms stand."),
+        "auto": ("", "What the design leaves out is the best by an estimate, for each operation, size and group."),
+        "none": ("", "What the design leaves out is fixed: algorithms by the dims' shapes, baseline, one chunk."),
     },
     "compute": {
         "replay": ("astrarium.compute.config:Replay", "Every node takes the time that its trace recorded."),

@@ -94,9 +94,10 @@ def test_memory_that_runs_out_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) 
         def execute(*arguments: object) -> object:
             raise MemoryError
 
+    plan = direct(2, 1)
     monkeypatch.setattr(_native, "_core", Full)
     with pytest.raises(UnsupportedError, match="does not fit into this machine's memory; expected fold auto"):
-        engine.execute(direct(2, 1))
+        engine.execute(plan)
 
 
 @pytest.mark.parametrize("pure", [False, True])

@@ -165,7 +165,8 @@ def test_spare_npus_and_fewer_ranks() -> None:
 def test_themis_has_every_chunk_under_way_or_one_per_dim() -> None:
     work = ar.SingleCollective("all_reduce", "1 MB")
     plans = [lower(design(workload=work, collective=ar.Collective(chunks=4, **chosen))).collectives[0]
-             for chosen in ({}, {"composition": "themis"}, {"composition": "themis", "active_chunks": 0},
+             for chosen in ({"choice": "none"}, {"composition": "themis"},
+                            {"composition": "themis", "active_chunks": 0},
                             {"composition": "themis", "active_chunks": 1})]
     assert [(plan.active_chunks, len(plan.turns)) for plan in plans] == [(1, 0), (0, 0), (0, 0), (1, 2)]
     with pytest.raises(InputError, match=r"active_chunks: 4 with composition themis.*expected 1, or 0 for all"):
@@ -188,7 +189,8 @@ def test_reductions_at_the_bandwidth_of_each_npu() -> None:
     network = ar.Network([ar.Ring(4, bandwidth="1 GB/s", latency="0 ns")])
     times = []
     for npu_types in ([], kinds):
-        chosen = ar.Design(workload=ar.SingleCollective("reduce_scatter", "4 kB"), network=network, npu_types=npu_types)
+        chosen = ar.Design(workload=ar.SingleCollective("reduce_scatter", "4 kB"), network=network, npu_types=npu_types,
+                           collective=ar.Collective(choice="none"))
         plan = lower(chosen)
         assert plan.reduce_bandwidth.tolist() == [0.0, 1e9, 0.0, 0.0][:plan.reduce_bandwidth.size]
         outcomes = [engine.execute(plan, fold=fold, pure=pure) for fold, pure in
@@ -206,7 +208,7 @@ def test_where_a_tree_cannot_scatter_the_design_says_what_does(composition: str)
     """A tree has no reduce_scatter: the steps of an all_reduce that need one take that operation's own algorithm."""
     def phases(**lists: list[str]) -> list[list[tuple[int, str]]]:
         found = design(workload=ar.SingleCollective(op="all_reduce", payload="1 MB"),
-                       collective=ar.Collective(composition=composition, **lists))
+                       collective=ar.Collective(composition=composition, chunks=1, **lists))
         return [[(phase.op, phase.schedule.algorithm) for phase in chunk.phases if phase.schedule is not None]
                 for plan in lower(found).collectives for chunk in plan.chunks]
     tree, chosen = ["double_binary_tree"] * 2, {"reduce_scatter": ["direct", "ring"], "all_gather": ["ring", "direct"]}

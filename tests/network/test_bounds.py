@@ -147,7 +147,7 @@ def test_collectives_never_beat_their_links(pure: bool, case: tuple[tuple[Side, 
     for builder in builders:
         builder.coll("work", op, size)
     design = ar.Design(workload=ar.Trace("in memory"), network=network(sides, backend),
-                       collective=ar.Collective(**{op.name.lower(): [algorithm]}))
+                       collective=ar.Collective(**{op.name.lower(): [algorithm]}, choice="none"))
     plan = lower(design, traces_of_bytes([builder.encode() for builder in builders]))
     outcome = engine.execute(plan, record=True, fold=False, pure=pure)
     check_bounds(outcome, sides, bytes_per_link(sides, messages_of(plan)))

@@ -15,7 +15,7 @@ def time(npus: int, op: str, algorithm: str, backend: str) -> int:
     """Makespan in ps of 16 MB on a line of 50 GB/s and 500 ns."""
     network = ar.Network([ar.Mesh(npus, bandwidth="50 GB/s", latency="500 ns")], backend=backend)
     design = ar.Design(workload=ar.SingleCollective(op, "16 MB"), network=network,
-                       collective=ar.Collective(**{op: [algorithm]}))
+                       collective=ar.Collective(**{op: [algorithm]}, choice="none"))
     return ar.simulate(design, record=False).makespan_ps
 
 
@@ -38,7 +38,7 @@ def test_a_line_of_two_dims_and_both_engines() -> None:
                           ar.Mesh(3, bandwidth="25 GB/s", latency="1 us")])
     for algorithm in ("ring", "direct"):
         design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network,
-                           collective=ar.Collective(all_to_all=[algorithm]))
+                           collective=ar.Collective(all_to_all=[algorithm], choice="none"))
         core, pure, whole = ar.simulate(design), ar.simulate(design, pure=True), ar.simulate(design, fold="off")
         assert core.makespan_ps == pure.makespan_ps == whole.makespan_ps
         assert whole.outcome.link_bytes.sum() == pure.outcome.link_bytes.sum()

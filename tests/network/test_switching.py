@@ -92,7 +92,7 @@ def test_over_single_links_there_is_nothing_to_cut_through(shape: Any, starts: l
     (ar.Hypercube(8, **WAY), "halving_doubling")])
 def test_where_nobody_waits_it_is_the_closed_form(dim: Any, op: str, algorithm: str) -> None:
     work = ar.SingleCollective(op, "8 MB")
-    chosen = ar.Collective(**{op: [algorithm]})
+    chosen = ar.Collective(**{op: [algorithm]}, choice="none")
     cut = ar.simulate(design([dim], workload=work, collective=chosen))
     closed = ar.simulate(ar.Design(workload=work, network=ar.Network([dim]), collective=chosen))
     assert cut.makespan_ps == closed.makespan_ps
@@ -102,7 +102,7 @@ def test_where_nobody_waits_it_is_the_closed_form(dim: Any, op: str, algorithm: 
        st.integers(1, 3))
 def test_folded_is_unfolded(sides: tuple[Side, ...], op: str, chunks: int) -> None:
     found = design(network(sides).dims, workload=ar.SingleCollective(op, "1 MB"),
-                   collective=ar.Collective(chunks=chunks))
+                   collective=ar.Collective(chunks=chunks, choice="none"))
     off, auto = (ar.simulate(found, fold=fold) for fold in ("off", "auto"))
     assert off.outcome.finish[off.outcome.row].tolist() == auto.outcome.finish[auto.outcome.row].tolist()
 

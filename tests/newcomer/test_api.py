@@ -13,7 +13,8 @@ from astrarium.simulate import simulate_many
 
 def design(**more: Any) -> ar.Design:
     return ar.Design(workload=ar.SingleCollective("all_reduce", payload="1 MB"),
-                     network=ar.Network([ar.Ring(4, bandwidth="50 GB/s", latency="500 ns")]), **more)
+                     network=ar.Network([ar.Ring(4, bandwidth="50 GB/s", latency="500 ns")]),
+                     collective=ar.Collective(choice="none"), **more)
 
 
 @pytest.mark.parametrize("wrong", [None, "design.yaml", {}, ar.Design])

@@ -175,7 +175,7 @@ def small(**sections: Any) -> ar.Design:
 
 def test_a_choice_is_what_the_design_would_have_said() -> None:
     exam_choice(Trees("double_binary_tree"), registry.names("algorithm"))
-    said = ar.simulate(small(collective=ar.Collective(all_reduce=["double_binary_tree"]))).makespan
+    said = ar.simulate(small(collective=ar.Collective(all_reduce=["double_binary_tree"], choice="none"))).makespan
     assert ar.simulate(small(), plugins=Plugins(choice=Trees("double_binary_tree"))).makespan == said
     assert said != ar.simulate(small()).makespan == ar.simulate(small(), plugins=Plugins(choice=Trees())).makespan
 
@@ -289,8 +289,9 @@ def test_a_design_names_who_chooses_algorithms(registered: None) -> None:
     network = ar.Network([ar.Switch(16, bandwidth="50 GB/s", latency="500 ns")])
     ring, tree, chosen = (
         ar.simulate(ar.Design(workload=ar.SingleCollective("all_reduce", "1 kB"), network=network, collective=each))
-        for each in (ar.Collective(all_reduce=["ring"]), ar.Collective(all_reduce=["double_binary_tree"]),
-                           ar.Collective(all_reduce=["ring"], choice="trees")))
+        for each in (ar.Collective(all_reduce=["ring"], choice="none"),
+                     ar.Collective(all_reduce=["double_binary_tree"], choice="none"),
+                     ar.Collective(all_reduce=["ring"], choice="trees")))
     assert chosen.makespan_ps == tree.makespan_ps < ring.makespan_ps
     design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 kB"), network=network,
                        collective=ar.Collective(choice="broken"))
@@ -298,7 +299,7 @@ def test_a_design_names_who_chooses_algorithms(registered: None) -> None:
         ar.simulate(design)
     with pytest.raises(ar.UnsupportedError, match=r"compat.*no plug-ins"):
         ar.simulate(ar.replace(ar.replace(design, "collective.choice", "trees"), "compat", "astra_sim"))
-    with pytest.raises(ar.InputError, match=r"choice: 'tree' is not known; expected one of none, .*mean 'trees'"):
+    with pytest.raises(ar.InputError, match=r"choice: 'tree' is not known; expected one of auto, none, .*mean 'trees'"):
         ar.Collective(choice="tree")
 
 

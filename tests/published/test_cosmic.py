@@ -66,7 +66,7 @@ def design_of(row: dict[str, str]) -> ar.Design:
         "workload": {"source": "transformer", "model": model, "global_batch": batch, "dp": dp, "sp": sp, "pp": pp,
                      "tp": tp, "zero": 3 * sharded, "uneven": "fractional", "order": "stage"},
         "network": {"dims": dims},
-        "collective": {**dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), algorithms),
+        "collective": {"choice": "none", **dict.fromkeys(("all_reduce", "all_gather", "reduce_scatter"), algorithms),
                        "chunks": int(row["splits"]), "endpoint_delay": "10 ns"},
         "compute": {"model": "roofline", "peak": f"{row['peak_TFLOPS']} TFLOP/s"},
         "memory": {"bandwidth": f"{row['local_mem_bw']} GB/s"}}

@@ -22,7 +22,7 @@ RATE = 50 * 2**30 / 1e9     # byte/ns
 def makespan_ps(dims: list[Config], algorithm: str, payload: str, *, backend: str = "closed_form", compat: str = "none",
                 memory: str | None = None, **collective: Any) -> int:
     """Picoseconds of one all_reduce in 4 chunks with 10 ns at every endpoint."""
-    chosen = {"all_reduce": [algorithm], "chunks": 4, "endpoint_delay": "10 ns", **collective}
+    chosen = {"all_reduce": [algorithm], "choice": "none", "chunks": 4, "endpoint_delay": "10 ns", **collective}
     design = ar.Design(workload=ar.SingleCollective("all_reduce", payload), network=ar.Network(dims, backend=backend),
                        collective=ar.Collective(**chosen), memory=ar.Memory(bandwidth=memory), compat=compat)
     return ar.simulate(design).makespan_ps

@@ -44,7 +44,7 @@ def step(**more: Any) -> ar.Design:
     """A training step of 16 NPUs in two dims."""
     return replace_all(ar.Design(
         workload=ar.Transformer("gpt3-13b", dp=4, tp=4, global_batch=16), compute=ar.Roofline(peak="100 TFLOP/s"),
-        memory=ar.Memory(bandwidth="1 TB/s"), collective=ar.Collective(chunks=2),
+        memory=ar.Memory(bandwidth="1 TB/s"), collective=ar.Collective(chunks=2, choice="none"),
         network=ar.Network([ar.Ring(4, bandwidth="100 GB/s", latency="500 ns", energy="2 pJ/bit"),
                             ar.Switch(4, bandwidth="50 GB/s", latency="1 us", energy="25 pJ/bit")])),
         {**POWERS, **more})

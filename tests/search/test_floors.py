@@ -52,7 +52,7 @@ def test_a_phase_alone_takes_its_floor(op: str) -> None:
                 design = ar.Design(
                     workload=ar.SingleCollective(op, "64 MB"), memory=ar.Memory(bandwidth="50 GB/s"),
                     network=ar.Network([kind(n, bandwidth_per_npu="40 GB/s", latency="700 ns")]),
-                    collective=ar.Collective(**{op: [algorithm]}, endpoint_delay="10 ns"))
+                    collective=ar.Collective(**{op: [algorithm]}, choice="none", endpoint_delay="10 ns"))
                 floor = phase_floor(shape, algorithm, CommOp[op.upper()], n, n, True)
                 assert floor is not None
                 block = 64e6 / floor.count

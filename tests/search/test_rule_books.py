@@ -88,13 +88,15 @@ def test_the_rule_books() -> None:
     found = explain_rules(first)
     assert {each.knobs[0].knob: each.alone is None for each in found.changes} == {
         "collective.endpoint_delay": False, "system.comm_streams": False, "compat": True, PREFIX + "whole_ns": True}
-    assert found.before == ar.simulate(first).makespan_ps
+    assert found.before == ar.simulate(rule_books(first)[0]).makespan_ps
+    assert found.before == ar.simulate(ar.replace(first, "collective.choice", "none")).makespan_ps
     assert found.after == ar.simulate(rule_books(first)[1]).makespan_ps
     astra = replace_all(four_dims(), {"compat": "astra_sim", "astra_sim.queues_per_dim": 2})
-    silent = ar.Design(workload=first.workload, network=first.network)
+    silent = ar.Design(workload=first.workload, network=first.network, collective=ar.Collective(choice="none"))
     assert list(parts(explain_rules(silent))) == ["compat", PREFIX + "whole_ns"]
     assert explain_rules(silent).before == ar.simulate(silent).makespan_ps
-    assert explain_rules(astra).after == ar.simulate(four_dims()).makespan_ps
+    plain = ar.replace(four_dims(), "collective.choice", "none")
+    assert explain_rules(astra).after == ar.simulate(plain).makespan_ps
     with pytest.raises(InputError, match="hypercube"):
         explain_rules(replace_all(four_dims(), {"network.dims[1].shape": "hypercube"}))
 

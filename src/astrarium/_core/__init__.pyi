@@ -2,6 +2,8 @@
 Compiled core of Astrarium: private, without a compatibility promise. Use the astrarium package.
 """
 
+from collections.abc import Sequence
+
 from astrarium._core import trace as trace
 
 
@@ -15,6 +17,11 @@ class Measurements:
 def execute(plan: object, record: bool = False, fold: bool = True, kept: Measurements | None = None, hurried: bool = False, given_up: object | None = None) -> object:
     """
     Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).
+    """
+
+def pace(phases: Sequence[Sequence[tuple[int, float, float, int]]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int, entry: float) -> float:
+    """
+    When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.
     """
 
 class Callback:

@@ -11,7 +11,8 @@ from astrarium.registry import Kind, load, names
 from astrarium.units import Time
 from astrarium.vocab import CommOp
 
-__all__ = ["Collective", "Custom", "active_chunks_of", "algorithms_of", "default_algorithm", "parse_algorithm"]
+__all__ = ["Collective", "Custom", "active_chunks_of", "algorithms_of", "chunks_of", "composition_of",
+           "default_algorithm", "parse_algorithm"]
 
 _ENTRY = re.compile(r"([a-z_]+)(?::([1-9][0-9]{0,8}))?")
 
@@ -30,8 +31,8 @@ class _Algorithms:
         return match is not None and match[1] in Kind("algorithm") and (match[2] is None or match[1] == "direct")
 
 
-PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: by the "
-                                       "dim's shape. `direct:K` keeps at most K messages in flight.",
+PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: as "
+                                       "`choice` says. `direct:K` keeps at most K messages in flight.",
                                        choices=_Algorithms())]
 File = Annotated[str | None, Knob("Custom algorithm: prefix of Chakra traces (one per participant), or MSCCL XML.",
                                   file=True)]
@@ -82,11 +83,14 @@ class Collective(Config, frozen=True, kw_only=True):
     scatter: PerDim = ()
     barrier: PerDim = ()
     custom: Annotated[Custom, Knob("Algorithms read from files.")] = Custom()
-    choice: Annotated[str, Knob("Who picks algorithms, collective by collective: a plug-in's name; none: the lists "
-                                "above.", choices=Kind("choice"))] = "none"
-    composition: Annotated[str, Knob("How a collective over several dims is put together.", choices=Kind("composition"))
-                           ] = "baseline"
-    chunks: Annotated[int, Knob("Pieces into which a payload is cut, so that dims work at the same time.", ge=1)] = 1
+    choice: Annotated[str, Knob("Who chooses what is left out of algorithms, composition and chunks. auto: the best by "
+                                "an estimate, for each operation, size and group; none: algorithms by the dims' "
+                                "shapes, baseline, 1 chunk; a plug-in's name: it picks algorithms.",
+                                choices=Kind("choice"))] = "auto"
+    composition: Annotated[str | None, Knob("How a collective over several dims is put together; left out: as `choice` "
+                                            "says (ASTRA-sim's rules: baseline).", choices=Kind("composition"))] = None
+    chunks: Annotated[int | None, Knob("Pieces into which a payload is cut, so that dims work at the same time; left "
+                                       "out: as `choice` says (ASTRA-sim's rules: 1).", ge=1)] = None
     active_chunks: Annotated[int | None, Knob("Chunks in flight in one phase of one participant; 0: no limit; left "
                                               "out: 1, with themis 0. With themis 1 is one chunk in each dim, in an "
                                               "order fixed beforehand, and no more than 1 is possible.",
@@ -106,6 +110,16 @@ def active_chunks_of(collective: Collective) -> int:
     if collective.active_chunks is None:
         return 0 if collective.composition == "themis" else 1
     return collective.active_chunks
+
+
+def composition_of(collective: Collective) -> str:
+    """The composition where nobody chooses one."""
+    return collective.composition or "baseline"
+
+
+def chunks_of(collective: Collective) -> int:
+    """The chunks where nobody chooses them."""
+    return collective.chunks or 1
 
 
 def default_algorithm(shape: str, op: str) -> str:

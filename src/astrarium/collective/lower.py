@@ -10,12 +10,13 @@ from itertools import groupby
 from astrarium.collective import chunking
 from astrarium.collective.algorithms import Options, build, canonical_op
 from astrarium.collective.compose import ROOTED, Composition, Step, compose
+from astrarium.collective.estimate import Around
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
+from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Dim, Phase
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["Link", "ScheduleCache", "Settings", "block_size", "plan_collective"]
+__all__ = ["Free", "Link", "ScheduleCache", "Settings", "block_size", "chunk_steps", "plan_collective"]
 
 ScheduleCache = MutableMapping[tuple[object, ...], Schedule]
 _NAMES = {op: op.name.lower() for op in CommOp}
@@ -30,13 +31,29 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Free:
+    """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
+    beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
+    chunks in flight per phase where the design says how many."""
+
+    algorithms: bool
+    composition: bool
+    chunks: bool
+    dims: tuple[Dim, ...]
+    around: Around
+    plain: tuple[tuple[str, ...], tuple[str, ...]]
+    active: int | None = None
+
+
+@dataclass(frozen=True)
 class Settings:
     """How collectives of one operation run.
 
     `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).
     `scatters` and `gathers` (none: `algorithms`) are for the reduce_scatter and all_gather steps of an all_reduce.
     `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
-    flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it.
+    flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it. `free`: what
+    is still to be chosen, and for what network (`choose`); none: nothing.
     """
 
     algorithms: tuple[str, ...]
@@ -49,6 +66,7 @@ class Settings:
     endpoint_delay: float = 0.0
     scatters: tuple[str, ...] = ()
     gathers: tuple[str, ...] = ()
+    free: Free | None = None
 
     @cached_property
     def key(self) -> Hashable:
@@ -64,7 +82,11 @@ class Settings:
     @cached_property
     def _rest(self) -> Hashable:
         return (self.composition.value, self.chunks, self.active_chunks, self.flat_algorithm, astuple(self.options),
-                tuple([astuple(link) for link in self.links]), self.endpoint_delay)
+                tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free)
+
+    def chosen(self) -> Settings:
+        """The same, with nothing left to choose."""
+        return self if self.free is None else replace(self, free=None)
 
     def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:
         """The algorithm of a step on `part`; InputError when the list is too short for its dim."""
@@ -112,12 +134,31 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
         known: dict[tuple[CommOp, SubDim], Schedule] = {}      # chunks share steps, but for their bytes
         rows = [(count, tuple([_step_phase(step, known, settings, schedules, path) for step in steps]))
                 for count, steps in _steps(op, pieces, parts, settings, path)]
-    plan = CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks)
+    plan = CollectivePlan(int(op), size, tuple(Chunk(count, phases) for count, phases in rows), settings.active_chunks,
+                          how=_how(op, parts, settings, rows))
     if not settings.active_chunks or not _reorders(op, parts, settings):
         return plan
     from astrarium.collective.balance import turns_of
 
     return replace(plan, turns=turns_of(rows, settings))
+
+
+def _how(op: CommOp, parts: Sequence[SubDim], settings: Settings, rows: Sequence[tuple[int, object]]) -> str:
+    """Composition, algorithms by dim and chunks in words: "blueconnect direct + ring, 4 chunks"."""
+    names = [settings.algorithm(op, part, "") for part in parts if part.n > 1]
+    if not names:
+        return ""
+    several = op not in ROOTED and op != CommOp.BARRIER and len(names) > 1
+    composition = f"{settings.composition.value} " if several or settings.composition == Composition.THEMIS else ""
+    chunks = sum(count for count, _ in rows)
+    return composition + " + ".join(names if len(set(names)) > 1 else names[:1]) + (
+        f", {chunks} chunks" if chunks > 1 else "")
+
+
+def chunk_steps(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
+                path: str = "collective") -> list[tuple[int, tuple[Step, ...]]]:
+    """(how many equal chunks, their steps), in chunk order, of an operation that has no root."""
+    return _steps(op, _pieces(op, size, parts, settings, path), parts, settings, path)
 
 
 def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, path: str) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,9 @@ from astrarium.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
+    from astrarium.engine.reference.pace import Stride
 
-__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute"]
+__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute", "pace"]
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
@@ -42,6 +43,19 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     from astrarium.engine.reference import execute as reference
 
     return reference(plan, record=record)
+
+
+def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
+         entry: float) -> float:
+    """When the last of a collective's chunks ends, in ns: see `engine.reference.pace`, which runs where there is no
+    core."""
+    if HAVE_CORE:
+        from astrarium.engine._native import pace as compiled
+
+        return compiled(phases, paths, chunks, limit, entry)
+    from astrarium.engine.reference.pace import pace as reference
+
+    return reference(phases, paths, chunks, limit, entry)
 
 
 def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Outcome:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins.feeder import Feeder
     from astrarium.engine.plugins.given import Team
     from astrarium.engine.plugins.work import Work
+    from astrarium.engine.reference.pace import Stride
 
 
 def _compiled() -> Any:
@@ -31,7 +32,7 @@ EVENT_S = (50e-9, 200e-9)       # of a run of every rank; measured with benchmar
 WORTH_A_WORD = 2e7              # events, about a second
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
-__all__ = ["HAVE_CORE", "Measurements", "core_limit", "limit_thread", "run", "run_fed", "run_with"]
+__all__ = ["HAVE_CORE", "Measurements", "core_limit", "limit_thread", "pace", "run", "run_fed", "run_with"]
 
 
 def core_limit() -> Any:
@@ -78,6 +79,13 @@ def _given_up(note: Callable[[str], None], why: str, events: float, memory: floa
     if events >= WORTH_A_WORD:
         note(f"every rank will be simulated, because of {why}: about {events:.2g} events, {events * EVENT_S[0]:.2g} to "
              f"{events * EVENT_S[1]:.2g} s, {memory / 1e9:.2g} GB")
+
+
+def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,
+         entry: float) -> float:
+    """When the last of a collective's chunks ends, in ns: see `engine.reference.pace`."""
+    time: float = _core.pace(phases, paths, chunks, limit, entry)
+    return time
 
 
 def _too_large() -> UnsupportedError:

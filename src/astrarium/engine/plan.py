@@ -158,7 +158,8 @@ class CollectivePlan:
     Native: a participant's chunks enter their phases in turns, `active_chunks` inside a list at once (0: all). `turns`
     has one array per list, of visits `chunk * phases + phase` in order; every visit stands in one list, all chunks have
     equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
-    other has obeyed cannot make ranks wait for each other.
+    other has obeyed cannot make ranks wait for each other. `how`: composition, algorithms and chunks in words, for the
+    result.
     """
 
     op: int
@@ -167,6 +168,7 @@ class CollectivePlan:
     active_chunks: int = 1
     custom: CustomProgram | None = None
     turns: tuple[I32, ...] = ()
+    how: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn
 
-from astrarium.collective.config import OPERATIONS, Collective, active_chunks_of, parse_algorithm
+from astrarium.collective.config import (
+    OPERATIONS,
+    Collective,
+    active_chunks_of,
+    chunks_of,
+    composition_of,
+    parse_algorithm,
+)
 from astrarium.compute.config import Replay, Roofline
 from astrarium.design import Design
 from astrarium.engine.plan import Backend, Plan
@@ -64,7 +71,7 @@ def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
         yield "compute.model", f"{design.compute.tag} does not exist", "replay, roofline"
     if design.npu_types:
         yield "npu_types", "NPUs cannot differ", "no npu_types"
-    if design.collective.composition not in COMPOSITION:
+    if composition_of(design.collective) not in COMPOSITION:
         yield "collective.composition", f"{design.collective.composition} does not exist", ", ".join(COMPOSITION)
     if not float(design.collective.endpoint_delay).is_integer():
         yield "collective.endpoint_delay", "is not whole ns, which it must be", "whole ns"
@@ -90,9 +97,10 @@ def astra_system(design: Design) -> AstraSystem:
     peak = compute.peak if isinstance(compute, Roofline) else 0.0
     teraflops = number_in(float(peak), FlopRate, "TFLOP/s")
     return AstraSystem(
-        splits=design.collective.chunks, implementations=_implementations(design.collective),
+        splits=chunks_of(design.collective), implementations=_implementations(design.collective),
         custom=_customs(design.collective), scheduling=SCHEDULING[design.collective.scheduling],
-        optimization=COMPOSITION[design.collective.composition], endpoint_delay=int(design.collective.endpoint_delay),
+        optimization=COMPOSITION[composition_of(design.collective)],
+        endpoint_delay=int(design.collective.endpoint_delay),
         active_chunks=active_chunks_of(design.collective), queues_per_dim=design.astra_sim.queues_per_dim,
         local_mem_bw=0.0 if bandwidth is None else float(bandwidth),
         peak_perf=float(peak) / 1000 if teraflops is None else teraflops, roofline=isinstance(compute, Roofline),

@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from astrarium.collective.algorithms import Options, canonical_op, has_op
 from astrarium.collective.compose import Composition
-from astrarium.collective.config import Custom, active_chunks_of, algorithms_of, parse_algorithm
+from astrarium.collective.config import (
+    Custom,
+    active_chunks_of,
+    algorithms_of,
+    chunks_of,
+    composition_of,
+    parse_algorithm,
+)
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
@@ -19,6 +26,7 @@ from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
+from astrarium.lower.native_choice import free_of, made_choice
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
@@ -124,12 +132,13 @@ class CollectiveTable:
         self._design, self._choice, self._dims = design, choice, tuple(dims)
         self._npu_of, self._groups = npu_of, groups
         self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
-        flat, themis = design.network.flat, design.collective.composition == Composition.THEMIS
+        flat, said = design.network.flat, design.collective
+        balanced = said.composition == "themis" or (said.composition is None and said.choice == "auto")
         self._links = tuple([Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
-                             for dim, plan in zip(flat, dims, strict=True)]) if themis else ()
+                             for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
         self._tags = tuple([dim.tag for dim in flat])
         self._settings: dict[CommOp, Settings] = {} if kept is None else kept.settings.get(
-            (design.collective, self._tags, self._links), dict)
+            (said, self._dims, self._links, design.memory.bandwidth), dict)
         self._custom = _custom(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._kept = kept
@@ -206,14 +215,14 @@ class CollectiveTable:
             return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
         settings = self._settings_of(op)
         if self._choice is not None:
-            place = int(np.flatnonzero(self._kinds == kind)[0])
-            npus = self._npu_of[self._groups[place - 1]] if place else self._npu_of
-            entries = chosen_algorithms(self._choice, op, size, npus.tolist(), self._dims)
+            entries = chosen_algorithms(self._choice, op, size, self._members(kind).tolist(), self._dims)
             if entries:
                 flat = entries[0] if len(set(entries)) == 1 else settings.flat_algorithm
                 scatters, gathers = self._steps(op, entries)
                 settings = replace(settings, algorithms=entries, flat_algorithm=flat, scatters=scatters,
-                                   gathers=gathers)
+                                   gathers=gathers, free=None)
+        if settings.free is not None:
+            settings = made_choice(op, size, shape, self._members(kind), settings, self._kept)
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
         found: CollectivePlan = self._kept.plans.get(
@@ -221,24 +230,30 @@ class CollectiveTable:
             lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
         return found
 
+    def _members(self, kind: int) -> I32:
+        """The NPUs of the first group of a kind, in its order."""
+        place = int(np.flatnonzero(self._kinds == kind)[0])
+        return self._npu_of[self._groups[place - 1]] if place else self._npu_of
+
     def _settings_of(self, op: CommOp) -> Settings:
         if op not in self._settings:
             chosen, name = self._design.collective, op.name.lower()
             entries: tuple[str, ...] = tuple(getattr(chosen, name))
-            composition, algorithms = Composition(chosen.composition), algorithms_of(chosen, name, self._tags)
+            composition, algorithms = Composition(composition_of(chosen)), algorithms_of(chosen, name, self._tags)
             scatters, gathers = self._steps(op, algorithms)
             self._settings[op] = Settings(
-                algorithms=algorithms, composition=composition, chunks=chosen.chunks,
+                algorithms=algorithms, composition=composition, chunks=chunks_of(chosen),
                 active_chunks=active_chunks_of(chosen),
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
                 links=self._links,
-                endpoint_delay=float(chosen.endpoint_delay), scatters=scatters, gathers=gathers)
+                endpoint_delay=float(chosen.endpoint_delay), scatters=scatters, gathers=gathers,
+                free=free_of(self._design, op, self._dims))
         return self._settings[op]
 
     def _steps(self, op: CommOp, algorithms: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(those of reduce_scatter, of all_gather) of an all_reduce that is composed of other operations; none: its
         own. A dim whose algorithm has no such operation, as a tree has none, takes what the design has for that."""
-        if op != CommOp.ALL_REDUCE or self._design.collective.composition == Composition.BASELINE:
+        if op != CommOp.ALL_REDUCE or self._design.collective.composition == "baseline":
             return (), ()
         return self._able(CommOp.REDUCE_SCATTER, algorithms), self._able(CommOp.ALL_GATHER, algorithms)
 

@@ -24,7 +24,7 @@ __all__ = ["chosen_algorithms", "plugged", "plugins_of"]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 OWN = {"backend": ("closed_form", "contention", "fluid", "library"), "scheduling": ("lifo", "fifo", "priority"),
-       "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("none",)}
+       "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
 
 
 def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:

@@ -105,10 +105,18 @@ def collective_table(result: Result) -> Table:
         algbw = payload * many[kind] / (spent[kind] / PS_PER_NS) if spent[kind] else np.nan
         rows.append((CommOp(op).name.lower(), f"{ranks:,}", format_bytes(payload), f"{many[kind]:,}",
                      _time(spent[kind] / many[kind]), _time(waited[kind] / many[kind]), _rate(algbw),
-                     _rate(algbw * factor[kind])))
+                     _rate(algbw * factor[kind]), _how(c.how[kind_of == kind])))
     more = f", {TOP} of {len(kinds)} kinds" if len(kinds) > TOP else ""
-    return Table(f"collectives{more} (time: from the last rank's arrival{_asked(result)})", "<>>>>>>>", rows,
-                 ("operation", "ranks", "payload", "times", "mean time", "mean wait", "algbw", "busbw"))
+    head = ("operation", "ranks", "payload", "times", "mean time", "mean wait", "algbw", "busbw", "how")
+    width = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    return Table(f"collectives{more} (time: from the last rank's arrival{_asked(result)})", "<>>>>>>><"[:width],
+                 [row[:width] for row in rows], head[:width])
+
+
+def _how(of_a_kind: npt.NDArray[np.str_]) -> str:
+    """Composition, algorithms and chunks of a kind; groups of several shapes may run in several ways."""
+    ways = list(dict.fromkeys(of_a_kind.tolist()))
+    return ways[0] if len(ways) == 1 else f"{ways[0]}; {len(ways) - 1} more"
 
 
 def _asked(result: Result) -> str:

@@ -19,6 +19,7 @@ __all__ = ["Collectives", "collective_numbers", "collectives_of"]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+Text = npt.NDArray[np.str_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,8 @@ class Collectives:
     last completion: the time that bandwidths are taken over is end - ready, so that they say what the network did and
     not how long somebody waited; ready - start is that wait. `algbw` and `busbw` are bytes/ns (GB/s), NaN for a
     barrier or where no time passed. `group` is a number in Plan.groups or -1 for all ranks, `number` counts the group's
-    collectives from 0. `instances` is how many equal collectives of folded ranks the row stands for.
+    collectives from 0. `instances` is how many equal collectives of folded ranks the row stands for. `how`:
+    composition, algorithms by dim and chunks; empty where there is nothing to say.
     """
 
     op: I32
@@ -43,6 +45,7 @@ class Collectives:
     algbw: F64
     busbw: F64
     instances: I64
+    how: Text
 
 
 def collective_numbers(comm: Comm) -> tuple[I64, I64]:
@@ -100,7 +103,8 @@ def _columns(plan: Plan, outcome: Outcome, which: I64, group: I64, number: I64, 
     time = (end - ready) / 1000
     rate = np.divide(total, time, out=np.full(time.size, np.nan), where=(time > 0) & ~np.isnan(bus))
     return Collectives(ops.astype(np.int32), group.astype(np.int32), number, members, total, start, ready, end, rate,
-                       rate * bus, _instances(plan, outcome, group, rank))
+                       rate * bus, _instances(plan, outcome, group, rank),
+                       np.array([c.how for c in plan.collectives] or [""])[which])
 
 
 def _instances(plan: Plan, outcome: Outcome, group: I64, rank: I64) -> I64:

@@ -55,7 +55,8 @@ def _collectives(result: Result) -> Table:
     c = result.collectives
     return {"op": OPS[c.op], "group": c.group, "number": c.number, "ranks": c.ranks, "payload_bytes": c.payload,
             "start_ns": _ns(c.start), "ready_ns": _ns(c.ready), "end_ns": _ns(c.end), "time_ns": _ns(c.end - c.ready),
-            "algbw_gb_per_s": c.algbw, "busbw_gb_per_s": c.busbw, "instances": c.instances}
+            "algbw_gb_per_s": c.algbw, "busbw_gb_per_s": c.busbw, "instances": c.instances,
+            "how": c.how}
 
 
 def _links(result: Result) -> Table:

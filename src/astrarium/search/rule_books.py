@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from astrarium.collective.config import algorithms_of
+from astrarium.collective.config import Collective, algorithms_of, chunks_of, composition_of
 from astrarium.config import replace_all
 from astrarium.design import AstraSim, Design
 from astrarium.engine import execute
@@ -36,22 +36,32 @@ def rule_books(design: Design) -> tuple[Design, Design]:
     """The design, and the same under the other rule book.
 
     A native design becomes ASTRA-sim's reading of it: what ASTRA-sim knows in one way only (one stream of a kind,
-    endpoint delays in whole ns) is set to that, and collectives for which the design names no algorithm have the native
-    defaults written out in both. One with `compat: astra_sim` becomes the native reading. Whatever else the other rule
-    book does not have is refused when it runs.
+    endpoint delays in whole ns) is set to that, and what the design leaves out of collectives is written out in both as
+    it is with `choice: none`: there is no automatic choice in ASTRA-sim. One with `compat: astra_sim` becomes the
+    native reading. Whatever else the other rule book does not have is refused when it runs.
     """
     return _READINGS[design.compat](design)
 
 
 def _native_reading(design: Design) -> tuple[Design, Design]:
+    design = replace_all(design, _written(design.collective))
     return design, replace_all(design, {"compat": "none", "astra_sim": AstraSim()})
+
+
+def _written(given: Collective) -> dict[str, object]:
+    """What `choice: auto` would choose, as `choice: none` has it: ASTRA-sim chooses nothing."""
+    if given.choice != "auto":
+        return {}
+    return {"collective.choice": "none", "collective.composition": composition_of(given),
+            "collective.chunks": chunks_of(given)}
 
 
 def _astra_reading(design: Design) -> tuple[Design, Design]:
     shapes = [dim.tag for dim in design.network.flat]
     given = design.collective
     silent = [op for op in CHOSEN if not getattr(given, op) and not getattr(given.custom, op)]
-    design = replace_all(design, {f"collective.{op}": list(algorithms_of(given, op, shapes)) for op in silent})
+    lists = {f"collective.{op}": list(algorithms_of(given, op, shapes)) for op in silent}
+    design = replace_all(design, {**lists, **_written(given)})
     plain, delay = System(), float(design.collective.endpoint_delay)
     changes: dict[str, object] = {f"system.{name}": getattr(plain, name) for name in STREAMS}
     if not delay.is_integer():

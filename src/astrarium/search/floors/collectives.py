@@ -6,6 +6,9 @@ the last to enter p; with one chunk in a phase at a time the same holds for the 
 time is at least that of a flow shop of equal jobs, sum(t_p) + (C - 1) max(t_p), and at least what a dim that is
 passed twice has to carry. Where several chunks may be in a phase, max(sum(t_p), C * own bytes over a dim's bandwidth).
 
+What `collective.choice: auto` chooses may be any of its candidates, in any order of the dims: then a dim carries at
+least what it would as the last one, by the algorithm that sends least.
+
 Chunks differ by a byte, and every term of a step is rounded to a picosecond: floors are taken a byte per chunk and two
 picoseconds per step lower.
 """
@@ -15,7 +18,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
+from astrarium.collective.choose import CANDIDATES, CHUNKS
 from astrarium.collective.compose import Composition, Step, compose
 from astrarium.collective.config import default_algorithm
 from astrarium.collective.groups import FLAT, SubDim
@@ -32,6 +37,7 @@ Time = Callable[[PhaseFloor, Step], Node]
 
 COMPOSED = (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL)
 ROUNDED = 0.002      # ns per step
+ANY = tuple(dict.fromkeys(["ring", "direct", "halving_doubling", *chain.from_iterable(CANDIDATES.values())]))
 ZERO: Node = Const(0.0)
 NEVER: Node = Const(1e300)
 
@@ -66,25 +72,49 @@ class CollectiveFloors:
     def _tree(self, kind: str, op: CommOp, size: int, parts: Sequence[SubDim]) -> Node:
         if op not in COMPOSED or not parts or any(part.dim == FLAT for part in parts):
             return ZERO
+        if self._auto and self._meaning("collective.composition") == Const(None):
+            return self._any_order(op, size, parts)
         granule = 1 if op == CommOp.ALL_GATHER else math.prod(part.n for part in parts)
-        chunks = make("min", (self._meaning("collective.chunks"), Const(max(1, size // granule))))
+        chunks = make("min", (self._said("collective.chunks", 1), Const(max(1, size // granule))))
         size = max(0, size - self._most_chunks)
         walk = self._least if kind == "least" else self._own
         made = {name: walk(compose(op, size, parts, Composition(name)), op, chunks)
                 for name in ("baseline", "blueconnect")}
-        composition = self._meaning("collective.composition")
+        composition = self._said("collective.composition", "baseline")
         one = op != CommOp.ALL_REDUCE or len(parts) < 2
         found = made["baseline"] if one else _if(composition, "baseline", made["baseline"], made["blueconnect"])
         return _if(composition, "themis", ZERO, found)
 
     @property
     def _most_chunks(self) -> int:
-        return math.ceil(bounds(self._meaning("collective.chunks"), self.judge.ranges())[1])
+        return math.ceil(bounds(self._said("collective.chunks", CHUNKS[-1]), self.judge.ranges())[1])
+
+    @property
+    def _auto(self) -> bool:
+        """Whether algorithms, composition or chunks that the design does not name may be chosen."""
+        return "auto" in self._texts(self._meaning("collective.choice"))
+
+    def _said(self, path: str, otherwise: object) -> Node:
+        """A field that may be left out."""
+        node = self._meaning(path)
+        return Const(otherwise) if node == Const(None) else node
+
+    def _any_order(self, op: CommOp, size: int, parts: Sequence[SubDim]) -> Node:
+        members = math.prod(part.n for part in parts)
+        size = max(0, size - self._most_chunks)
+
+        def least(part: SubDim) -> int:
+            if op in (CommOp.ALL_TO_ALL, CommOp.ALL_GATHER):
+                return size
+            return size * part.n // members
+        return self._own([Step(part, op, least(part)) for part in parts], op, Const(1))
 
     def _least(self, steps: Sequence[Step], op: CommOp, chunks: Node) -> Node:
         times = [self._choice(step, op, lambda floor, step: self._phase(floor, step, chunks)) for step in steps]
         total = _sum(times)
         active = self._meaning("collective.active_chunks")
+        if self._auto and self._meaning("collective.chunks") == Const(None):
+            return self._own(steps, op, chunks)
         shop = _sum([total, _times(make("+", (chunks, Const(-1))), _most(times))])
         one = shop if active == Const(None) else _if(active, 1, shop, total)
         return _most([one, self._own(steps, op, chunks)])
@@ -123,6 +153,9 @@ class CollectiveFloors:
         """The same in a dim of one shape, by the design's algorithm for `op`; where that does not have a step's
         operation, by the one for the operation; more than any time where there is none: the design is refused."""
         npus, alone = self.design.network.flat[step.part.dim].npus, self.design.network.backend == "closed_form"
+        if self._auto and not self._named(op):
+            floors = [phase_floor(shape, entry, step.op, step.part.n, npus, False) for entry in ANY]
+            return make("min", [time(floor, step) for floor in floors if floor is not None])
         algorithm, found = self._algorithm(op, step.part.dim, shape), ZERO
         for entry in self._texts(algorithm):
             floor = phase_floor(shape, entry, step.op, step.part.n, npus, alone and (shape != "ring" or self.ascending))
@@ -134,12 +167,15 @@ class CollectiveFloors:
         return found
 
     def _algorithm(self, op: CommOp, dim: int, shape: str) -> Node:
-        name = op.name.lower()
-        base = self.judge.space.base
-        entries = () if base is None else getattr(base.collective, name)
+        name, entries = op.name.lower(), self._named(op)
         if not entries:
             return Const(default_algorithm(shape, name))
         return self._meaning(f"collective.{name}[{dim if len(entries) > 1 else 0}]")
+
+    def _named(self, op: CommOp) -> Sequence[str]:
+        """The algorithms of the base for an operation."""
+        base = self.judge.space.base
+        return () if base is None else tuple(getattr(base.collective, op.name.lower()))
 
     def _texts(self, node: Node) -> tuple[str, ...]:
         """Every text that a tree may be."""

@@ -21,7 +21,7 @@ from astrarium.design import Design
 from astrarium.engine.plan import Plan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import lower
-from astrarium.lower.native_plugins import plugins_of
+from astrarium.lower.native_plugins import OWN, plugins_of
 from astrarium.lower.native_work import rank_count
 from astrarium.search.components import Component
 from astrarium.search.expression import Const, Node, bounds, make, names_in, put_all
@@ -46,7 +46,8 @@ HEADS = 1 << 17
 FREE = re.compile(r"network\.dims\[(\d+|\*)\]\.(shape|bandwidth|bandwidth_per_npu|latency)|"
                   r"collective\.(?!custom|choice)[a-z_]+(\[(\d+|\*)\])?")
 SIZE = re.compile(r"network\.dims\[(\d+|\*)\]\.npus")
-PLAIN = {"collective.chunks": 1, "collective.composition": "baseline", "collective.active_chunks": None,
+PLAIN = {"collective.choice": "none", "collective.chunks": 1, "collective.composition": "baseline",
+         "collective.active_chunks": None,
          **{f"collective.{op}": () for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
                                               "reduce", "gather", "scatter", "barrier")}}
 
@@ -222,8 +223,8 @@ def _refuse(design: Design) -> None:
     if not native or network not in ("closed_form", "contention"):
         raise UnsupportedError("network.backend", "there is no floor of the makespan but in the native rule book, on "
                                "closed_form and contention", expected="one of these, and compat: none")
-    if choice != "none":
-        raise UnsupportedError("collective.choice", f"there is no floor of what {choice} picks", expected="none")
+    if choice not in OWN["choice"]:
+        raise UnsupportedError("collective.choice", f"there is no floor of what {choice} picks", expected="none, auto")
     if kind not in GENERATORS and not isinstance(design.workload, Trace):
         raise UnsupportedError("workload.source", f"there is no floor of {kind!r}, whose work is made as it runs",
                                expected="one of " + ", ".join(("trace", *GENERATORS)))

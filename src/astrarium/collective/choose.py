@@ -1,0 +1,175 @@
+"""`collective.choice: auto`: the algorithms, the composition and the chunks of one collective, by the estimate.
+
+Candidates are the algorithms of `CANDIDATES` in each dim, every composition, and 1, 2, 4 ... 64 chunks; what the
+design names is the only candidate of its kind. Of those within `SLACK` of the least estimate, those with the fewest
+chunks are taken, and of these the first that is within `SAME` of their least. So the choice is a function of operation,
+bytes, the group's shape and the design: equal ranks choose alike, on every machine, with either engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from types import MappingProxyType
+from typing import NamedTuple
+
+from astrarium.collective.compose import Composition
+from astrarium.collective.estimate import Reach
+from astrarium.collective.groups import SubDim
+from astrarium.collective.lower import Free, Settings
+from astrarium.collective.pacing import Names, Pacing
+from astrarium.engine.plan import Shape
+from astrarium.vocab import CommOp
+
+__all__ = ["CANDIDATES", "CHOSEN", "CHUNKS", "SLACK", "choose"]
+
+CHOSEN = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
+CHUNKS = (1, 2, 4, 8, 16, 32, 64)
+SLACK = 0.01
+SAME = 0.001
+MESSAGES = 1 << 14  # of one NPU, beyond which there are no further chunks
+LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
+KEPT = 6            # of these, the lists with the lowest bounds are estimated:
+FEW = 3             # (where only algorithms are open: so many)
+FIRST = 16          # with so many chunks,
+CLOSEST = 6         # then, for the best pairs of composition and list
+CLOSE = 0.5         # that are not so much slower, with all
+TREE = "double_binary_tree"
+
+CANDIDATES: Mapping[Shape, tuple[str, ...]] = MappingProxyType({
+    Shape.SWITCH: ("direct", "ring_two_way"), Shape.FULLY_CONNECTED: ("direct",),
+    Shape.RING: ("ring_two_way", "direct", TREE),
+    Shape.RING_ONE_WAY: ("ring", "direct"), Shape.HYPERCUBE: ("halving_doubling", "direct"),
+    Shape.MESH: ("halving_doubling", "ring", "direct", TREE)})
+
+
+class _Candidate(NamedTuple):
+    """What may be chosen, and the estimate of its time in ns."""
+
+    chunks: int
+    time: float
+    composition: Composition
+    names: Names
+
+
+Pair = tuple[Composition, Names]
+
+
+def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
+           reaches: Mapping[int, Reach]) -> Settings:
+    """`settings` with what they leave open chosen for `op` on `size` bytes and a group of `parts`, regular and with two
+    members or more in each; `reaches`: per dim, how far its members are from each other."""
+    free = settings.free
+    if free is None:
+        return settings
+    pacing = Pacing(op, size, parts, settings, free, reaches)
+    counts, compositions = _counts(pacing, settings, free), _compositions(pacing, settings, free)
+    lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
+    bounds = {names: pacing.bound(names) for names in lists}
+    kept = KEPT if len(counts) * len(compositions) > 1 else FEW
+    if len(lists) > kept:
+        lists = sorted(lists, key=lambda names: bounds[names])[:kept]
+
+    def tried(pairs: Iterable[Pair], count: int) -> list[_Candidate]:
+        return [_Candidate(count, pacing.time(composition, names, count), composition, names)
+                for composition, names in pairs]
+
+    found = tried(product(compositions[:1], lists), counts[0])
+    quick = min(each.time for each in found)
+    if len(counts) * len(compositions) > 1 and quick > min(bounds.values())[0] * (1 + SLACK):
+        found += _chunked(pacing, tried, compositions, [names for names in lists if bounds[names][0] < quick], counts)
+    most = min(each.time for each in found) * (1 + SLACK)
+    fewest = min(each.chunks for each in found if each.time <= most)
+    close = [each for each in found if each.chunks == fewest]
+    most = min(each.time for each in close) * (1 + SAME)
+    return _settings(next(each for each in close if each.time <= most), parts, settings, free)
+
+
+def _chunked(pacing: Pacing, tried: Callable[[Iterable[Pair], int], list[_Candidate]],
+             compositions: Sequence[Composition], lists: Sequence[Names], counts: Sequence[int]) -> list[_Candidate]:
+    """With several chunks; in one dim these gain nothing unless all are under way."""
+    pairs = list(product(compositions[1:] if len(pacing.parts) == 1 and len(compositions) > 1 else compositions, lists))
+    some = FIRST if FIRST in counts else counts[-1]
+    found = tried(pairs, some)
+    least = min(each.time for each in found) * (1 + CLOSE)
+    ranked = sorted(range(len(pairs)), key=lambda place: found[place].time)[:CLOSEST]
+    close = [pairs[place] for place in sorted(ranked) if found[place].time <= least]
+    for count in counts:
+        if count != some:
+            found += tried(close, count)
+    return found
+
+
+def _settings(best: _Candidate, parts: Sequence[SubDim], settings: Settings, free: Free) -> Settings:
+    """Settings in which nothing is open; dims that the group does not reach keep the design's own algorithms."""
+    if not free.algorithms:
+        own, scatters, gathers = settings.algorithms, settings.scatters, settings.gathers
+    else:
+        lists = [list(settings.algorithms) for _ in best.names]
+        for names, entries in zip(best.names, lists):
+            for part, name in zip(parts, names):
+                entries[part.dim] = name
+        own, scatters, gathers = map(tuple, lists)
+    return replace(settings, algorithms=own, scatters=() if scatters == own else scatters,
+                   gathers=() if gathers == own else gathers, composition=best.composition, chunks=best.chunks,
+                   active_chunks=_active(best.composition, free), free=None)
+
+
+def _active(composition: Composition, free: Free) -> int:
+    if free.active is not None:
+        return free.active
+    return 0 if composition == Composition.THEMIS else 1
+
+
+def _compositions(pacing: Pacing, settings: Settings, free: Free) -> tuple[Composition, ...]:
+    """An all_reduce in one dim after the other is never faster than in parts; of other operations and in one dim
+    `blueconnect` is `baseline`. Themis has all chunks under way, so it needs a design that says nothing else."""
+    if not free.composition:
+        return (settings.composition,)
+    parted = pacing.op == CommOp.ALL_REDUCE and len(pacing.parts) > 1
+    plain = Composition.BLUECONNECT if parted else Composition.BASELINE
+    return (plain,) if free.active else (plain, Composition.THEMIS)
+
+
+def _counts(pacing: Pacing, settings: Settings, free: Free) -> tuple[int, ...]:
+    if not free.chunks:
+        return (settings.chunks,)
+    most = max(1, min(pacing.size // pacing.granule, MESSAGES // (2 * sum(part.n - 1 for part in pacing.parts))))
+    return tuple([count for count in CHUNKS if count <= most])
+
+
+def _lists(pacing: Pacing, settings: Settings, free: Free, themis: bool) -> list[Names]:
+    """Lists of algorithms, one per dim of the group. Unless the order of the dims depends on them (`themis`), without
+    those that another one of the dim beats in latencies and bytes."""
+    op, parts = pacing.op, pacing.parts
+    if not free.algorithms:
+        return [Names(*[tuple([settings.algorithm(each, part, "collective").partition(":")[0] for part in parts])
+                        for each in (op, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)])]
+    options = [_options(free.dims[part.dim].shape, op, part.n, len(parts)) for part in parts]
+    if not themis:
+        options = [pacing.unbeaten(place, each) for place, each in enumerate(options)]
+    if prod(map(len, options)) > LISTS:
+        options = [(min(each, key=lambda name: pacing.alone(place, name)),) for place, each in enumerate(options)]
+    return [Names(names, _steps(names, parts, free.plain[0]), _steps(names, parts, free.plain[1]))
+            for names in product(*options)]
+
+
+def _steps(names: tuple[str, ...], parts: Sequence[SubDim], plain: Sequence[str]) -> tuple[str, ...]:
+    """Algorithms of the reduce_scatters, or all_gathers, of an all_reduce: a tree has neither."""
+    if TREE not in names:
+        return names
+    return tuple([plain[part.dim].partition(":")[0] if name == TREE else name for part, name in zip(parts, names)])
+
+
+def _options(shape: Shape, op: CommOp, n: int, dims: int) -> tuple[str, ...]:
+    """Candidates in a dim. Of two members every algorithm is the same; in the only dim a ring on a switch is never
+    better, among several it changes the order in which Themis takes them."""
+    if n == 2 or (shape == Shape.MESH and op == CommOp.ALL_TO_ALL):
+        return ("direct",)
+    if shape == Shape.SWITCH and (dims == 1 or op == CommOp.ALL_TO_ALL):
+        return ("direct",)
+    without = {"halving_doubling"} if n & (n - 1) else set()
+    without |= {TREE} if op != CommOp.ALL_REDUCE else set()
+    return tuple([name for name in CANDIDATES[shape] if name not in without])

@@ -1,0 +1,61 @@
+"""`collective.choice: auto` for a design: what it leaves open, and the choice for one kind of group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.collective.choose import CHOSEN, choose
+from astrarium.collective.config import algorithms_of
+from astrarium.collective.estimate import Around
+from astrarium.collective.groups import FLAT, SubDim
+from astrarium.collective.lower import Free, Settings
+from astrarium.collective.reach import reach
+from astrarium.design import Design
+from astrarium.engine.plan import Dim
+from astrarium.vocab import CommOp
+
+if TYPE_CHECKING:
+    from astrarium.lower.kept import Kept
+
+__all__ = ["free_of", "made_choice"]
+
+
+def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...]) -> Free | None:
+    """What the design leaves to `auto` for an operation; None: nothing."""
+    said = design.collective
+    if said.choice != "auto" or op not in CHOSEN:
+        return None
+    named = bool(getattr(said, op.name.lower()))
+    if named and said.composition is not None and said.chunks is not None:
+        return None
+    shapes = [dim.tag for dim in design.network.flat]
+    rate = 0.0 if design.memory.bandwidth is None else float(design.memory.bandwidth)
+    return Free(not named, said.composition is None, said.chunks is None, dims,
+                Around(float(said.endpoint_delay), rate),
+                (algorithms_of(said, "reduce_scatter", shapes), algorithms_of(said, "all_gather", shapes)),
+                said.active_chunks)
+
+
+def made_choice(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32], settings: Settings,
+                kept: Kept | None) -> Settings:
+    """Settings that leave nothing open, for a group of `npus` (in order) with this shape. An irregular group takes what
+    the design has where nobody chooses."""
+    free = settings.free
+    parts = tuple([part for part in shape if part.n > 1])
+    if free is None or not parts or parts[0].dim == FLAT:
+        return settings.chosen()
+    reaches = {}
+    for part in parts:
+        inner = prod(dim.npus for dim in free.dims[:part.dim])
+        places = npus[:part.n * part.stride:part.stride].astype(np.int64) // inner % free.dims[part.dim].npus
+        reaches[part.dim] = reach(free.dims[part.dim], places)
+    if kept is None:
+        return choose(op, size, parts, settings, reaches)
+    key = ("choice", int(op), size, parts, tuple(reaches.items()), settings.on(parts))
+    found: Settings = kept.plans.get(key, lambda: choose(op, size, parts, settings, reaches))
+    return found

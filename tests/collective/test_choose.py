@@ -1,0 +1,192 @@
+"""`collective.choice: auto`: the choice against every candidate, with either engine, and what stays as it is named."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import astrarium as ar
+from astrarium import engine
+from astrarium.collective.choose import CHUNKS
+from astrarium.collective.compose import Composition
+from astrarium.collective.groups import world_shape
+from astrarium.collective.pacing import Names, Pacing
+from astrarium.collective.reach import reach
+from astrarium.engine.plan import CollectivePlan
+from astrarium.engine.reference.pace import pace
+from astrarium.lower import lower
+from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.network.dims import plan_dims
+from astrarium.trace import TraceBuilder
+from astrarium.vocab import CommOp
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from _choice_cases import chosen_time, draw, exhaustive
+
+TWO = ar.Network([ar.Switch(8, bandwidth="450 GB/s", latency="500 ns"),
+                  ar.Switch(2, bandwidth="50 GB/s", latency="2 us")])
+
+
+def design(op: str = "all_reduce", payload: str = "8 GB", network: ar.Network = TWO, **collective: Any) -> ar.Design:
+    return ar.Design(workload=ar.SingleCollective(op, payload), network=network, collective=ar.Collective(**collective))
+
+
+def plan_of(chosen: ar.Design) -> CollectivePlan:
+    return lower(chosen, None).collectives[0]
+
+
+def test_eight_gigabytes_on_two_dims() -> None:
+    """The case that had 191 ms."""
+    assert ar.simulate(design(choice="none")).makespan_ps == 191_121_111_108
+    assert ar.simulate(design(composition="blueconnect", chunks=1)).makespan_ps == 51_121_111_108
+    assert ar.simulate(design(composition="blueconnect", chunks=4)).makespan_ps == 31_116_111_136
+    assert ar.simulate(design()).makespan_ps <= 31_200_000_000
+
+
+@pytest.mark.parametrize("number", [*range(1, 4), *range(6, 13)])
+def test_the_choice_is_within_two_percent_of_all_candidates(number: int) -> None:
+    """A small version of benchmarks/collective_choice.py: draws of another seed, with two dims at most."""
+    case = next(case for case in (draw(100 + number, each) for each in range(100)) if len(case.network.flat) < 3)
+    best, candidate, _ = exhaustive(case)
+    time, how = chosen_time(case)
+    assert time <= 1.02 * best, (how, candidate)
+
+
+@pytest.mark.parametrize("op", [CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL])
+def test_the_estimate_is_the_engines_time_where_all_do_alike(op: CommOp) -> None:
+    network = ar.Network([ar.Ring(6, bandwidth="80 GB/s", latency="1 us"),
+                          ar.Switch(4, bandwidth="50 GB/s", latency="2 us")])
+    dims, npus, name = plan_dims(network), np.arange(24, dtype=np.int32), op.name.lower()
+    table = CollectiveTable(design(network=network), dims, npus, [], [])
+    for payload in (60_000, 3_000_000, 600_000_000):
+        size = payload // 24 if op == CommOp.ALL_GATHER else payload
+        (settings,) = table.settings([(int(op), size, 0)]) or ()
+        assert settings.free is not None
+        reaches = {0: reach(dims[0], np.arange(6)), 1: reach(dims[1], np.arange(4))}
+        pacing = Pacing(op, size, world_shape([6, 4]), settings, settings.free, reaches)
+        for algorithms in (("ring_two_way", "direct"), ("direct", "direct"), ("ring", "direct")):
+            for composition in Composition:
+                for chunks in (1, 4, 16):
+                    run = design(name, f"{payload} B", network, composition=composition.value, chunks=chunks,
+                                 **{name: list(algorithms)})
+                    time = ar.simulate(run, record=False).makespan_ps
+                    found = pacing.time(composition, Names(*[algorithms] * 3), chunks)
+                    assert found * 1000 == pytest.approx(time, rel=0.03), (payload, algorithms, composition, chunks)
+
+
+def test_both_engines_pace_chunks_alike() -> None:
+    rng = random.Random(5)
+    for _ in range(60):
+        phases = [[(rng.randrange(3), rng.choice((0.0, 1.0, rng.random())), rng.choice((0.0, 2.0, rng.random())),
+                    rng.randrange(1, 4)) for _ in range(rng.randrange(1, 4))] for _ in range(4)]
+        paths = [[rng.randrange(4) for _ in range(3)] for _ in range(2)]
+        chunks = [rng.randrange(2) for _ in range(rng.randrange(1, 12))]
+        limit, entry = rng.randrange(3), rng.choice((0.0, 0.25))
+        assert pace(phases, paths, chunks, limit, entry) == engine.pace(phases, paths, chunks, limit, entry)
+
+
+def test_without_a_core_the_choice_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = ar.Network([ar.Ring(8, bandwidth="100 GB/s", latency="1 us"),
+                          ar.Switch(4, bandwidth="50 GB/s", latency="2 us")])
+    designs = [design(op, payload, network) for op in ("all_reduce", "all_gather", "all_to_all")
+               for payload in ("10 kB", "3 MB", "700 MB")]
+    compiled = [plan_of(each).how for each in designs]
+    monkeypatch.setattr(engine, "HAVE_CORE", False)
+    assert [plan_of(each).how for each in designs] == compiled
+    assert len(set(compiled)) > 4
+
+
+def test_what_a_design_names_it_keeps() -> None:
+    named = plan_of(design(all_reduce=["ring", "halving_doubling"], composition="baseline", chunks=3))
+    assert named.how == "baseline ring + halving_doubling, 3 chunks"
+    algorithms = plan_of(design(all_reduce=["ring", "halving_doubling"]))
+    assert "ring + halving_doubling" in algorithms.how
+    assert not algorithms.how.startswith("baseline")       # chosen, and far better
+    assert sum(chunk.repeat for chunk in plan_of(design(chunks=3)).chunks) == 3
+    assert plan_of(design(composition="baseline")).how.startswith("baseline direct")
+    assert plan_of(design(composition="themis", active_chunks=1)).active_chunks == 1
+    assert "themis" not in plan_of(design(active_chunks=2)).how
+    plain = plan_of(design(choice="none"))
+    assert (plain.how, sum(chunk.repeat for chunk in plain.chunks)) == ("baseline direct", 1)
+
+
+@pytest.mark.parametrize("op", ["broadcast", "reduce", "gather", "scatter", "barrier"])
+def test_rooted_operations_stay_as_they_are(op: str) -> None:
+    assert ar.simulate(design(op, "1 MB")).makespan_ps == ar.simulate(design(op, "1 MB", choice="none")).makespan_ps
+
+
+def _traces(folder: Path, groups: dict[str, list[int]], ranks: int) -> str:
+    for rank in range(ranks):
+        trace = TraceBuilder()
+        for name, members in groups.items():
+            if rank in members:
+                trace.coll(f"sum {name}", CommOp.ALL_REDUCE, 4_000_000, group=name)
+        trace.write(str(folder / f"t.{rank}.et"))
+    (folder / "groups.json").write_text(str(groups).replace("'", '"'))
+    return str(folder / "t.*.et")
+
+
+def test_slices_choose_by_how_far_their_members_are(tmp_path: Path) -> None:
+    """Groups of one form choose alike wherever they are; on a ring of 8, neighbours and the far ones do not. A group
+    that is no product of dims has what nobody chose."""
+    groups = {"1": [0, 1, 2, 3], "2": [4, 5, 6, 7], "3": [0, 2, 4, 6], "4": [0, 1, 8, 15]}
+    network = ar.Network([ar.Ring(8, bandwidth="50 GB/s", latency="2 us"),
+                          ar.Switch(2, bandwidth="50 GB/s", latency="1 us")])
+    chosen = ar.Design(workload=ar.Trace(_traces(tmp_path, groups, 16), groups=str(tmp_path / "groups.json")),
+                       network=network)
+    result = ar.simulate(chosen)
+    how = {int(group): text for group, text in zip(result.collectives.group, result.collectives.how, strict=True)}
+    said = [how[group] for group in range(4) if group in how]
+    assert said[-1] == "ring"
+    for fold, pure in (("off", False), ("off", True)):
+        assert ar.simulate(chosen, fold=fold, pure=pure).makespan_ps == result.makespan_ps
+    every = ar.simulate(chosen, fold="off").collectives
+    by_group = {int(group): text for group, text in zip(every.group, every.how, strict=True)}
+    assert by_group[0] == by_group[1]
+    assert len(by_group) == 4
+
+
+def test_the_result_says_what_was_chosen() -> None:
+    from astrarium.report.summary import collective_table
+    from astrarium.result.export import tables
+
+    result = ar.simulate(design())
+    assert result.collectives.how.tolist() == ["blueconnect direct, 4 chunks"]
+    assert tables(result)["collectives"]["how"].tolist() == ["blueconnect direct, 4 chunks"]
+    table = collective_table(result)
+    assert (table.head[-1], table.rows[0][-1]) == ("how", "blueconnect direct, 4 chunks")
+
+
+def test_astra_sims_rules_choose_nothing() -> None:
+    lists: dict[str, Any] = {op: ["ring", "direct"] for op in ("all_reduce", "all_gather", "reduce_scatter",
+                                                              "all_to_all")}
+    auto = ar.replace(design(payload="8 MB", **lists), "compat", "astra_sim")
+    plain = ar.replace(design(payload="8 MB", composition="baseline", chunks=1, **lists), "compat", "astra_sim")
+    assert ar.simulate(auto).makespan_ps == ar.simulate(plain).makespan_ps
+
+
+def test_small_payloads_and_large_groups_have_few_chunks() -> None:
+    tiny = plan_of(design("reduce_scatter", "20 B"))
+    assert sum(chunk.repeat for chunk in tiny.chunks) == 1
+    large = ar.Network([ar.Switch(4096, bandwidth="50 GB/s", latency="1 us"),
+                        ar.Switch(8, bandwidth="50 GB/s", latency="1 us")])
+    made = plan_of(design("all_gather", "8 GB", large))
+    assert sum(chunk.repeat for chunk in made.chunks) in CHUNKS[:2]
+
+
+@pytest.mark.parametrize("op", [CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL])
+def test_a_thousand_sizes_of_a_large_system_are_chosen_by_kind(op: CommOp) -> None:
+    """Of 131,072 NPUs: as many choices as distinct (operation, bytes, form of group), whatever the ranks."""
+    network = ar.Network([ar.Switch(8, bandwidth="450 GB/s", latency="500 ns"),
+                          ar.Switch(16384, bandwidth="50 GB/s", latency="2 us")])
+    npus = np.arange(network.npus, dtype=np.int32)
+    groups = list(npus.reshape(-1, 8))
+    names = [str(group) for group in range(len(groups))]
+    table = CollectiveTable(design(network=network), plan_dims(network), npus, groups, names)
+    numbers = {table.number(op, 1_000_000, group) for group in range(0, len(groups), 100)}
+    assert len(numbers) == len(table.plans()) == 1
