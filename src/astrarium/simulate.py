@@ -50,8 +50,7 @@ def simulate(design: Design, *, fold: str | None = None, record: bool = True, pu
     place of what the design names; plug-ins that the design names are made for this run. `kept` holds what this
     run has in common with others. `note` is called with a sentence before every rank is simulated because folding gave
     up: why, and about how many events, seconds and bytes. Raises InputError and its kin, and StallError, with file,
-    rank
-    and node.
+    rank and node.
     """
     return prepare(design, fold=fold, record=record, pure=pure, traces=traces, cache=cache, plugins=plugins,
                    kept=kept, note=note)()

@@ -27,8 +27,8 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     `record` keeps every node's start and end and the traffic of links. `fold` lets equal ranks run once where that is
     provably exact. `pure` runs the pure-Python engine, which also runs (unfolded) where there is no compiled core.
     `plugins` take part in the run (engine.plugins); then nothing is folded. `kept` spares folded runs what others
-    measured. `hurried`: a StallError of a folded run comes at once, without sentences. `note` is told, before it begins,
-    why and for how long every rank will be simulated where folding gives up.
+    measured. `hurried`: a StallError of a folded run comes at once, without sentences. `note` is told, before it
+    begins, why and for how long every rank will be simulated where folding gives up.
     Raises StallError when ranks wait for each other, TraceError and UnsupportedError as their names say,
     PluginError for a plug-in that fails.
     """
