@@ -132,7 +132,7 @@ def test_the_roofline_beside_what_was_measured(shared: Path, longest: int) -> No
     bandwidth, no launch or host time) is a bound from below for the time between tokens, within a factor of 2.5."""
     with (shared / "reference" / "validation_inference.csv").open(encoding="utf-8") as file:
         rows = {(int(r["isl"]), int(r["osl"]), int(r["concurrency"]), r["metric"]): float(r["value"])
-                for r in csv.DictReader(file)}
+                for r in csv.DictReader(file) if r["source"].startswith("NVIDIA NIM") and r["gpu"] == "A100"}
     base, known = design("a100_sxm_80gb", "300 GB/s", model="llama3-70b"), dict[tuple[object, ...], int]()
     ratios = []
     for isl, osl, users in sorted({key[:3] for key in rows if key[0] <= longest}):
