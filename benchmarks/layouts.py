@@ -1,14 +1,17 @@
 """CPU time and memory of training layouts drawn with a seed, as a user would write them, each in a process of its own.
 
 usage: layouts.py [--layouts 300] [--seed 0] [--first 0] [--limit 60] [--searches] [--check] [--slanted]
+                  [--choice none]
 
 Draws models from 8B to 405B parameters and one with experts, tp x pp x dp x cp x ep, ZeRO 0 to 3, schedules, numbers of
 communication streams, 256 to 131,072 ranks, and dims: `[8, N/8]`, one dim per axis, or in between. Prints one line per
 layout and the median and worst CPU seconds of generating, lowering and running it, and the largest process.
 `--searches` runs as searches do, without a record of nodes and links. `--check` also compares every rank's end with the
 run of every rank (at most 512 ranks), and with an equivalent layout: a dim of one NPU more, and every rank one place
-further in the outermost dim (a switch). `--slanted` draws dims whose borders cut through the groups of an axis,
-too (32 nodes a rail where a stage has 48): their members differ, and these runs take as long as they must.
+further in the outermost dim (a switch). `--choice none` runs collectives by the shapes of dims, one chunk each, in
+place of what is chosen (up to 64 chunks: up to 64 times the messages where collectives meet others). `--slanted` draws
+dims whose borders cut through the groups of an axis, too (32 nodes a rail where a stage has 48): their members differ,
+and these runs take as long as they must.
 Targets: median 0.3 CPU s, worst 5 s and 1 GB, no difference.
 """
 
@@ -70,7 +73,7 @@ def _dims(ranks: int, inner: int, dp: int, pp: int, slanted: bool) -> list[list[
     return found
 
 
-def design(layout: dict[str, Any], equivalent: bool = False) -> Any:
+def design(layout: dict[str, Any], choice: str, equivalent: bool = False) -> Any:
     """The design of a layout, or an equivalent one: other dims, and every rank elsewhere."""
     import astrarium as ar
 
@@ -85,14 +88,15 @@ def design(layout: dict[str, Any], equivalent: bool = False) -> Any:
         network.append(kind(npus, bandwidth_per_npu=bandwidth, latency=latency))
     return ar.Design(workload=ar.Transformer(**layout["workload"]), compute=ar.Roofline(peak="989 TFLOP/s"),
                      memory=ar.Memory(capacity="80 GiB", bandwidth="3.35 TB/s"), network=ar.Network(network),
+                     collective=ar.Collective(choice=choice),
                      system=ar.System(comm_streams=layout["streams"], placement=placement))
 
 
-def measure(layout: dict[str, Any], record: bool, check: bool) -> dict[str, Any]:
+def measure(layout: dict[str, Any], record: bool, check: bool, choice: str) -> dict[str, Any]:
     """Runs it here: seconds of CPU, memory, and what came out."""
     import astrarium as ar
 
-    made = design(layout)
+    made = design(layout, choice)
     before = time.process_time()
     result = ar.simulate(made, record=record)
     cpu = time.process_time() - before
@@ -103,7 +107,7 @@ def measure(layout: dict[str, Any], record: bool, check: bool) -> dict[str, Any]
         ends = result.outcome.finish[result.outcome.row]
         if layout["ranks"] <= CHECKED:
             found["checked"].append(_differs(ends, ar.simulate(made, fold="off", record=False)))
-        found["checked"].append(_differs(ends, ar.simulate(design(layout, equivalent=True), record=False)))
+        found["checked"].append(_differs(ends, ar.simulate(design(layout, choice, equivalent=True), record=False)))
     return found
 
 
@@ -133,14 +137,16 @@ def main() -> None:
     parser.add_argument("--one", type=int, help="run this one here and print JSON")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--slanted", action="store_true")
+    parser.add_argument("--choice", default="auto")
     options = parser.parse_args()
     base = options.seed * 1_000_000
     if options.one is not None:
         layout = draw(base + options.one, options.slanted)
-        print(json.dumps(measure(layout, not options.searches, options.check)))
+        print(json.dumps(measure(layout, not options.searches, options.check, options.choice)))
         return
     seconds, megabytes, checks, differ = [], [], 0, 0
     flags = "".join(f" --{name}" for name in ("searches", "check", "slanted") if getattr(options, name))
+    flags += f" --choice {options.choice}"
     for number in range(options.first, options.first + options.layouts):
         layout = draw(base + number, options.slanted)
         found = _limited(f"--one {number} --seed {options.seed}{flags}", options.limit)
