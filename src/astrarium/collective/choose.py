@@ -30,6 +30,7 @@ CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 SLACK = 0.01
 SAME = 0.001
 MESSAGES = 1 << 11  # of one NPU, beyond which there are no further chunks
+NAMED = 1 << 10     # chunks that a design names are estimated as so many at most: more change little
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
 KEPT = 6            # of these, the lists with the lowest bounds are estimated:
 FEW = 3             # (where only algorithms are open: so many)
@@ -113,7 +114,8 @@ def _settings(best: _Candidate, parts: Sequence[SubDim], settings: Settings, fre
                 entries[part.dim] = name
         own, scatters, gathers = map(tuple, lists)
     return replace(settings, algorithms=own, scatters=() if scatters == own else scatters,
-                   gathers=() if gathers == own else gathers, composition=best.composition, chunks=best.chunks,
+                   gathers=() if gathers == own else gathers, composition=best.composition,
+                   chunks=best.chunks if free.chunks else settings.chunks,
                    active_chunks=_active(best.composition, free), free=None)
 
 
@@ -135,7 +137,7 @@ def _compositions(pacing: Pacing, settings: Settings, free: Free) -> tuple[Compo
 
 def _counts(pacing: Pacing, settings: Settings, free: Free) -> tuple[int, ...]:
     if not free.chunks:
-        return (settings.chunks,)
+        return (min(settings.chunks, NAMED),)
     most = max(1, min(pacing.size // pacing.granule, MESSAGES // (2 * sum(part.n - 1 for part in pacing.parts))))
     return tuple([count for count in CHUNKS if count <= most])
 

@@ -91,5 +91,6 @@ def test_serving_and_disaggregation_are_for_caches() -> None:
     with pytest.raises(InputError, match=r"model: has a state and no cache, and only caches are sent"):
         Disaggregated(model=model, batch=4, prompt=40, generated=3, prefill={"tp": 1}, decode={"tp": 1})  # type: ignore[arg-type]
     replica = replica_of(Inference(model, batch=4, prompt=40, generated=3))
-    with pytest.raises(InputError, match=r"workload\.model: has a state and no cache, of which serving counts blocks"):
+    said = r"workload\.model: has states beside or in place of a cache, of which serving counts blocks"
+    with pytest.raises(InputError, match=said):
         cache_blocks([replica], 1e12, 16, 100)
