@@ -32,10 +32,10 @@ SAME = 0.001
 MESSAGES = 1 << 11  # of one NPU, beyond which there are no further chunks
 NAMED = 1 << 10     # chunks that a design names are estimated as so many at most: more change little
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
-KEPT = 6            # of these, the lists with the lowest bounds are estimated:
+KEPT = 24           # of these, the lists with the lowest bounds are estimated:
 FEW = 3             # (where only algorithms are open: so many)
 FIRST = 16          # with so many chunks,
-CLOSEST = 6         # then, for the best pairs of composition and list
+CLOSEST = 8         # then, for the best pairs of composition and list
 CLOSE = 0.5         # that are not so much slower, with all
 TREE = "double_binary_tree"
 
