@@ -7,8 +7,8 @@ Draws models from 8B to 405B parameters and one with experts, tp x pp x dp x cp 
 communication streams, 256 to 131,072 ranks, and dims: `[8, N/8]`, one dim per axis, or in between. Prints one line per
 layout and the median and worst CPU seconds of generating, lowering and running it, and the largest process.
 `--searches` runs as searches do, without a record of nodes and links. `--check` also compares every rank's end with the
-run of every rank (at most 512 ranks), and with an equivalent layout: a dim of one NPU more, and every rank one place
-further in the outermost dim (a switch). `--choice none` runs collectives by the shapes of dims, one chunk each, in
+run of every rank (at most 512 ranks), and with an equivalent layout: a dim of one NPU more, and every stage where
+the next one was (in the outermost dim, a switch). `--choice none` runs collectives by the shapes of dims, one chunk each, in
 place of what is chosen (up to 64 chunks: up to 64 times the messages where collectives meet others). `--slanted` draws
 dims whose borders cut through the groups of an axis, too (32 nodes a rail where a stage has 48): their members differ,
 and these runs take as long as they must.
@@ -80,8 +80,9 @@ def design(layout: dict[str, Any], choice: str, equivalent: bool = False) -> Any
     kinds = {"switch": ar.Switch, "fully_connected": ar.FullyConnected, "ring": ar.Ring}
     network = []
     *inner, outer = layout["dims"]
-    stride = layout["ranks"] // outer
-    placement = [(rank + stride) % layout["ranks"] for rank in range(layout["ranks"])] if equivalent else "identity"
+    ranks, pp = layout["ranks"], layout["workload"]["pp"]
+    stage = ranks // pp if outer % pp == 0 else 0
+    placement = [(rank + stage) % ranks for rank in range(ranks)] if equivalent else "identity"
     for place, npus in enumerate([*inner, 1, outer] if equivalent else layout["dims"]):
         kind = kinds[layout["shape"]] if place == 0 and npus <= 16 else ar.Switch
         bandwidth, latency = FAST if place == 0 else SLOW
