@@ -7,11 +7,11 @@ Draws models from 8B to 405B parameters and one with experts, tp x pp x dp x cp 
 communication streams, 256 to 131,072 ranks, and dims: `[8, N/8]`, one dim per axis, or in between. Prints one line per
 layout and the median and worst CPU seconds of generating, lowering and running it, and the largest process.
 `--searches` runs as searches do, without a record of nodes and links. `--check` also compares every rank's end with the
-run of every rank (at most 512 ranks), and with an equivalent layout: a dim of one NPU more, and every stage where
-the next one was (in the outermost dim, a switch). `--choice none` runs collectives by the shapes of dims, one chunk each, in
-place of what is chosen (up to 64 chunks: up to 64 times the messages where collectives meet others). `--slanted` draws
-dims whose borders cut through the groups of an axis, too (32 nodes a rail where a stage has 48): their members differ,
-and these runs take as long as they must.
+run of every rank (at most 512 ranks), and with an equivalent layout: a dim of one NPU more, and every stage where the
+next one was (in the outermost dim, a switch). `--choice none` runs collectives by the shapes of dims, one chunk each,
+in place of what is chosen (up to 64 chunks: up to 64 times the messages where collectives meet others). `--slanted`
+draws dims whose borders cut through the groups of an axis, too (32 nodes a rail where a stage has 48): their members
+differ, and these runs take as long as they must.
 Targets: median 0.3 CPU s, worst 5 s and 1 GB, no difference.
 """
 

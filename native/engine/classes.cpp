@@ -37,28 +37,16 @@ Colours::Colours(const Plan& plan, const SlotUses& uses) : dims_(plan.network.di
     start(plan);
 }
 
-Colours::Hash Colours::place(const Network& network, std::size_t origin, std::size_t rank) const {
+// Where a rank is relative to `origin`. Of a message's way (`way`) in a switch only matters whether they differ there: all pairs
+// are equally far apart, and each NPU has one port.
+Colours::Hash Colours::place(const Network& network, std::size_t origin, std::size_t rank, bool way) const {
     Hash relative = 0, lines = 0;
     const int *from = coordinates(origin), *to = coordinates(rank);
     for (std::size_t d = 0; d < dims_; ++d) {
         const Dim& dim = network.dims[d];
         const auto n = static_cast<Hash>(dim.npus);
         const bool line = dim.shape == Shape::mesh;  // it is not the same everywhere
-        relative = relative * n + static_cast<Hash>(line ? to[d] : away(dim, from[d], to[d]));
-        if (line) lines = lines * n + static_cast<Hash>(from[d]);
-    }
-    return meshes_ ? mix(lines, relative) : relative;
-}
-
-// All of a switch are equally far apart, and each has one port: only whether they differ matters.
-Colours::Hash Colours::way(const Network& network, std::size_t origin, std::size_t rank) const {
-    Hash relative = 0, lines = 0;
-    const int *from = coordinates(origin), *to = coordinates(rank);
-    for (std::size_t d = 0; d < dims_; ++d) {
-        const Dim& dim = network.dims[d];
-        const auto n = static_cast<Hash>(dim.npus);
-        const bool line = dim.shape == Shape::mesh;  // it is not the same everywhere
-        const bool equal = dim.shape == Shape::switch_ && network.backend == Backend::ports;
+        const bool equal = way && dim.shape == Shape::switch_ && network.backend == Backend::ports;
         relative = relative * n + static_cast<Hash>(line ? to[d] : equal ? from[d] != to[d] : away(dim, from[d], to[d]));
         if (line) lines = lines * n + static_cast<Hash>(from[d]);
     }
@@ -148,7 +136,7 @@ void Colours::start(const Plan& plan) {
         const auto from = static_cast<std::size_t>(plan.slot_ptr[r]), to = static_cast<std::size_t>(plan.slot_ptr[r + 1]);
         for (std::size_t s = from; s < to; ++s) {
             if (!partner_slot.empty() && partner_slot[s] >= 0) {
-                h = mix(h, mix(2, way(plan.network, r, static_cast<std::size_t>(plan.slot_a[s]))));
+                h = mix(h, mix(2, place(plan.network, r, static_cast<std::size_t>(plan.slot_a[s]), true)));
                 h = mix(h, static_cast<std::uint64_t>(partner_slot[s]));
                 continue;
             }

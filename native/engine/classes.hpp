@@ -66,8 +66,7 @@ private:
     void match_messages(const Plan& plan, const SlotUses& uses);
     void shape_groups(const Plan& plan);
     void start(const Plan& plan);
-    Hash place(const Network& network, std::size_t origin, std::size_t rank) const;  // where a rank is relative to `origin`
-    Hash way(const Network& network, std::size_t origin, std::size_t rank) const;    // of a message from `origin`
+    Hash place(const Network& network, std::size_t origin, std::size_t rank, bool way = false) const;
 
     std::size_t dims_;
     bool meshes_ = false;

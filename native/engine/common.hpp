@@ -26,7 +26,7 @@ public:
     std::size_t bytes() const;  // about
 
 private:
-    static constexpr std::size_t most_networks = 16, most_classes = 64;
+    static constexpr std::size_t most_networks = 64, most_classes = 256;
     using Places = std::vector<std::pair<Shape, int>>;  // NPUs of the dims, and their shape as far as it matters
     const std::size_t ranks_, groups_, slots_;
     mutable std::mutex lock_;
