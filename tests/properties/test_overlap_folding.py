@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import astrarium as ar
 from astrarium.errors import AstrariumError
+from astrarium.lower.kept import Kept
 from astrarium.workload.model.decoder import Decoder
 
 SHAPES = {"switch": ar.Switch, "ring": ar.Ring, "fully_connected": ar.FullyConnected}
@@ -99,3 +100,17 @@ def test_ports_of_a_ring_tell_members_apart():
     folded, every = (ar.simulate(design, fold=fold, record=False).outcome for fold in ("auto", "off"))
     assert folded.folded
     np.testing.assert_array_equal(folded.finish[folded.row], every.finish[every.row])
+
+
+def test_what_designs_share_depends_on_the_shapes_of_dims():
+    """On a switch the last of a ring of context parallelism stands like the others; on a ring it does not."""
+    model = Decoder(layers=2, d_model=512, heads=16, kv_heads=16, ffn=1024, vocab=1024, seq=1024)
+    work, kept = ar.Transformer(model, cp=4, dp=4, global_batch=4, zero=1, bucket="1 MB"), Kept()
+    for shape in ("switch", "ring", "fully_connected", "switch"):
+        dims = [SHAPES[shape](8, bandwidth="50 GB/s", latency="500 ns"),
+                ar.Switch(2, bandwidth="50 GB/s", latency="1 us")]
+        design = ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
+                           network=ar.Network(dims), collective=ar.Collective(choice="none"))
+        ours = ar.simulate(design, record=False, kept=kept).outcome
+        every = ar.simulate(design, record=False, fold="off").outcome
+        np.testing.assert_array_equal(ours.finish[ours.row], every.finish[every.row])
