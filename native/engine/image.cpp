@@ -334,6 +334,8 @@ bool Image::ordered(std::uint32_t kind, const Phase& phase) {
     Checked& checked = checked_.at({kind, phase.schedule, phase.stride, phase.n});
     if (checked.ordered >= 0) return checked.ordered != 0;
     const Schedule& s = *phase.schedule;
+    checked.ordered = 0;
+    if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(s.send_peer.size / (s.send_ptr.size - 1)) > checks) return false;  // too many to tell
     const Seat seat{classes_.first_group[kind], 0};
     std::vector<std::vector<std::pair<std::uint32_t, int>>> heard(size(kind));  // per member: (rank, receive)
     for (std::uint32_t p = 0; p < size(kind); ++p) {
