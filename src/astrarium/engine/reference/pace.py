@@ -1,4 +1,4 @@
-"""When the chunks of one collective end, seen from one NPU, of which all do alike: a recursion over its ports.
+"""When the chunks of one collective end, seen from one NPU where all take equal steps: a recursion over its ports.
 
 The estimate of `collective.choose`; the compiled core has the same, with the same doubles.
 """
