@@ -92,7 +92,8 @@ def test_the_command_line_on_a_full_disk(tmp_path: Path, root: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
         assert (said.returncode, said.stdout) == (1, "")
-        assert said.stderr.count("\n") == 1
+        lines = [line for line in said.stderr.splitlines() if " trials/s  " not in line]      # progress of a slow machine
+        assert len(lines) == 1
         assert "disk is full" in said.stderr
         kept = rows(disk / "s.study")
         assert 0 < len(kept) < 3000
