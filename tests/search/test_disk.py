@@ -92,7 +92,8 @@ def test_the_command_line_on_a_full_disk(tmp_path: Path, root: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
         assert (said.returncode, said.stdout) == (1, "")
-        lines = [line for line in said.stderr.splitlines() if " trials/s  " not in line]      # progress of a slow machine
+        progress = " trials/s  "        # a line of a slow machine
+        lines = [line for line in said.stderr.splitlines() if progress not in line]
         assert len(lines) == 1
         assert "disk is full" in said.stderr
         kept = rows(disk / "s.study")

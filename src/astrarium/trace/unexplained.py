@@ -1,4 +1,4 @@
-"""Time of linked traces that no recorded operator, call or kernel accounts for: its attribute, and the sentence about it."""
+"""Time of linked traces that no recorded operator, call or kernel accounts for: its attribute and its sentence."""
 
 from __future__ import annotations
 
