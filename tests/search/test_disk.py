@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import subprocess
 import sys
@@ -81,14 +80,13 @@ agent: random
 """
 
 
-def test_the_command_line_on_a_full_disk(tmp_path: Path, root: Path) -> None:
+def test_the_command_line_on_a_full_disk(tmp_path: Path) -> None:
     space = tmp_path / "space.yaml"
     space.write_text(SPACE)
-    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
 
     def command(path: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "astrarium", "search", space, "--study", path, "--trials", "3000"],
-                              env=environment, capture_output=True, text=True, timeout=120, check=False)
+                              capture_output=True, text=True, timeout=120, check=False)
     with small_disk(tmp_path / "disk") as disk:
         said = command(disk / "s.study")
         assert (said.returncode, said.stdout) == (1, "")
