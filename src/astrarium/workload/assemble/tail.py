@@ -71,8 +71,9 @@ def _tied(recipe: Recipe, pool: Pool, build: Builder, where: Places, stage: int,
 
 def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: list[int]) -> list[int]:
     """Square and add all gradients (2 FLOPs each), and sum up over the ranks that hold different ones: first over the
-    replicas that ZeRO shards over, then over the parts of the model, as DeepSpeed (`get_global_norm`) and torchtitan
-    (`clip_grad_norm_`) do. So no collective joins replicas of several stages, which come to it at different times."""
+    replicas that ZeRO shards over, then over the parts of the model, as DeepSpeed (`get_grad_norm_direct`) and
+    torchtitan (`clip_grad_norm_`) do. So no collective joins replicas of several stages, which come at different
+    times."""
     if not recipe.clip:
         return ready
     node = build.node(pool.compute("gradients.norm", 2 * owned.own, owned.own * recipe.sizes.gradients), ready)
