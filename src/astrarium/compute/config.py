@@ -24,8 +24,7 @@ __all__ = ["Compute", "Replay", "Roofline", "replays_all"]
 
 
 class Compute(Config, frozen=True, kw_only=True):
-    """How long a compute node takes. A model is a class below this one that has the method `durations`, and a line in
-    the registry."""
+    """How long a compute node takes."""
 
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
