@@ -36,7 +36,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Link:
-    """`dim` holds keyword arguments of the dim class named by `shape`; npus and latency, where None, are yours."""
+    """`dim` holds keyword arguments of the dim class named by `shape`; npus and latency, where None, are yours.
+    `fabric`: the row of the same name in collectives.toml, where collectives were measured on it."""
 
     name: str
     title: str
@@ -45,11 +46,12 @@ class Link:
     latency: str | None
     dim: Mapping[str, Any]
     source: str
+    fabric: str | None
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The dim as plain data: what the row says of shape, npus, bandwidth and latency."""
-        known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency}
+        """The dim as plain data: what the row says of shape, npus, bandwidth, latency and fabric."""
+        known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency, "fabric": self.fabric}
         return {key: value for key, value in known.items() if value is not None}
 
 
@@ -97,4 +99,5 @@ def network(name: str) -> Link:
     row = _row("networks", name)
     known = ("bandwidth", "bandwidth_per_npu")
     dim = MappingProxyType({key: row[key] for key in known if key in row})
-    return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"])
+    fabric = name if name in load("collectives") else None
+    return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"], fabric)
