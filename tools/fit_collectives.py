@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from astrarium.collective.bandwidth import bus_factor  # noqa: E402
-from astrarium.collective.fabrics import read  # noqa: E402
-from astrarium.collective.measured import Layout, measured_ns, wire_ns  # noqa: E402
+from astrarium.collective.fabrics import Fabric, read  # noqa: E402
+from astrarium.collective.measured import Layout, best_busbw, measured_ns, wire_ns  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -115,7 +115,16 @@ def host_row(fabric: HostFabric, where: Path) -> dict[str, Any]:
     value = read("it", {"it": plain})
     errors = [abs(measured_ns(OPS[row["op_name"]], row["message_size"] * 2, Layout(row["num_gpus"]), value)
                   / (row["latency"] * 1e6) - 1) for row in measured]
-    return {**plain, "error": said(errors)}
+    return {**plain, **simulated_host(value), "error": said(errors)}
+
+
+def simulated_host(host: Fabric) -> dict[str, Any]:
+    """For simulated messages: the share of the link that rings reach among the most ranks (geometric mean of all_gather
+    and reduce_scatter), and half of the latency of the smallest all_gather (through a switch it has two hops)."""
+    most = max(host.ops[CommOp.ALL_GATHER])
+    shares = [best_busbw(op, most, host, 1.0) for op in (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER)]
+    first = host.ops[CommOp.ALL_GATHER][most][0][0]
+    return {"efficiency": round(float(np.sqrt(shares[0] * shares[1])), 3), "latency": f"{first / 2:.0f} ns"}
 
 
 def said(errors: Sequence[float]) -> str:
@@ -141,7 +150,10 @@ def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any
     nics = read("it", {"it": plain})
     errors = [abs(measured_ns(row.op, row.size, Layout(row.ranks // row.hosts, row.hosts), read(row.host, found), nics)
                   / row.ns - 1) for row in rows if row.op == CommOp.ALL_REDUCE]
-    return {**plain, "error": said(errors)}
+    # simulated: the share of the largest payloads; a crossing is half of an all_reduce's latency, and two hops
+    own_share = min(1.0, max(share for _, share in plain["lines"]))
+    return {**plain, "efficiency": round(own_share, 3), "latency": f"{plain['lines'][0][0] / 4:.0f} ns",
+            "error": said(errors)}
 
 
 def two_hosts(found: Sequence[tuple[float, float]], hosts: int) -> list[list[float]]:
@@ -182,7 +194,8 @@ def dump(rows: dict[str, dict[str, Any]]) -> str:
     parts = ["# Measured collectives. Written by tools/fit_collectives.py; docs/background/measured-collectives.md.\n"
              "# A line is [ns, share of the link]: time = least over lines (ns + bytes on the bus / (share x link)).\n"
              "# kind host: lines per operation and ranks. kind hosts: lines of an all_reduce of two hosts, without\n"
-             "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"]
+             "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"
+             "# efficiency, latency: for dims whose messages are simulated.\n"]
     for name, row in rows.items():
         own = [f"{key} = {_toml(value)}\n" for key, value in row.items() if key != "ops"]
         parts.append(f"\n[{name}]\n" + "".join(own))
