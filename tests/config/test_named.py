@@ -24,7 +24,7 @@ def test_names_stand_for_sections(tmp_path: Path) -> None:
     device, row = catalog.device("h100_sxm"), catalog.network("dgx_h100_nvswitch")
     assert design.compute == ar.Roofline(**device.compute)
     assert design.memory == ar.Memory(**device.memory)
-    assert design.network == ar.Network([ar.Switch(8, latency=row.latency, fabric=row.fabric, **row.dim)])
+    assert design.network == ar.Network([ar.Switch(8, latency=row.latency, **row.dim)])
     assert design == ar.Design(workload=design.workload, compute="h100_sxm", memory="h100_sxm",
                                network="dgx_h100_nvswitch")
 

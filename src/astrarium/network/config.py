@@ -19,6 +19,7 @@ from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, Optiona
 
 __all__ = ["Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
 
+
 class _Fabrics:
     """The names of the fabrics of the catalog."""
 
