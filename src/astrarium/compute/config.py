@@ -36,6 +36,8 @@ class Compute(Config, frozen=True, kw_only=True):
                      ] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
+    hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
+                            ] = None
 
     def durations(self, nodes: ComputeNodes) -> I64:
         """Time of every node, ps [nodes]; see `ComputeModel`."""
