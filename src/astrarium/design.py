@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from astrarium import config
 from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
-from astrarium.compute.config import Compute, Replay, Roofline
+from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Named
 from astrarium.memory.config import Memory
@@ -154,13 +154,14 @@ def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
 
 def _roofline_memory(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
-        if isinstance(compute, Roofline) and memory.bandwidth is None:
-            yield Problem(f"{path}.bandwidth", "is missing", "the local memory bandwidth, which the roofline needs")
+        if compute.memory_bound and memory.bandwidth is None:
+            yield Problem(f"{path}.bandwidth", "is missing",
+                          f"the local memory bandwidth, which compute.model: {compute.tag} needs")
 
 
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
-        if memory.latency > 0 and not isinstance(compute, Roofline):
+        if memory.latency > 0 and not compute.memory_bound:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
@@ -171,13 +172,18 @@ def _no_latency(design: Design) -> Iterator[Problem]:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
 
 
+def _simulated(design: Design) -> Iterator[Problem]:
+    if design.collective.model != "simulated":
+        yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
+
+
 def _stored_whole(design: Design) -> Iterator[Problem]:
     if design.network.switching != "store_and_forward":
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
 
-KINDS = ("devices", "networks", "models")
+KINDS = ("devices", "networks", "models", "collectives")
 
 
 @dataclass(frozen=True)
@@ -96,5 +96,6 @@ def network(name: str) -> Link:
     """A network by name. Raises InputError with the nearest match."""
     row = _row("networks", name)
     known = ("bandwidth", "bandwidth_per_npu")
-    dim = MappingProxyType({key: row[key] for key in known if key in row})
+    measured = {"fabric": name} if name in load("collectives") else {}
+    dim = MappingProxyType({**{key: row[key] for key in known if key in row}, **measured})
     return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"])

@@ -82,6 +82,9 @@ class Collective(Config, frozen=True, kw_only=True):
     gather: PerDim = ()
     scatter: PerDim = ()
     barrier: PerDim = ()
+    model: Annotated[str, Knob("Where a collective's time comes from. simulated: its messages on the network; "
+                               "measured: tables of the fabrics that the dims name, from the coming of the last "
+                               "member, whatever else the network carries.", choices=Kind("timer"))] = "simulated"
     custom: Annotated[Custom, Knob("Algorithms read from files.")] = Custom()
     choice: Annotated[str, Knob("Who chooses what is left out of algorithms, composition and chunks. auto: the best by "
                                 "an estimate, for each operation, size and group; none: algorithms by the dims' "

@@ -29,6 +29,16 @@ HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch
 _NAME = "a name of the catalog (`astrarium list network`)"
 
 
+class _Fabrics:
+    """Fabrics of the catalog with measured collectives."""
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(catalog.load("collectives"))
+
+    def __contains__(self, name: object) -> bool:
+        return name in catalog.load("collectives")
+
+
 class Dim(Config, frozen=True):
     """One dim of the network."""
 
@@ -59,6 +69,8 @@ class LinkDim(_Counted, frozen=True, kw_only=True):
     bandwidth: LinkBandwidth = default(None)
     bandwidth_per_npu: NpuBandwidth = default(None)
     energy: Energy = default(None)
+    fabric: Annotated[str | None, Knob("Whose measured collectives this dim has (for collective.model: measured).",
+                                       choices=_Fabrics())] = None
 
     @property
     def links_per_npu(self) -> int:

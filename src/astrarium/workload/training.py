@@ -17,11 +17,11 @@ from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
 from astrarium.workload.pieces import BlockPieces
-from astrarium.workload.precision import sizes_of, widths_of
+from astrarium.workload.precision import numbers_of, sizes_of, widths_of
 from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["even_parts", "recipe_of", "training"]
+__all__ = ["even_parts", "recipe_of", "sequence_of", "training"]
 
 
 def training(workload: Transformer, forms: Forms | None = None) -> Generated:
@@ -72,10 +72,10 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
     return Options(
         degrees={axis: mesh.size((axis,)) for axis in AXES},
         batch=workload.replica_batch * workload.dp / workload.micro_batches,
-        seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
+        seq=sequence_of(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
         recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
-        widths=widths_of(workload.precision))
+        widths=widths_of(workload.precision), numbers=numbers_of(workload.precision))
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:
@@ -84,7 +84,8 @@ def _zero_axes(workload: Transformer) -> tuple[str, ...]:
     return tuple(part for axis in named for part in (("ep", "idp") if axis == "dp" else (axis,)))
 
 
-def _seq(workload: Transformer) -> int:
+def sequence_of(workload: Transformer) -> int:
+    """Tokens of a sample: the workload's, else the model's."""
     if workload.seq is not None:
         return workload.seq
     found = getattr(workload.model, "seq", None)
