@@ -94,6 +94,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "roofline": (
             "astrarium.compute.config:Roofline",
             "A node takes its flops at the peak or its bytes at memory bandwidth, whichever is longer."),
+        "measured": ("astrarium.compute.measured:Measured",
+                     "Kernels take what a model fitted on measured rows of the device predicts."),
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),
