@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from astrarium.compute.checked import to_ps
 from astrarium.compute.config import Compute
+from astrarium.compute.in_situ import InSitu, factors_of
 from astrarium.compute.replay import replayed
 from astrarium.config import Knob, default
 from astrarium.errors import InputError
@@ -37,6 +38,8 @@ class Predicted(Compute, frozen=True, kw_only=True):
                                  "that are bound by arithmetic take 1 / clock of the time.", gt=0)] = 1.0
     launch_gap: Annotated[Time, Knob("Time between a kernel and the next on the NPU, added to each launch. The kernels "
                                      "were measured in CUDA graphs: 0 for a program that replays graphs.")] = default(0)
+    in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over the time of one alone.")
+                       ] = InSitu()
     unknown: Annotated[Literal["refuse", "roofline"], Knob(
         "A node that names no kernel: refused, or its flops at the bf16 peak or its bytes, the longer.")] = "refuse"
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
@@ -69,7 +72,8 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     used, place = np.unique(work.number, return_inverse=True)
     kernels = [nodes.kernels[number] for number in used.tolist()]
     launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
-    ns[work.known] = (predict(kernels) + launches * float(setting.launch_gap))[place] if kernels else 0.0
+    factors = factors_of(kernels, setting.in_situ)
+    ns[work.known] = (predict(kernels) * factors + launches * float(setting.launch_gap))[place] if kernels else 0.0
     ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
     found = to_ps(ns)
     found[work.host] = replayed(nodes, setting.missing, work.host)

@@ -23,6 +23,6 @@ def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 def fitted_on(rows: Iterable[Row]) -> list[bool]:
     """Whether each row is one on which a stack of the catalog was fitted."""
-    known = {(source, case) for row in catalog.load("stacks").values()
-             for source, cases in row.get("fitted", {}).items() for case in cases}
+    known = {(source, case) for sources in catalog.load("fitted").values()
+             for source, cases in sources.items() for case in cases}
     return [(row.source, row.case) in known for row in rows]

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from astrarium.compute import kernels
 from astrarium.errors import InputError
 from astrarium.validate.rows import Row
 
@@ -20,6 +21,12 @@ class System:
     inner: str
     hosted: int
     outer: str
+
+    @property
+    def kernels(self) -> str | None:
+        """The device's name among measured kernels, or None."""
+        name = re.sub(r"_[0-9]+gb$", "", self.device)
+        return name if name in kernels.names() else None
 
 
 HGX_A100 = System("a100_sxm_80gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")

@@ -49,6 +49,18 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     return ("decode" if queries == 1 else "attention"), (*kernel.shape, kernel.work, cache), flops
 
 
+def _more(kernel: Kernel) -> float:
+    """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
+    already and is read to be added to."""
+    if kernel.kind not in ("gemm", "grouped_gemm"):
+        return 0.0
+    batch, m, n, k = kernel.shape
+    left, right, out = (m * k, batch * k * n, m * n) if kernel.kind == "grouped_gemm" else (
+        batch * m * k, batch * k * n, batch * m * n)
+    launches = max(1, kernel.launches)
+    return float(kernel.bytes) - (BYTES.get(kernel.precision, 2.0) * (left + right) + 2.0 * out) * launches
+
+
 def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
                clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
@@ -73,6 +85,9 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         shape = np.array([columns for _, columns, _ in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([repeat for _, _, repeat in members])
         out[at] = model.latency_ns(family, precision, shape, framework, clock) * repeats
+    for number, kernel in enumerate(kernels):
+        if (more := _more(kernel)) > 0:
+            out[number] += more / model.machine.bandwidth
     back = [n for n, kernel in enumerate(kernels) if kernel.kind == "attention_backward"]
     if back:
         out[back] *= slowdown(np.array([float(kernels[n].shape[3]) for n in back]))
