@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from astrarium.compute.kernels import attention, gemm
+from astrarium.compute.kernels import attention, experts, gemm
 from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, Machine
 from astrarium.compute.kernels.table import F64, Described
@@ -22,6 +22,8 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
     "attention": (attention.COLUMNS, attention.describe),
     "decode": (attention.COLUMNS, attention.decode),
+    "mla": (attention.COLUMNS, attention.latent),
+    "experts": (experts.COLUMNS, experts.describe),
 })
 """Operator class -> (shape columns, base and features)."""
 

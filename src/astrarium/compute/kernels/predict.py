@@ -42,10 +42,12 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
         return "gemm", tuple(map(float, kernel.shape)), 2.0 * float(np.prod(kernel.shape, dtype=float))
     if kernel.kind == "grouped_gemm":
         groups, m, n, k = kernel.shape
-        return "gemm", (groups, max(1.0, m / groups), n, k), 2.0 * max(m, groups) * n * k
+        return "experts", (groups, m, n, k, 0.0, 1.0, 0.0), 2.0 * m * n * k
     batch, heads, _, queries, keys, long, value = kernel.shape
     flops = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work
     cache = BYTES["bf16"] if kernel.precision not in BYTES else BYTES[kernel.precision]
+    if kernel.kind == "mla":
+        return "mla", (*kernel.shape, kernel.work, cache), flops
     return ("decode" if queries == 1 else "attention"), (*kernel.shape, kernel.work, cache), flops
 
 
@@ -65,8 +67,8 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
                clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
 
-    Kinds with a shape take the time of that shape times the flops that the kernel has of it; a grouped product is a
-    batch of equal groups; the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
+    Kinds with a shape take the time of that shape times the flops that the kernel has of it; groups have equal rows;
+    the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
     """
     out = np.empty(len(kernels))
     groups: dict[tuple[str, str], list[tuple[int, tuple[float, ...], float]]] = defaultdict(list)
