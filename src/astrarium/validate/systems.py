@@ -26,7 +26,7 @@ class System:
     def kernels(self) -> str | None:
         """The device's name among measured kernels, or None."""
         name = re.sub(r"_[0-9]+gb$", "", self.device)
-        return name if name in kernels.names() else None
+        return next((each for each in kernels.names() if each in (name, f"{name}_sxm")), None)
 
 
 HGX_A100 = System("a100_sxm_80gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")
