@@ -119,14 +119,14 @@ NETWORKS = (
 
 STAND_INS: dict[str, dict[str, Any]] = {
     "infiniband_hdr": {
-        "title": "HDR InfiniBand, one 200 Gb/s port per GPU: no rows; lines of other RDMA networks", "kind": "hosts",
-        "link": "25 GB/s", "technology": "infiniband", "like": ["infiniband_ndr", "ethernet_400g", "oci_a100_roce"],
+        "title": "HDR InfiniBand, one 200 Gb/s port per GPU: no rows; lines of NDR", "kind": "hosts",
+        "link": "25 GB/s", "technology": "infiniband", "like": ["infiniband_ndr"],
         "source": "link: NVIDIA DGX A100 datasheet, eight 200 Gb/s ports for eight GPUs, "
                   "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/nvidia-dgx-a100-datasheet.pdf",
         "error": "no rows of its own"},
     "infiniband_xdr": {
-        "title": "XDR InfiniBand, one 800 Gb/s port per GPU: no rows; lines of other RDMA networks", "kind": "hosts",
-        "link": "100 GB/s", "technology": "infiniband", "like": ["infiniband_ndr", "ethernet_400g", "gcp_a4"],
+        "title": "XDR InfiniBand, one 800 Gb/s port per GPU: no rows; lines of NDR", "kind": "hosts",
+        "link": "100 GB/s", "technology": "infiniband", "like": ["infiniband_ndr"],
         "source": "link: NVIDIA DGX SuperPOD B300 reference architecture RA-11339-001, "
                   "https://docs.nvidia.com/dgx-superpod/reference-architecture/scalable-infrastructure-b300-xdr/latest/index.html",
         "error": "no rows of its own"},
