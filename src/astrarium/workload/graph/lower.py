@@ -12,7 +12,7 @@ from astrarium.workload.graph.ir import Block, Op, Use
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
-from astrarium.workload.pieces import BF16, BlockPieces, Numbers, Piece, Weight
+from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
 
 __all__ = ["lower_block"]
 
@@ -138,7 +138,7 @@ def _weights(side: Side) -> tuple[Weight, ...]:
     return tuple(found)
 
 
-def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: bool = True,
+def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: Fusion = FUSED,
                 widths: Mapping[str, float] = WIDTHS, backward: bool = True,
                 numbers: Numbers = BF16) -> BlockPieces:
     """The pieces of a block on one rank.
