@@ -1,6 +1,6 @@
 """Fit the kernel models that the package ships, from the rows of `astrarium[measured]`. Needs catboost.
 
-    python tools/fit_kernels.py [DEVICE ...]
+    python tools/fit_kernels.py [DEVICE ...] [--family gemm ...]
 
 Symmetric trees are boosted on log2(measured / base) of every row; half of the weight goes to products of at least
 1024 in each dimension, where training spends its time. A first, short fit finds rows more than 2x off their
@@ -14,12 +14,14 @@ import importlib.metadata
 import json
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
+from astrarium.compute.kernels import read as load
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
 from astrarium.compute.kernels.rows import Rows, devices, read, streams
 
@@ -135,11 +137,11 @@ def stream(name: str) -> tuple[tuple[float, float], ...]:
     return tuple((float(b), round(float(t), 1)) for b, t in zip(bytes_, rising))
 
 
-def fit_device(name: str) -> DeviceModel:
-    """All parts of a device that have rows."""
+def fit_device(name: str, families: Sequence[str], old: Mapping[str, Part]) -> DeviceModel:
+    """All parts of a device that have rows: those of `families` fitted, the others as they are in `old`."""
     machine = Machine(name=name, stream=stream(name), **SHEETS[name])
-    parts = {}
-    for family in FAMILIES:
+    parts = {key: part for key, part in old.items() if key.split("/", maxsplit=1)[0] not in families}
+    for family in families:
         rows = read(name, family)
         for precision in np.unique(rows.precision).tolist():
             start = time.process_time()
@@ -148,15 +150,18 @@ def fit_device(name: str) -> DeviceModel:
             print(name, family, precision, part.rows, dict(part.error), part.variants, part.default,
                   f"{time.process_time() - start:.0f} CPU s", flush=True)
     version = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
-    return DeviceModel(machine, parts, version, NOTICE)
+    return DeviceModel(machine, dict(sorted(parts.items())), version, NOTICE)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="*")
-    for name in parser.parse_args().device or devices():
+    parser.add_argument("--family", nargs="+", choices=list(FAMILIES), help="fit these, keep the others as they are")
+    given = parser.parse_args()
+    for name in given.device or devices():
         path = OUT / f"{name}.npz"
-        write(fit_device(name), path)
+        old = load(path).parts if given.family and path.exists() else {}
+        write(fit_device(name, given.family or list(FAMILIES), old), path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 

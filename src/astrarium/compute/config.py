@@ -50,6 +50,8 @@ class Compute(Config, frozen=True, kw_only=True):
     in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over what the model says.")
                        ] = InSitu()
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
+    hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
+                            ] = None
 
     def durations(self, nodes: ComputeNodes) -> I64:
         """Time of every node, ps [nodes]; see `ComputeModel`."""

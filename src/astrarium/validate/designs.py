@@ -142,5 +142,6 @@ def _open(row: Row, work: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[
 def _design(work: Mapping[str, Any], network: Mapping[str, Any], system: System, stack: str) -> Design:
     device = catalog.device(system.device)
     plain = {"stack": stack, "workload": work, "network": network,
-             "compute": {"model": "roofline", **device.compute}, "memory": dict(device.memory)}
+             "compute": {"model": "roofline", **device.compute}, "memory": dict(device.memory),
+             "collective": {"model": "measured"}}
     return config.decode(Design, plain)

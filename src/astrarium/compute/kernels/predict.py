@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -13,31 +12,13 @@ from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
+from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "KernelLike", "latency_ns", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "latency_ns", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little."""
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
-
-
-class KernelLike(Protocol):
-    """What the predictor reads of a kernel; `vocab.Kernel` has more."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def precision(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def work(self) -> float: ...
-    @property
-    def flops(self) -> float: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def launches(self) -> int: ...
 
 
 def stream_ns(machine: Machine, moved: F64) -> F64:
@@ -51,7 +32,7 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
     return beyond
 
 
-def _product(kernel: KernelLike) -> tuple[str, tuple[float, ...], float]:
+def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
     wanted = 4 if "gemm" in kernel.kind else 7
     if len(kernel.shape) != wanted or min(kernel.shape) < 1:
@@ -68,7 +49,8 @@ def _product(kernel: KernelLike) -> tuple[str, tuple[float, ...], float]:
     return ("decode" if queries == 1 else "attention"), (*kernel.shape, kernel.work, cache), flops
 
 
-def latency_ns(model: DeviceModel, kernels: Sequence[KernelLike], framework: str | None = None) -> F64:
+def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
+               clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
 
     Kinds with a shape take the time of that shape times the flops that the kernel has of it; a grouped product is a
@@ -90,7 +72,7 @@ def latency_ns(model: DeviceModel, kernels: Sequence[KernelLike], framework: str
         at = np.array([number for number, _, _ in members])
         shape = np.array([columns for _, columns, _ in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([repeat for _, _, repeat in members])
-        out[at] = model.latency_ns(family, precision, shape, framework) * repeats
+        out[at] = model.latency_ns(family, precision, shape, framework, clock) * repeats
     back = [n for n, kernel in enumerate(kernels) if kernel.kind == "attention_backward"]
     if back:
         out[back] *= slowdown(np.array([float(kernels[n].shape[3]) for n in back]))
