@@ -14,14 +14,13 @@ from astrarium.errors import InputError, nearest
 from astrarium.simulate import simulate
 from astrarium.validate.designs import Candidate
 from astrarium.validate.rows import Row
-from astrarium.validate.systems import system_of
+from astrarium.validate.systems import EFA, system_of
 from astrarium.vocab import CommOp
 
 __all__ = ["busbw_of", "collective_ns", "design_of", "fitted_collectives"]
 
 NETWORKS = ((r"a3.?mega|tcpxo", "gcp_a3_mega"), (r"\ba4\b", "gcp_a4"), (r"p4de?\b", "efa_p4de"), (r"\boci\b|oracle",
             "oci_a100_roce"), (r"roce|ethernet", "ethernet_400g"))
-EFA = {"h100_sxm": "efa_p5", "a100_sxm_80gb": "efa_p4de", "b200": "efa_b200"}
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 TABLES = "aiconfigurator"       # the tables whose rows were fitted, all of them
 HALVED = {"H100 8/node": "gcp_a3_mega", "B200 EFA 50GB/s/GPU": "efa_b200"}      # every second row was fitted
