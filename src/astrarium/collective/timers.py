@@ -46,8 +46,8 @@ def measured(op: CommOp, payload: float, ways: Sequence[Way]) -> float:
 def named(ways: Sequence[Way]) -> str:
     """The fabrics of a group's dims in words; of one without rows also those whose rows it takes."""
     known = [fabric(way.fabric, f"{way.path}.fabric") for way in ways if way.fabric is not None]
-    return " + ".join(dict.fromkeys(
-        each.name + (f" (rows of {', '.join(other.name for other in each.like)})" if each.like else "") for each in known))
+    rows = {each.name: ", ".join(other.name for other in each.like) for each in known}
+    return " + ".join(name + (f" (rows of {others})" if others else "") for name, others in rows.items())
 
 
 def _slowest(parts: Sequence[tuple[Way, Fabric]]) -> float | None:
