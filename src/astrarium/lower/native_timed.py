@@ -12,7 +12,7 @@ import numpy.typing as npt
 from astrarium import registry
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.collective.timers import Timer, Way
+from astrarium.collective.timers import Timer, Way, named
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
@@ -33,8 +33,11 @@ def timer_of(design: Design) -> Timed | None:
     timer = cast(Timer, registry.load("timer", name))
 
     def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan:
-        time = _time(name, timer, op, payload(op, size, npus.size), _ways(design, shape, npus))
-        return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])), how=name)
+        ways = _ways(design, shape, npus)
+        time = _time(name, timer, op, payload(op, size, npus.size), ways)
+        fabrics = named(ways)
+        return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])),
+                              how=f"{name}: {fabrics}" if fabrics else name)
 
     return plan
 
