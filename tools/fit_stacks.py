@@ -1,11 +1,12 @@
 """Fit the few constants of software stacks on one half of measured rows, and judge them on the other half.
 
-usage: fit_stacks.py ROWS.csv [STACK...] [--apart SOURCE] [--step N]
+usage: fit_stacks.py ROWS.csv [STACK...] [--apart SOURCE] [--leave-out] [--step N]
 
 Constants are fields of a design (PARAMETERS), one set per stack. Within every source the 1st, 3rd, ... row is fitted,
 the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust
-weights, every source with equal weight, and a weak prior around the start; the same rows give the same constants. `--apart` leaves a
-source out of the fit altogether.
+weights, every source with equal weight, and a weak prior around the start; the same rows give the same constants. `--apart`
+leaves a source out of the fit altogether; `--leave-out` does so with every source in turn (a stack that has no other source
+is taken at the start of its constants).
 """
 
 from __future__ import annotations
@@ -123,9 +124,9 @@ def fit(rows: Sequence[tuple[Row, list[Candidate]]], parameters: Sequence[Parame
         prior = np.diag([1.0 / each.spread for each in parameters]) * 0.1
         matrix, right = np.vstack([slope * weight[:, None], prior]), np.concatenate([-here * weight, -prior @ at])
         at = at + np.clip(np.linalg.lstsq(matrix, right, rcond=None)[0], -0.5, 0.5)
-        print(f"  round {number}: median {np.median(np.abs(here)):.3f} " + " ".join(
-            f"{each.path.rpartition('.')[2]} {each.value(log)}" for each, log in zip(parameters, at.tolist(), strict=True)),
-            flush=True)
+        now = " ".join(f"{each.path.rpartition('.')[2]} {each.value(log)}"
+                       for each, log in zip(parameters, at.tolist(), strict=True))
+        print(f"  round {number}: median {np.median(np.abs(here)):.3f} {now}", flush=True)
     return at
 
 
@@ -150,18 +151,34 @@ def cases(learn: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def leave_out(learn: Sequence[Row], judge: Sequence[Row], stacks: Sequence[str], step: int) -> None:
+    """Errors of every source under constants that were fitted on its stack's other sources alone."""
+    for stack in stacks:
+        mine = known([row for row in (*learn, *judge) if stack_of(row) == stack])
+        for source in dict.fromkeys(row.source for row, _ in mine):
+            kept, parameters = Kept(), PARAMETERS[stack]
+            others = known([row for row in learn if stack_of(row) == stack and row.source != source])[::step]
+            at = fit(others, parameters, kept) if others else np.zeros(len(parameters))
+            rows = [each for each in mine if each[0].source == source]
+            judged("left out" if others else "start", rows, logs(rows, parameters, at, kept))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
     parser.add_argument("stacks", nargs="*")
     parser.add_argument("--apart", default="")
     parser.add_argument("--step", type=int, default=1, help="of the rows to fit, every Nth")
+    parser.add_argument("--leave-out", action="store_true", help="every source in turn")
     parser.add_argument("--cases", metavar="FILE", help="write the fitted rows' names there (catalog/fitted.toml)")
     parser.add_argument("--device", default="", help="only rows whose device matches")
     options = parser.parse_args()
     learn, judge = halves([row for row in read_rows(options.file) if re.search(options.device, row.text("gpu"))])
     if options.cases:
         Path(options.cases).write_text(cases(learn), encoding="utf-8")
+        return
+    if options.leave_out:
+        leave_out(learn, judge, options.stacks or list(PARAMETERS), options.step)
         return
     for stack in options.stacks or PARAMETERS:
         kept, parameters = Kept(), PARAMETERS[stack]
