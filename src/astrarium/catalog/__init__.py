@@ -20,7 +20,7 @@ from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
 
-KINDS = ("devices", "networks", "models", "collectives", "stacks", "fitted")
+KINDS = ("devices", "networks", "models", "collectives", "stacks", "fitted", "intervals")
 
 
 @dataclass(frozen=True)

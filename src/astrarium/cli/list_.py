@@ -105,6 +105,7 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
         ("shape", "{}"), ("npus", "{} NPUs"), ("bandwidth", "{} per link"), ("bandwidth_per_npu", "{} per NPU"),
         ("latency", "{} per hop"))),
     "models": _models,
+    "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
     "field": _fields,
 }
 
