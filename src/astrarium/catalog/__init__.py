@@ -20,7 +20,8 @@ from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
 
-KINDS = ("devices", "networks", "models", "collectives", "stacks", "fitted", "intervals")
+KINDS = ("devices", "networks", "models", "collectives", "stacks")
+RECORDS = ("fitted", "intervals")       # what validation left: rows that were fitted, intervals of step times
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
 
     A file is read once per process; what comes back cannot be changed.
     """
-    if kind not in KINDS:
+    if kind not in KINDS + RECORDS:
         raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
                          did_you_mean=nearest(kind, KINDS))
     from importlib.resources import files
