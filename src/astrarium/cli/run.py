@@ -14,6 +14,7 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.design import Design
+    from astrarium.report.tables import Table
     from astrarium.result import Result
 
 __all__ = ["arguments", "run"]
@@ -127,16 +128,14 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
 def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
-    from astrarium.report.interval import interval_table, plain_interval
-    from astrarium.validate.intervals import interval_of
 
     found, about = figures(design, result, options.figure), conditions(design)
-    within = interval_of(design) if design.stack else None
+    within = _interval(design, result)
     if options.json:
         from astrarium.result.export import json_pieces
 
         more = {"figures": found, **({"training": about} if about else {}),
-                **({"interval": plain_interval(within, result)} if within else {})}
+                **({"interval": within[0]} if within else {})}
         for piece in json_pieces(result, nodes=options.nodes, more=more):
             sys.stdout.write(piece)
         return
@@ -145,4 +144,15 @@ def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.tables import print_tables
 
     print_tables(summary_tables(result, options.design or options.trace, figure_table(found, about),
-                                interval_table(within, result)), sys.stdout)
+                                within and within[1]), sys.stdout)
+
+
+def _interval(design: Design, result: Result) -> tuple[dict[str, object], Table | None] | None:
+    """The interval of the step time as plain data and as a table; None for a design without a stack."""
+    if design.stack is None:
+        return None
+    from astrarium.report.interval import interval_table, plain_interval
+    from astrarium.validate.intervals import interval_of
+
+    within = interval_of(design)
+    return None if within is None else (plain_interval(within, result), interval_table(within, result))
