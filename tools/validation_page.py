@@ -82,7 +82,7 @@ def page(made: Validation, log: str) -> str:
     def line(name: str) -> Sequence[str]:
         score, fitted = first.get(name), second.get(name)
         pair = f"{fitted.rows}: {percent(fitted.median)} / {percent(fitted.p90)}" if fitted and fitted.rows else "-"
-        alone = next((text for source, text in out.items() if name.startswith(source)), "-")
+        alone = next((text for source, text in out.items() if name[:44].strip() == source), "-")
         if score is None:
             return name, "0", "-", "-", "-", "-", pair, alone, made.rival.get(name, "-")
         return (name, str(score.rows), percent(score.median), percent(score.p90), percent(score.bias, "+"),

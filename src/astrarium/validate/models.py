@@ -25,7 +25,8 @@ STYLES: tuple[tuple[str, Mapping[str, Any]], ...] = (
 
 NAMES: tuple[tuple[str, str], ...] = (
     (r"gpt-?3-?5b", "gpt3-5b"), (r"gpt-?3-?20b", "gpt3-20b"), (r"gpt-?3-?(175b)?", "megatron-175b"),
-    (r"llama-?2-?7b", "llama2-7b"), (r"llama-?2-?13b", "llama2-13b"), (r"llama-?2-?70b", "llama2-70b"),
+    (r"llama-?2-?7b", "llama2-7b"), (r"llama-?2-?13b", "llama2-13b"), (r"llama-?2-?34b", "codellama-34b"),
+    (r"llama-?2-?70b", "llama2-70b"),
     (r"llama-?3(\.1)?-?8b", "llama3-8b"), (r"llama-?3(\.[13])?-?70b", "llama3-70b"),
     (r"llama-?3(\.1)?-?405b", "llama3-405b"),
     (r"nemotron-?3?-?8b", "nemotron-8b"), (r"nemotron-?3?-?22b", "nemotron-22b"),
