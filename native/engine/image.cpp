@@ -238,10 +238,6 @@ void Image::check(const Collective& c, std::uint32_t kind) {
     }
 }
 
-void Image::check_meeting() {
-    for (const auto& [kind, collective] : std::exchange(meeting_, {})) check(whole_.collectives[collective], kind);
-}
-
 // Labels that tell apart whose steps differ.
 std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const {
     std::uint64_t count = number(labels);

@@ -63,9 +63,6 @@ public:
 
     // Throws unless equals do the same in every step of a collective of a kind of group.
     void check(const Collective& collective, std::uint32_t kind);
-    // The same for those that turned out to meet messages: they are going to run as such.
-    void meets(std::uint32_t kind, std::uint32_t collective) { meeting_.emplace(kind, collective); }
-    void check_meeting();
     // A number for the steps of a phase; and whether the ranks that a member hears from in them stand in the same order for all
     // members of its class: then ties between them go alike.
     std::uint64_t family(std::uint32_t kind, const Phase& phase);
@@ -106,7 +103,6 @@ private:
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, Checked> checked_;
-    std::set<std::pair<std::uint32_t, std::uint32_t>> meeting_;  // kind, collective
     std::map<std::tuple<std::uint32_t, Heard::Key, Heard::Key>, bool> ordered_;  // as far as asked for
     std::map<std::uint32_t, std::vector<Seat>> rank_seats_;                  // by kind, of all ranks: as far as asked for
     Steps last_steps_{};  // asked for, of

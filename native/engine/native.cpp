@@ -28,8 +28,7 @@ void Native::prepare() {
         nodes += plan.program(r).nodes();
     }
     parents_.reserve(nodes);
-    for (std::size_t r = 0; r < ranks; ++r)
-        parents_.insert(parents_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
+    count_parents();
     if (record_) start_.assign(nodes, -1), end_.assign(nodes, -1);
     finish_.assign(ranks, 0);
     late_.assign(ranks + alone_, 0);
@@ -38,6 +37,12 @@ void Native::prepare() {
     open_.resize(plan.groups.size() + 1);
     order_sends();
     if (plan.network.backend == Backend::fluid) open_flows();
+}
+
+void Native::count_parents() {
+    parents_.clear();
+    for (std::size_t r = 0; r < plan_.ranks(); ++r)
+        parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
 }
 
 // Sends are released by a cursor: a schedule whose `needs` do not ascend within a program gets an order in which they do.
@@ -67,6 +72,7 @@ Outcome Native::run() {
         for (std::uint32_t n = 0; n < program.nodes(); ++n)
             if (program.parents[n] == 0) make_ready(r, n);
     }
+    if (fold_) keep_history();
     if (plugins_.growth) {
         clock_.strict = true;
         plugins_.growth->source.start(handed_);
@@ -75,10 +81,7 @@ Outcome Native::run() {
     if (plugins_.network)
         run_foreign();
     else
-        while (!clock_.empty()) {
-            clock_.instant([this](const Keyed& event) { handle(event); });
-            if (recurrence_ && recurrence_->due()) look_for_periods();
-        }
+        while (!clock_.empty()) instant();
     explain_stall();
     return outcome();
 }
@@ -104,6 +107,18 @@ void Native::handle(const Keyed& event) {
         case flows_shared: return share_flows();
         case flows_end: return run_flows();
     }
+}
+
+// The next instant. What turns out to be wrong in it is undone.
+void Native::instant() {
+    try {
+        clock_.instant([this](const Keyed& event) { handle(event); });
+    } catch (const Unfoldable&) {
+        if (back_to_ == never) throw;
+    }
+    if (back_to_ != never) return go_back();
+    if (recurrence_ && recurrence_->due()) look_for_periods();
+    if (history_) keep_history();
 }
 
 // --- messages

@@ -95,6 +95,7 @@ private:
     };
 
     void prepare();
+    void count_parents();
 
     // nodes
     void take_work();
@@ -118,6 +119,7 @@ private:
     void issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
+    void join(std::uint32_t instance, std::uint32_t position, std::uint32_t node);
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
@@ -153,12 +155,36 @@ private:
     void refuse_tie(std::uint32_t message);
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
-        Tick until = 0;
+        Tick until = 0, begin = 0;
         std::uint32_t kind = 0, serial = 0, collective = 0;
         Tick asked = 0;  // just after a message last asked for one
     };
-    void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
+    bool stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
+    void stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
+    const Measured* timed(std::uint32_t group, const Gathering& all, Tick begin);
+    template <class Visit>
+    void each_use(std::uint32_t group, const Gathering& all, const Measured& measured, Tick begin, Visit&& visit);
+    void meet(const Held& held);
+    void go_back_before(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective, Tick begin);
+    bool going_back_costs_more(std::uint32_t kind, std::uint32_t collective) const;
+    static double events_of(const Collective& collective);  // as messages, of one participant
     void keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held);
+
+    // earlier states (native_history.cpp)
+    struct History;
+    struct HistoryEnd {
+        void operator()(History* history) const;
+    };
+    auto state() {
+        return std::tie(clock_, ranks_, finish_, busy_, late_, remote_free_, instances_, instance_free_, next_serial_, open_, messages_,
+                        message_free_, meetings_, landings_, landed_, gatherings_, out_held_, in_held_, periods_, alone_done_, last_arrival_, skipped_,
+                        landed_at_, instances_opened_, unfinished_);
+    }
+    void instant();
+    void keep_history();
+    void go_back();
+    void forget_history();
+    std::uint64_t state_size() const;
 
     // periods that recur (native_periods.cpp)
     void count_periods(Beats& beats);
@@ -175,8 +201,7 @@ private:
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);
     std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
-    bool is_measured(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
-    void meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
+    bool is_measured(std::uint32_t group, std::uint32_t serial, std::uint32_t collective);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);
@@ -283,18 +308,26 @@ private:
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods
     struct Periods {
         struct Issue {
-            std::uint32_t kind, serial, collective;
+            std::uint32_t kind, serial;
             bool measured;
         };
         std::vector<Program> programs;       // the plan's, without what was skipped
         std::vector<std::uint32_t> serials;  // skipped, per kind
         std::vector<Issue> issues;           // of this period
-        std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> met;  // kind, serial, collective
         std::vector<std::uint32_t> number;   // of the open instances, in order
         std::uint64_t events = 0;            // skipped
     };
     std::unique_ptr<Recurrence> recurrence_;
     Periods periods_;
+    std::unique_ptr<History, HistoryEnd> history_;
+    std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer in `parents_`, since the first state that is kept
+    Tick back_to_ = never;  // the run goes back before this time
+    struct Family {  // collectives of one description on groups of one kind
+        std::uint32_t seen = 0;  // all with lower serials
+        double begun = 0, undone = 0;
+    };
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Family> families_;  // by kind, collective
+    double undone_ = 0;                                                   // of all
     Tick skipped_ = 0;
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;

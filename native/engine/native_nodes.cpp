@@ -108,6 +108,7 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     if (--r.left == 0) --unfinished_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
         const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
+        if (history_) counted_down_.push_back(r.node_base + child);
         if (--parents_[r.node_base + child] == 0)
             make_ready(rank, child);
         else if (recurrence_)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "distance.hpp"
@@ -78,6 +79,8 @@ public:
     Transit transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in);  // and what the ports carry
     std::vector<Load> loads() const;  // of the one NPU, alone
     Tick quiet() const { return quiet_; }
+    // What a run changes, to keep and to put back.
+    auto state() { return std::tie(met_, quiet_, asks_, out_free_, in_free_, bytes_, busy_, usage_); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
     std::vector<PortUse> uses(std::size_t npu) const;
