@@ -72,7 +72,7 @@ Outcome Native::run() {
         for (std::uint32_t n = 0; n < program.nodes(); ++n)
             if (program.parents[n] == 0) make_ready(r, n);
     }
-    if (fold_) keep_history();
+    if (fold_ && !scouts_) keep_history();
     if (plugins_.growth) {
         clock_.strict = true;
         plugins_.growth->source.start(handed_);

@@ -24,7 +24,8 @@ public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
     // One rank per class; throws Unfoldable where that is not exact. Without `fold` no collective is measured.
-    Native(const Plan& plan, Image& image, Fold* fold, bool record);
+    enum class Purpose { result, conflicts };  // conflicts: all collectives are timed, and those that meet others are noted
+    Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose = Purpose::result);
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -156,7 +157,7 @@ private:
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
         Tick until = 0, begin = 0;
-        std::uint32_t kind = 0, serial = 0, collective = 0;
+        std::uint32_t kind = 0, serial = 0;
         Tick asked = 0;  // just after a message last asked for one
     };
     bool stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
@@ -165,9 +166,7 @@ private:
     template <class Visit>
     void each_use(std::uint32_t group, const Gathering& all, const Measured& measured, Tick begin, Visit&& visit);
     void meet(const Held& held);
-    void go_back_before(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective, Tick begin);
-    bool going_back_costs_more(std::uint32_t kind, std::uint32_t collective) const;
-    static double events_of(const Collective& collective);  // as messages, of one participant
+    void go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin);
     void keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held);
 
     // earlier states (native_history.cpp)
@@ -184,6 +183,7 @@ private:
     void keep_history();
     void go_back();
     void forget_history();
+    std::uint64_t interval(std::uint64_t state_size) const;
     std::uint64_t state_size() const;
 
     // periods that recur (native_periods.cpp)
@@ -201,7 +201,7 @@ private:
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);
     std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
-    bool is_measured(std::uint32_t group, std::uint32_t serial, std::uint32_t collective);
+    bool is_measured(std::uint32_t kind, std::uint32_t serial);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);
@@ -253,7 +253,7 @@ private:
     Outcome outcome();
 
     const Plan& plan_;
-    bool record_, alone_;
+    bool record_, alone_, scouts_ = false;
     Image* image_ = nullptr;
     Fold* fold_ = nullptr;
     Plugins plugins_;
@@ -322,12 +322,6 @@ private:
     std::unique_ptr<History, HistoryEnd> history_;
     std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer in `parents_`, since the first state that is kept
     Tick back_to_ = never;  // the run goes back before this time
-    struct Family {  // collectives of one description on groups of one kind
-        std::uint32_t seen = 0;  // all with lower serials
-        double begun = 0, undone = 0;
-    };
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Family> families_;  // by kind, collective
-    double undone_ = 0;                                                   // of all
     Tick skipped_ = 0;
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;

@@ -1,6 +1,7 @@
 // Native rule book, one rank per class: earlier states of a run. A timed collective that meets others was begun wrongly; the run
 // goes back to before it began, and from there it runs as messages.
 #include <algorithm>
+#include <cmath>
 
 #include "native.hpp"
 
@@ -12,7 +13,7 @@ std::tuple<T...> values(const std::tuple<T&...>& of) {
     return of;
 }
 
-constexpr std::uint64_t few_events = 512, bytes_of_an_event = 32;  // so that keeping states takes a small part of the time
+constexpr std::uint64_t few_events = 256, bytes_of_an_event = 512;  // so that keeping states takes a small part of the time
 constexpr std::uint64_t most_bytes_kept = 256 << 20;
 
 }  // namespace
@@ -63,6 +64,7 @@ struct Native::History {
 
     std::vector<std::unique_ptr<State>> states, spare;
     std::uint64_t count = 0;
+    double returns = 0;
     std::uint64_t redone = 0;  // events that ran again
     bool jumped = false;       // since the first state
     std::uint64_t due = 0;     // number of events after which a state is kept
@@ -70,22 +72,30 @@ struct Native::History {
 
 void Native::HistoryEnd::operator()(History* history) const { delete history; }
 
+// Events between two states, as Young has it for checkpoints (CACM 17(9), 1974): the root of twice the cost of keeping one times the
+// time from one return to the next, here in events.
+std::uint64_t Native::interval(std::uint64_t state_size) const {
+    const double all = static_cast<double>(clock_.handled + history_->redone);
+    return few_events + static_cast<std::uint64_t>(std::sqrt(2 * static_cast<double>(state_size) / bytes_of_an_event * all / (1 + history_->returns)));
+}
+
 void Native::keep_history() {
     if (!history_) history_.reset(new History);
     if (clock_.handled < history_->due) return;
     const std::uint64_t size = state_size();
     history_->keep(*this, std::max<std::uint64_t>(4, most_bytes_kept / size));
-    history_->due = clock_.handled + std::max(few_events, size / bytes_of_an_event);
+    history_->due = clock_.handled + interval(size);
 }
 
 void Native::go_back() {
     const std::uint64_t before = clock_.handled;
     const History::State& state = history_->before(back_to_);
     state.put_back(*this);
+    ++history_->returns;
     history_->redone += before - clock_.handled;
     if (history_->states.size() == 1 && std::exchange(history_->jumped, false)) count_parents();
     back_to_ = never;
-    history_->due = clock_.handled + std::max(few_events, state_size() / bytes_of_an_event);
+    history_->due = clock_.handled + interval(state_size());
 }
 
 // Periods were left out: of the states before, only the first knows what nodes wait for.
@@ -94,17 +104,6 @@ void Native::forget_history() {
     while (history_->states.size() > 1) history_->drop(history_->states.size() - 1);
     history_->count = 1, history_->jumped = true, history_->due = 0;
     counted_down_.clear();
-}
-
-// Whether collectives of a family had better run as messages from the start: so many of them were begun wrongly that going back for
-// these takes longer than the messages of the others.
-bool Native::going_back_costs_more(std::uint32_t kind, std::uint32_t collective) const {
-    const auto found = families_.find({kind, collective});
-    if (found == families_.end() || found->second.undone == 0 || history_->redone == 0) return false;
-    const Family& family = found->second;
-    const double messages = events_of(plan_.collectives[collective]) * membership_.size(kind == Image::all ? membership_.all() : kind - 1);
-    const double back = static_cast<double>(history_->redone) / undone_;  // of one
-    return family.undone * back > (family.begun - family.undone) * messages;
 }
 
 // Roughly, in bytes.

@@ -5,10 +5,10 @@
 
 namespace astrarium {
 
-Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
-    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
+Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose)
+    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
     prepare();
-    if (fold_ && !record) count_periods(fold_->beats());
+    if (fold_ && !record && !scouts_) count_periods(fold_->beats());
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
@@ -91,8 +91,11 @@ void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group,
 void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all) {
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
     const Measured* measured = timed(group, all, begin);
-    if (measured && stands(group, serial, all, *measured, begin)) return stand(group, serial, all, *measured, begin);
-    if (begin < clock_.now) go_back_before(kind_of(group), serial, all.collective, begin);
+    const auto early = [&](Tick done) { return add(begin, done) <= clock_.now; };  // it would end before its last member comes
+    if (measured && std::any_of(measured->done.begin(), measured->done.end(), early)) measured = nullptr;
+    if (measured && (stands(group, serial, all, *measured, begin) || scouts_)) return stand(group, serial, all, *measured, begin);
+    if (scouts_) throw Unfoldable{overlapping};
+    if (begin < clock_.now) go_back_before(kind_of(group), serial, begin);
     if (back_to_ != never) return;
     image_->conflicts.insert(kind_of(group), serial + skipped(kind_of(group)));
     const std::uint32_t instance = open_instance(group, all.collective, serial);
@@ -132,22 +135,21 @@ void Native::each_use(std::uint32_t group, const Gathering& all, const Measured&
 
 // Whether it meets nothing of what is known so far. Timed collectives that it meets do not stand either.
 bool Native::stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin) {
-    const auto early = [&](Tick done) { return add(begin, done) <= clock_.now; };  // it would end before its last member comes
-    bool alone = std::none_of(measured.done.begin(), measured.done.end(), early);
+    bool alone = true;
     each_use(group, all, measured, begin, [&](const Held& held, Tick messages, const Span& mine) {
         const bool meets = held.until > mine.from && (held.kind != kind_of(group) || held.serial != serial);
         if (meets) meet(held);
         alone = alone && !meets && std::max(messages, held.asked) <= mine.from;
     });
+    if (!alone && scouts_) image_->conflicts.insert(kind_of(group), serial);
     return alone;
 }
 
 void Native::stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin) {
     const std::uint32_t kind = kind_of(group);
     each_use(group, all, measured, begin, [&](Held& held, Tick, const Span& mine) {
-        held = {std::max(held.until, mine.until), begin, kind, serial, all.collective, held.asked};
+        held = {std::max(held.until, mine.until), begin, kind, serial, held.asked};
     });
-    if (Family& family = families_[{kind, all.collective}]; serial + skipped(kind) >= family.seen) family.seen = serial + skipped(kind) + 1, ++family.begun;
     if (record_) wires_.usage().repeat(measured.steps, begin, fold_->groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
@@ -160,13 +162,13 @@ void Native::stand(std::uint32_t group, std::uint32_t serial, const Gathering& a
 }
 
 // A timed collective has met others: it runs as messages after all. The run goes back to before it began.
-void Native::meet(const Held& held) { go_back_before(held.kind, held.serial, held.collective, held.begin); }
+void Native::meet(const Held& held) {
+    if (scouts_) return image_->conflicts.insert(held.kind, held.serial);
+    go_back_before(held.kind, held.serial, held.begin);
+}
 
-void Native::go_back_before(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective, Tick begin) {
-    if (image_->conflicts.contains(kind, serial + skipped(kind))) return;  // known in this instant already
+void Native::go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin) {
     image_->conflicts.insert(kind, serial + skipped(kind));
-    ++families_[{kind, collective}].undone;
-    ++undone_;
     back_to_ = std::min(back_to_, begin);
 }
 
@@ -197,7 +199,13 @@ auto or_unfoldable(Run&& run) {
 
 }  // namespace
 
+// A first run, with all collectives timed, finds most of those that meet others: to go back for each would take longer. Where periods
+// are counted, few have to be found.
 Outcome run_image(Image& image, Fold& fold, bool record) {
+    if (record) try {
+            or_unfoldable([&] { return Native(image.plan(), image, &fold, false, Native::Purpose::conflicts).run(); });
+        } catch (const Unfoldable&) {  // as far as it came
+        }
     return or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
 }
 

@@ -183,12 +183,9 @@ void Native::skip_periods(Recurrence::Jump jump) {
         periods_.serials[kind] += static_cast<std::uint32_t>(jump.periods) * serials(kind);
 }
 
-bool Native::is_measured(std::uint32_t group, std::uint32_t serial, std::uint32_t collective) {
-    const std::uint32_t kind = kind_of(group), number = serial + skipped(kind);
-    if (!gatherings_.contains({group, serial}) && !image_->conflicts.contains(kind, number) && going_back_costs_more(kind, collective))
-        image_->conflicts.insert(kind, number);
-    const bool measured = !image_->conflicts.contains(kind, number);
-    if (recurrence_) periods_.issues.push_back({kind, number, measured});
+bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
+    const bool measured = !image_->conflicts.contains(kind, serial + skipped(kind));
+    if (recurrence_) periods_.issues.push_back({kind, serial + skipped(kind), measured});
     return measured;
 }
 

@@ -38,8 +38,6 @@ double at_once(const Schedule& s) {
     return all / static_cast<double>(s.program.size);
 }
 
-constexpr double events_of_a_message = 4;
-
 // Sends of a participant in all phases of a collective, on average.
 double sends_of(const Collective& c) {
     double all = 0;
@@ -62,11 +60,10 @@ double first_sends(const Collective& c) {
 
 }  // namespace
 
-double Native::events_of(const Collective& c) { return events_of_a_message * sends_of(c); }
-
 // Every rank is taken to be in its largest collective at one time. An event of a message: it departs, it asks for a port, it is
 // delivered, it is received.
 Weight Native::weigh(const Plan& plan, bool record) {
+    constexpr double events_of_a_message = 4;
     Weight all;
     std::vector<double> sends, bytes;
     for (const Collective& c : plan.collectives) {
