@@ -146,9 +146,17 @@ void Native::depart(std::uint32_t id) {
     if (flows_) return begin_flow(id);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
     if (image_) keep_apart(messages_[id].flight.source, out_held_);
+    clock_.at(when, BatchClock::arrive, arrives(id));
+}
+
+// What arrives in one instant goes by what its receiver makes of it: by collective, chunk, phase and receive, other messages after
+// these and by size. Then, rarely, by the sender's rank and node.
+Keyed Native::arrives(std::uint32_t id) const {
     const Message& m = messages_[id];
-    const std::uint64_t high = image_ ? static_cast<std::uint64_t>(landings_[id].source) << 32 | (m.high & 0xffffffffu) : m.high;
-    clock_.at(when, BatchClock::arrive, {high, m.low, reach_next, id, 0});
+    const std::uint64_t source = (image_ ? landings_[id].source : m.high >> 32) << 32 | (m.high & 0xffffffffu);
+    if (m.purpose != Message::chunk) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
+    const std::uint64_t collective = instances_[m.instance].collective, chunk = m.low >> 32;
+    return {collective << 32 | chunk, std::uint64_t{m.phase} << 32 | m.receive, reach_next, id, source};
 }
 
 void Native::arrive(std::uint32_t id) {
@@ -231,7 +239,7 @@ Alone Native::run_alone() {
     begin(instance, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps(), {wires_.uses(0)}};
+    return {alone_done_, {}, wires_.quiet(), !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps(), {wires_.uses(0)}};
 }
 
 Alone Native::run_members() {

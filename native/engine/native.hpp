@@ -152,8 +152,6 @@ private:
     Aim find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive);
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     void land(std::uint32_t message);
-    Heard heard(const Message& m) const;
-    void refuse_tie(std::uint32_t message);
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
         Tick until = 0, begin = 0;
@@ -176,8 +174,8 @@ private:
     };
     auto state() {
         return std::tie(clock_, ranks_, finish_, busy_, late_, remote_free_, instances_, instance_free_, next_serial_, open_, messages_,
-                        message_free_, meetings_, landings_, landed_, gatherings_, out_held_, in_held_, periods_, alone_done_, last_arrival_, skipped_,
-                        landed_at_, instances_opened_, unfinished_);
+                        message_free_, meetings_, landings_, gatherings_, out_held_, in_held_, periods_, alone_done_, last_arrival_, skipped_,
+                        instances_opened_, unfinished_);
     }
     void instant();
     void keep_history();
@@ -216,6 +214,7 @@ private:
     std::uint32_t new_message();
     void post(std::uint32_t message);
     void depart(std::uint32_t message);
+    Keyed arrives(std::uint32_t message) const;
     void arrive(std::uint32_t message);
     void handle(const Keyed& event);
 
@@ -293,16 +292,9 @@ private:
     struct Landing {
         Flight flight;
         std::uint32_t source = 0;  // rank
-        std::uint64_t family = 0;  // messages whose order at a port equals agree upon; 0 none
     };
     std::vector<std::vector<std::vector<Aim>>> aims_;     // by family, class and number of the send; as far as asked for
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
-    struct Landed {
-        std::int32_t npu;
-        Heard heard;
-    };
-    std::vector<Landed> landed_;  // messages that asked for an in port at
-    Tick landed_at_ = -1;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods

@@ -27,7 +27,7 @@ void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std
     Message& m = messages_[message];
     m.state += aim.position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
     m.flight = aim.leaving;
-    landings_[message] = {aim.arriving, aim.source, family << 32 | i.serial};
+    landings_[message] = {aim.arriving, aim.source};
 }
 
 Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) {
@@ -41,35 +41,15 @@ Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phas
     return {membership_.position(group, other), image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
 }
 
+// Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks, which equals need not
+// share.
 void Native::land(std::uint32_t id) {
-    const Landing& landing = landings_[id];
-    const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
-    keep_apart(landing.flight.destination, in_held_);
+    const Keyed key = arrives(id);
+    const Tick when = wires_.deliver(landings_[id].flight, clock_.now, {key.high, key.low});
+    if (wires_.tie()) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+    keep_apart(landings_[id].flight.destination, in_held_);
     const Message& m = messages_[id];
-    if (landed_at_ != clock_.now) landed_.clear(), landed_at_ = clock_.now;
-    if (wires_.met() != Wires::Met::nobody) refuse_tie(id);
-    landed_.push_back({landing.flight.destination, heard(m)});
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
-}
-
-Heard Native::heard(const Message& m) const {
-    if (m.purpose != Message::chunk) return {0, nullptr, static_cast<std::uint32_t>(m.tag)};
-    const Instance& i = instances_[m.instance];
-    return {kind_of(i.group), &phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase], m.receive};
-}
-
-// Messages of several ranks come to one port at one instant: in the order of their ranks, which equals must share.
-void Native::refuse_tie(std::uint32_t id) {
-    const Message& m = messages_[id];
-    const Heard mine = heard(m);
-    if (wires_.met() == Wires::Met::family && image_->ordered(mine.kind, *mine.phase)) return;
-    const std::int32_t npu = landings_[id].flight.destination;
-    const auto cls = static_cast<std::uint32_t>(image_->slot_of(npu));
-    const auto shared = [&](const Landed& other) { return other.npu != npu || image_->ordered(cls, other.heard, mine); };
-    if (std::all_of(landed_.begin(), landed_.end(), shared)) return;
-    Labels apart{0, {}};
-    if (mine.phase) apart = by_steps(image_->classes().shape(mine.kind), image_->size(mine.kind), {{mine.phase->stride, mine.phase->n}});
-    throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(apart)};
 }
 
 // A collective whose messages meet no others: measured once for each pattern of arrivals.

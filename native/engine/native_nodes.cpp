@@ -137,7 +137,7 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
     m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
     if (image_) {
-        m.flight = image_->leaving(rank, slot), landings_[id] = {image_->arriving(slot), image_->source(slot), 0};
+        m.flight = image_->leaving(rank, slot), landings_[id] = {image_->arriving(slot), image_->source(slot)};
     } else {
         m.flight.source = m.flight.at = plan_.npu_of[rank];
         m.flight.destination = plan_.npu_of[peer];

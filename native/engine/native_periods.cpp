@@ -141,7 +141,7 @@ void Native::write_message(std::uint32_t id) {
     write_flight(m.flight);
     if (!image_) return;
     write_flight(landings_[id].flight);
-    to.word(landings_[id].source), to.word(static_cast<std::int64_t>(landings_[id].family >> 32));
+    to.word(landings_[id].source);
 }
 
 void Native::write_flight(const Flight& f) {
