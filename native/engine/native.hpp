@@ -121,6 +121,7 @@ private:
     std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
     void join(std::uint32_t instance, std::uint32_t position, std::uint32_t node);
+    void meet_lasting(std::uint32_t instance);
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
