@@ -148,3 +148,25 @@ def test_groups_in_another_order_lie_as_their_members_do() -> None:
     five = spmd(lambda builder, rank: builder.coll("sum", CommOp.ALL_REDUCE, 1 << 20), 5)
     with pytest.raises(UnsupportedError, match="lies unevenly"):
         lower(uneven, five)
+
+
+def test_what_is_chosen_means_nothing_without_messages() -> None:
+    for name, value in (("all_reduce", ["ring"]), ("composition", "themis"), ("chunks", 4)):
+        with pytest.raises(InputError, match=f"{name}: means nothing with model measured"):
+            ar.Collective(**{"model": "measured", name: value})
+
+
+def test_the_slowest_dim_between_hosts_counts() -> None:
+    ways = (Way(8, 450.0, HOST, "0"), Way(4, 50.0, NICS, "1"), Way(2, 25.0, NICS, "2"))
+    time = measured_ns(CommOp.ALL_GATHER, 1 << 30, Layout(8, 8), fabric(HOST), fabric(NICS), nic_link=25.0)
+    assert measured(CommOp.ALL_GATHER, 1 << 30, ways) == time
+
+
+def test_searches_choose_between_simulated_and_measured() -> None:
+    base = ar.Design(workload=ar.SingleCollective("all_reduce", "1 GB"), network=network(per_host=8))
+    space = ar.Space(base, {"collective.model": ["simulated", "measured"], "workload.payload": ["1 GB", "4 GB"]})
+    study = ar.search(space, minimize="makespan", agent="grid", trials=4, seed=0)
+    assert study.distinct == 4
+    assert study.refused == 0
+    assert study.best is not None
+    assert study.best.point == (0, 0)       # whole link rate and no protocols: less than measured

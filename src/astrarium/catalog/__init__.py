@@ -36,7 +36,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Link:
-    """`dim` holds keyword arguments of the dim class named by `shape`; npus and latency, where None, are yours."""
+    """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
+    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours."""
 
     name: str
     title: str
@@ -48,7 +49,7 @@ class Link:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The dim as plain data: what the row says of shape, npus, bandwidth and latency."""
+        """The dim as plain data: what the row says of shape, npus, bandwidth, latency and fabric."""
         known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency}
         return {key: value for key, value in known.items() if value is not None}
 

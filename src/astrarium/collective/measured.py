@@ -24,7 +24,7 @@ the tree and pass the NICs' ring rate).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log, log2
 
@@ -33,7 +33,7 @@ from astrarium.collective.fabrics import Fabric, Lines
 from astrarium.errors import UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["Layout", "best_busbw", "measured_ns", "message_ns", "wire_ns"]
+__all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "wire_ns"]
 
 _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
 _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
@@ -95,6 +95,16 @@ def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
     return _mean(_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured)
 
 
+def exchange_ns(phase: str, sent: float, host: Fabric, link: float | None = None) -> float:
+    """ns of a DeepEP kernel (`dispatch`, `combine`, either with `_low_latency`) in which a rank sends `sent` bytes to
+    the other ranks of its host. Raises UnsupportedError where it was not measured."""
+    if any(phase not in each.exchange for each in host.measured):
+        known = sorted(set.intersection(*(set(each.exchange) for each in host.measured)))
+        raise UnsupportedError("fabric", f"DeepEP's {phase[:60]} was not measured on {host.name}",
+                               expected="one of " + ", ".join(known) if known else "another fabric")
+    return _mean(_least(each.exchange[phase], sent, link or host.link) for each in host.measured)
+
+
 def best_busbw(op: CommOp, ranks: int, host: Fabric, link: float | None = None) -> float:
     """Bus bandwidth (bytes/ns) of the largest payloads of `op` among `ranks` of one host."""
     rate = link or host.link
@@ -123,17 +133,17 @@ def _least(lines: Lines, bus: float, link: float) -> float:
 
 def _around(op: CommOp, ranks: int, host: Fabric) -> tuple[int, int]:
     """The numbers of ranks that were measured below and above; the same twice where there is no need for both."""
-    counts = sorted(_of(op, host))
+    counts = sorted(_of(op, ranks, host))
     if ranks in counts or ranks > counts[-1]:
         return ranks, ranks
-    above = next(count for count in counts if count > ranks)
-    return max((count for count in counts if count < ranks), default=above), above
+    return max(count for count in counts if count < ranks), next(count for count in counts if count > ranks)
 
 
 def _lines(op: CommOp, ranks: int, host: Fabric) -> Lines:
-    """Lines for `ranks`. Beyond the most that were measured latencies grow as between the last two, shares stay;
-    between two numbers that were measured these are the lines of the larger."""
-    measured = _of(op, host)
+    """Lines for `ranks`. Beyond the most that were measured latencies grow as between the last two and shares stay,
+    but of an all_reduce in the switch, where each NPU sends its payload once however many they are: there payload /
+    time stays. Between two numbers that were measured these are the lines of the larger."""
+    measured = _of(op, ranks, host)
     counts = sorted(measured)
     if ranks in measured:
         return measured[ranks]
@@ -142,14 +152,19 @@ def _lines(op: CommOp, ranks: int, host: Fabric) -> Lines:
     last = measured[counts[-1]]
     if len(counts) == 1:
         return last
-    step = (last[0][0] - measured[counts[-2]][0][0]) / (counts[-1] - counts[-2])
-    return tuple((latency + step * (ranks - counts[-1]), share) for latency, share in last)
+    step = (last[0][0] - measured[counts[-2]][0][0]) / (counts[-1] - counts[-2]) * (ranks - counts[-1])
+    more = bus_factor(op, ranks) / bus_factor(op, counts[-1]) if op == CommOp.ALL_REDUCE and host.in_network else 1.0
+    return tuple((latency + step, share * more) for latency, share in last)
 
 
-def _of(op: CommOp, host: Fabric) -> dict[int, Lines]:
+def _of(op: CommOp, ranks: int, host: Fabric) -> Mapping[int, Lines]:
     if op not in host.ops:
         raise _no_rows(op, host, host.ops)
-    return dict(host.ops[op])
+    found = host.ops[op]
+    if ranks < min(found):
+        raise UnsupportedError("collective.model", f"{op.name.lower()} of {ranks} was not measured on {host.name}, "
+                               f"whose least group has {min(found)}")
+    return found
 
 
 def _no_rows(op: CommOp, fabric: Fabric, known: Iterable[CommOp]) -> UnsupportedError:

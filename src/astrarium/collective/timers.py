@@ -40,8 +40,11 @@ def measured(op: CommOp, payload: float, ways: Sequence[Way]) -> float:
     first = host or nics
     if first is None:
         return 0.0
-    return measured_ns(op, payload, layout, first, nics, host_link=inside[0][0].bandwidth if inside else None,
-                       nic_link=outside[0][0].bandwidth if outside else None)
+    return measured_ns(op, payload, layout, first, nics, host_link=_slowest(inside), nic_link=_slowest(outside))
+
+
+def _slowest(parts: Sequence[tuple[Way, Fabric]]) -> float | None:
+    return min((way.bandwidth for way, _ in parts), default=None)
 
 
 def _one(parts: Sequence[tuple[Way, Fabric]]) -> Fabric | None:

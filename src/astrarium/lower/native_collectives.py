@@ -135,7 +135,8 @@ class CollectiveTable:
         self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         flat, said = design.network.flat, design.collective
         balanced = said.composition == "themis" or (said.composition is None and said.choice == "auto")
-        self._links = tuple([Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
+        self._links = tuple([Link(float(dim.npu_bandwidth * dim.efficiency),
+                                  plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                              for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
         self._tags = tuple([dim.tag for dim in flat])
         self._settings: dict[CommOp, Settings] = {} if kept is None else kept.settings.get(
