@@ -11,7 +11,7 @@ from astrarium.workload.graph.amount import Amount, Program, Tape
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.lower import lower_block
-from astrarium.workload.pieces import BlockPieces, Numbers, Piece, Sketch, Step, Weight
+from astrarium.workload.pieces import BlockPieces, Numbers, Piece, Step, Weight
 
 __all__ = ["Forms"]
 
@@ -71,8 +71,7 @@ class Form:
 def _step(step: Step, numbers: Iterator[float]) -> Step:
     flops, gemm, size, kernel = next(numbers), next(numbers), next(numbers), step.kernel
     if kernel is not None and kernel.shape:
-        shape = tuple([next(numbers) for _ in kernel.shape])
-        kernel = Sketch(kernel.kind, kernel.precision, shape, kernel.work, kernel.launches, kernel.operands)
+        kernel = kernel._replace(shape=tuple([next(numbers) for _ in kernel.shape]))
     return Step(step.name, step.kind, step.after, flops, gemm, size, step.op, step.axes, step.shift, step.weight,
                 kernel)
 
