@@ -43,7 +43,8 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
         offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint, scattered=_scattered(workload))
+        checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
+        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
 
 
 def _scattered(workload: Transformer) -> tuple[str, ...]:
@@ -75,7 +76,8 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
         recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
-        widths=widths_of(workload.precision))
+        widths=widths_of(workload.precision), cross_entropy=workload.cross_entropy,
+        weight_gradients=workload.weight_gradients)
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:

@@ -130,20 +130,31 @@ def _pass_on(side: Side, op: Op, wanted: Collection[str]) -> None:
 def _weights(side: Side) -> tuple[Weight, ...]:
     """Shards on this rank, and the axes over which their gradients are still to be summed."""
     block, layout, found = side.block, side.layout, []
+    products = side.drafts.products()
     for name, dims in block.weights.items():
         sums = side.sums.pop(gradient(name), [])
         axes = dict.fromkeys(axis for placed, _ in sums for axis in placed.partial)
         if name not in block.borrowed:
-            found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts))
+            matrix = layout.elements(dims[1:] if name in block.experts else dims)
+            found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts,
+                                products.get(gradient(name), -1), matrix))
     return tuple(found)
 
 
+def _loose(side: Side, temporary: bool) -> dict[str, float]:
+    """Gradients of weights that are tensors of their own, in the weights' format, until they are added up."""
+    if not temporary:
+        return {}
+    return {gradient(name): side.layout.elements(dims) * side.width(name) for name, dims in side.block.weights.items()}
+
+
 def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: bool = True,
-                widths: Mapping[str, float] = WIDTHS, backward: bool = True) -> BlockPieces:
+                widths: Mapping[str, float] = WIDTHS, backward: bool = True, temporary: bool = False) -> BlockPieces:
     """The pieces of a block on one rank.
 
     `recompute`: `none`, `selective` (operators marked `core` run again) or `full` (the whole block from its input).
-    `widths`: bytes per element by precision role. `backward` False: inference; nothing is saved.
+    `widths`: bytes per element by precision role. `backward` False: inference; nothing is saved. `temporary`: the
+    gradient of a weight is a tensor of its own before it is added to what is kept.
     Raises InputError where the layout refuses an uneven size.
     """
     front = Side(block, layout, widths, fuse)
@@ -187,7 +198,9 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     weights = _weights(back)
     held = kept.keys() | {gradient(name) for name in block.weights}
     left = kept.keys() | {block.output.tensor}
-    working = largest(front.drafts.working(left), back.drafts.working(held))
+    loose = _loose(back, temporary)
+    still = held - loose.keys() | {gradient(name) for name in block.reused}
+    working = largest(front.drafts.working(left), back.drafts.working(still, loose))
     return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
                        _saved_bytes(front, kept, extra), working, output)
 

@@ -23,6 +23,8 @@ class Options:
     arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip` those that a
     causal or sliding mask leaves. `widths` bytes per element by precision role. `packed`: a step of inference, one
     packed sequence of `seq` tokens per replica (then `batch` is the number of replicas, and `backward` False).
+    `cross_entropy`: `plain` or `fused`; `weight_gradients`: `in_place`, `temporary`, `placeholders` or `beside` (see
+    Transformer).
     """
 
     degrees: Mapping[str, int]
@@ -40,6 +42,8 @@ class Options:
     uneven: str = "refuse"
     packed: Packed | None = None
     widths: Mapping[str, float] = field(default_factory=lambda: WIDTHS)
+    cross_entropy: str = "plain"
+    weight_gradients: str = "in_place"
 
     @property
     def ring(self) -> str:
