@@ -1,0 +1,28 @@
+"""Which rows the stack constants were fitted on: those that cannot judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from astrarium import catalog
+from astrarium.validate.rows import Row
+
+__all__ = ["fitted_on", "halves"]
+
+
+def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """(rows to fit on, rows that judge): within every source the 1st, 3rd, ... are fitted, the 2nd, 4th, ... judge."""
+    seen: dict[str, int] = {}
+    found: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        number = seen.get(row.source, 0)
+        found[number % 2].append(row)
+        seen[row.source] = number + 1
+    return found
+
+
+def fitted_on(rows: Iterable[Row]) -> list[bool]:
+    """Whether each row is one on which a stack of the catalog was fitted."""
+    known = {(source, case) for row in catalog.load("stacks").values()
+             for source, cases in row.get("fitted", {}).items() for case in cases}
+    return [(row.source, row.case) in known for row in rows]

@@ -1,0 +1,73 @@
+"""The device and the fabric of a row, from the words that its source uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from astrarium.errors import InputError
+from astrarium.validate.rows import Row
+
+__all__ = ["System", "network_of", "system_of"]
+
+
+@dataclass(frozen=True)
+class System:
+    """`device` and `inner` (the links inside a host of `hosted` NPUs) are rows of the catalog; `outer` joins hosts."""
+
+    device: str
+    inner: str
+    hosted: int
+    outer: str
+
+
+HGX_A100 = System("a100_sxm_80gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")
+HGX_H100 = System("h100_sxm", "dgx_h100_nvswitch", 8, "infiniband_ndr")
+SYSTEMS: tuple[tuple[str, System], ...] = (
+    (r"a100.*40 ?gb?\b", System("a100_sxm_40gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")),
+    (r"a100|ampere", HGX_A100),
+    (r"h200", System("h200_sxm", "dgx_h100_nvswitch", 8, "infiniband_ndr")),
+    (r"h100|hopper", HGX_H100),
+    (r"gb200", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
+    (r"\bb200", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
+    (r"mi300x", System("mi300x", "mi300x_platform", 8, "ethernet_400g")),
+    (r"mi325x", System("mi325x", "mi300x_platform", 8, "ethernet_400g")),
+)
+PORT = re.compile(r"(\d+(?:\.\d+)?) ?(gbps|gb/s|gbit/s|gbit)", re.IGNORECASE)
+LATENCY = {"switch": "1 us", "fully_connected": "1 us"}
+OUTER_LATENCY = "3 us"
+
+
+def system_of(row: Row) -> System:
+    """The system of the row's device. Raises InputError for a device that the catalog does not have."""
+    name = row.text("gpu") or row.text("hw")
+    for pattern, system in SYSTEMS:
+        if re.search(pattern, name.lower()):
+            return system
+    raise InputError("gpu", f"{name[:60]!r} is no device with rows in the catalog",
+                     expected="one of A100, H100, H200, B200, GB200, MI300X, MI325X")
+
+
+def network_of(row: Row, system: System, npus: int, assumed: list[str]) -> dict[str, Any]:
+    """Plain data of the network section: hosts of `hosted` NPUs, one port each unless the row says otherwise. Raises
+    InputError where the NPUs do not fill hosts."""
+    inner = min(system.hosted, npus)
+    if npus % inner:
+        raise InputError("n_gpus", f"{npus} are not whole hosts of {inner}", expected=f"a multiple of {inner}")
+    dims: list[dict[str, Any]] = [{"like": system.inner, "npus": inner, "latency": LATENCY["switch"]}]
+    if npus > inner:
+        outer: dict[str, Any] = {"like": system.outer, "npus": npus // inner, "latency": OUTER_LATENCY}
+        words = row.text("gpu") or row.text("hw")
+        if stated := PORT.search(words):
+            outer = {"shape": "switch", "npus": npus // inner, "latency": OUTER_LATENCY,
+                     "bandwidth_per_npu": f"{float(stated[1]) / inner:g} Gb/s"}
+            assumed.append(f"network: {stated[0]} is of a host")
+        elif "efa" in words.lower():
+            outer = {"shape": "switch", "npus": npus // inner, "latency": OUTER_LATENCY,
+                     "bandwidth_per_npu": "400 Gb/s"}
+            assumed.append("network: EFA at 3200 Gb/s a host")
+        else:
+            assumed.append(f"network: {system.outer}, a port for every NPU")
+        dims.append(outer)
+    return {"dims": dims}
