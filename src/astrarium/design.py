@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from astrarium import config
 from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
-from astrarium.compute.config import Compute, Replay, Roofline
+from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
@@ -156,13 +156,14 @@ def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
 
 def _roofline_memory(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
-        if isinstance(compute, Roofline) and memory.bandwidth is None:
-            yield Problem(f"{path}.bandwidth", "is missing", "the local memory bandwidth, which the roofline needs")
+        if compute.memory_bound and memory.bandwidth is None:
+            yield Problem(f"{path}.bandwidth", "is missing",
+                          f"the local memory bandwidth, which compute.model: {compute.tag} needs")
 
 
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
-        if memory.latency > 0 and not isinstance(compute, Roofline):
+        if memory.latency > 0 and not compute.memory_bound:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 

@@ -20,7 +20,7 @@ from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
 
-KINDS = ("devices", "networks", "models", "stacks")
+KINDS = ("devices", "networks", "models", "collectives", "stacks")
 
 
 @dataclass(frozen=True)

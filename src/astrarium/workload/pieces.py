@@ -7,15 +7,37 @@ from typing import NamedTuple
 
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["BlockPieces", "Piece", "Step", "Weight"]
+__all__ = ["BF16", "BlockPieces", "Numbers", "Piece", "Sketch", "Step", "Weight"]
+
+
+class Numbers(NamedTuple):
+    """Formats in which kernels compute: products with weights, those with experts' weights, everything else."""
+
+    product: str = "bf16"
+    experts: str = "bf16"
+    vector: str = "bf16"
+
+
+BF16 = Numbers()
+
+
+class Sketch(NamedTuple):
+    """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result."""
+
+    kind: str
+    precision: str
+    shape: tuple[float, ...] = ()
+    work: float = 1.0
+    launches: int = 1
+    operands: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
     """One node to be. `after` holds indexes of earlier steps of the piece; empty: it waits for the piece's entry.
 
-    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written. Collectives and messages:
-    `bytes` as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV go to, or
-    come from, the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of
+    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written; the `kernel`. Collectives and
+    messages: `bytes` as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV
+    go to, or come from, the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of
     weights, which may wait.
     """
 
@@ -29,6 +51,7 @@ class Step(NamedTuple):
     axes: tuple[str, ...] = ()
     shift: int = 0
     weight: bool = False
+    kernel: Sketch | None = None
 
 
 @dataclass(frozen=True)

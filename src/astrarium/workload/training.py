@@ -17,7 +17,7 @@ from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
 from astrarium.workload.pieces import BlockPieces
-from astrarium.workload.precision import sizes_of, widths_of
+from astrarium.workload.precision import numbers_of, sizes_of, widths_of
 from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.transformer import Transformer
 
@@ -76,8 +76,8 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
         recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
-        widths=widths_of(workload.precision), cross_entropy=workload.cross_entropy,
-        weight_gradients=workload.weight_gradients)
+        widths=widths_of(workload.precision), numbers=numbers_of(workload.precision),
+        cross_entropy=workload.cross_entropy, weight_gradients=workload.weight_gradients)
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ through the entry-point group `astrarium.plugins`, or hand it to a run: `simulat
 from __future__ import annotations
 
 from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
-from astrarium.engine.plugins.compute import ComputeModel, ComputeNode, ComputeNodes, PerNode
+from astrarium.engine.plugins.compute import ComputeModel, ComputeNode, ComputeNodes, LocalMemory, PerNode
 from astrarium.engine.plugins.delays import DelayNetwork
 from astrarium.engine.plugins.desk import Desk
 from astrarium.engine.plugins.given import Plugins
@@ -17,5 +17,5 @@ from astrarium.engine.plugins.network import NEVER, Callback, Network
 from astrarium.engine.plugins.system import CollectiveChoice, Scheduling
 
 __all__ = ["NEVER", "Callback", "CollectiveChoice", "ComputeModel", "ComputeNode", "ComputeNodes", "DelayNetwork",
-           "Desk", "EventQueue", "Library", "Mailbox", "Network", "PerNode", "Plugins", "RemoteMemory", "Scheduling",
-           "load"]
+           "Desk", "EventQueue", "Library", "LocalMemory", "Mailbox", "Network", "PerNode", "Plugins", "RemoteMemory",
+           "Scheduling", "load"]

@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph.amount import largest
-from astrarium.workload.pieces import Piece, Step
+from astrarium.workload.graph.kernels import merged
+from astrarium.workload.pieces import Piece, Sketch, Step
 
 __all__ = ["ENTRY", "Draft", "Drafts"]
 
@@ -33,6 +34,7 @@ class Draft:
     shift: int = 0
     payload: float = 0.0
     weight: bool = False
+    kernel: Sketch | None = None
 
 
 class Drafts:
@@ -114,6 +116,8 @@ def _merge(last: Draft, draft: Draft, here: int) -> None:
     last.after |= draft.after - {here}
     last.reads.update({name: size for name, size in draft.reads.items() if name not in last.writes})
     last.writes.update(draft.writes)
+    if last.kernel is not None and draft.kernel is not None:
+        last.kernel = merged(last.kernel, draft.kernel)
 
 
 def _step(draft: Draft, in_memory: Collection[str]) -> Step:
@@ -123,4 +127,4 @@ def _step(draft: Draft, in_memory: Collection[str]) -> Step:
     else:
         size = draft.payload
     return Step(draft.name, draft.kind, tuple(sorted(draft.after)), draft.flops, draft.gemm, size, draft.op, draft.axes,
-                draft.shift, draft.weight)
+                draft.shift, draft.weight, draft.kernel)

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Fit the lines of `catalog/collectives.toml`: `tools/fit_collectives.py TABLES [SHARED.csv] > collectives.toml`.
+
+TABLES: the wheel of aiconfigurator-core, or its folder `systems/data`. SHARED.csv: the shared rows of several hosts
+(`validation_collectives.csv`); of each source with a fabric here the rows with an even number in the file are fitted.
+Other rows of several hosts are in `benchmarks/data/nccl_hosts.csv` (all fitted: a fabric left out judges them).
+
+Per fabric, operation and number of ranks the least of up to three lines (latency + bytes on the bus / bandwidth) is
+fitted to the 16-bit rows: every cut of the sizes into segments, least squares of relative errors in each, three rounds
+in which a row goes to the line that is least there; the smallest mean absolute log error wins. No random numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import sys
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from astrarium.collective.bandwidth import bus_factor  # noqa: E402
+from astrarium.collective.fabrics import read  # noqa: E402
+from astrarium.collective.measured import Layout, measured_ns, wire_ns  # noqa: E402
+from astrarium.vocab import CommOp  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "tools"))
+from collective_fabrics import HOSTS, NETWORKS, STAND_INS, HostFabric, NetworkFabric  # noqa: E402
+
+OPS = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER, "reduce_scatter": CommOp.REDUCE_SCATTER,
+       "alltoall": CommOp.ALL_TO_ALL}
+MOST = 3
+ROWS_A_LINE = 4     # of several hosts: a line needs so many
+Table = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement of several hosts."""
+
+    fabric: str
+    host: str
+    ranks: int
+    hosts: int
+    op: CommOp
+    size: float
+    ns: float
+
+
+def line(x: Table, t: Table) -> tuple[float, float]:
+    """(latency, ns per unit of x), both at least 0, with the least sum of squared relative errors."""
+    slope_and_base = np.linalg.lstsq(np.c_[1 / t, x / t], np.ones(len(x)), rcond=None)[0]
+    base, slope = float(slope_and_base[0]), float(slope_and_base[1])
+    if slope <= 0:
+        return float(np.exp(np.log(t).mean())), 0.0
+    return (base, slope) if base >= 0 else (0.0, float((x / t).sum() / ((x / t) ** 2).sum()))
+
+
+def lines(x: Table, t: Table, most: int = MOST) -> list[tuple[float, float]]:
+    """Up to `most` lines whose least is closest to `t`, by latency."""
+    best, kept = np.inf, np.zeros((1, 2))
+    for count in range(1, most + 1):
+        for cut in itertools.combinations(range(2, len(x) - 1), count - 1):
+            ends = (0, *cut, len(x))
+            if any(end - start < 2 for start, end in itertools.pairwise(ends)):
+                continue
+            found = np.array([line(x[start:end], t[start:end]) for start, end in itertools.pairwise(ends)])
+            for _ in range(3):
+                times = found[:, :1] + found[:, 1:] * x
+                error = float(np.abs(np.log(times.min(0) / t)).mean())
+                if error < best - 1e-9:
+                    best, kept = error, found
+                owner = times.argmin(0)
+                found = np.array([line(x[owner == k], t[owner == k]) if (owner == k).sum() > 1 else found[k]
+                                  for k in range(count)])
+    used = sorted(set((kept[:, :1] + kept[:, 1:] * x).argmin(0).tolist()))
+    return sorted((float(kept[k, 0]), float(kept[k, 1])) for k in used)
+
+
+def tables(where: Path, folder: str) -> list[dict[str, Any]]:
+    """The rows of one NCCL table."""
+    import pyarrow.parquet as pq
+
+    inner = f"aiconfigurator_core/systems/data/{folder}/nccl_perf.parquet"
+    if where.is_dir():
+        source: Any = where / folder / "nccl_perf.parquet"
+    else:
+        with zipfile.ZipFile(where) as wheel:
+            source = io.BytesIO(wheel.read(inner))
+    return list(pq.read_table(source).to_pylist())
+
+
+def host_row(fabric: HostFabric, where: Path) -> dict[str, Any]:
+    """Lines per operation and number of ranks, and the errors of the fit."""
+    measured = [row for row in tables(where, fabric.folder) if row["nccl_dtype"] == "half"]
+    ops: dict[str, dict[str, Any]] = {}
+    for name, op in OPS.items():
+        for ranks in sorted({row["num_gpus"] for row in measured if row["op_name"] == name}):
+            rows = sorted((row["message_size"] * 2, row["latency"] * 1e6) for row in measured
+                          if row["op_name"] == name and row["num_gpus"] == ranks)
+            size, ns = np.array(rows, dtype=float).T
+            bus = size * bus_factor(op, ranks)
+            ops.setdefault(op.name.lower(), {})[str(ranks)] = [
+                [round(base, 1), round(1 / slope / fabric.gbps, 4)] for base, slope in lines(bus, ns)]
+    plain = {"title": fabric.title, "kind": "host", "link": f"{fabric.gbps:g} GB/s", "technology": fabric.technology,
+             "source": fabric.source, "ops": ops}
+    value = read("it", {"it": plain})
+    errors = [abs(measured_ns(OPS[row["op_name"]], row["message_size"] * 2, Layout(row["num_gpus"]), value)
+                  / (row["latency"] * 1e6) - 1) for row in measured]
+    return {**plain, "error": said(errors)}
+
+
+def said(errors: Sequence[float]) -> str:
+    """Errors in a sentence."""
+    middle, high = np.percentile(np.array(errors) * 100, [50, 90])
+    return f"fit: median {middle:.1f} %, p90 {high:.1f} % of {len(errors)} rows"
+
+
+def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any]) -> dict[str, Any]:
+    """Lines of an all_reduce of two hosts (the fabric's rows of other hosts and operations are judged only)."""
+    plain: dict[str, Any] = {"title": fabric.title, "kind": "hosts", "link": f"{fabric.gbps:g} GB/s",
+                             "technology": fabric.technology, "source": fabric.source, "lines": [[1.0, 1.0]]}
+    nics, points = read("it", {"it": plain}), []
+    for row in rows:
+        host, group = read(row.host, found), Layout(row.ranks // row.hosts, row.hosts)
+        before, wire = wire_ns(row.op, row.size, group, host, nics)
+        if row.op == CommOp.ALL_REDUCE:
+            points.append((wire, row.ns - before))
+    wire_of, ns = np.array(sorted(points)).T
+    own = two_hosts(lines(wire_of, ns, max(1, min(MOST, len(points) // ROWS_A_LINE))), rows[0].hosts)
+    less = found[fabric.small]["lines"] if fabric.small else []
+    plain["lines"] = [each for each in less if each[0] < own[0][0] and each[1] < own[0][1]] + own
+    nics = read("it", {"it": plain})
+    errors = [abs(measured_ns(row.op, row.size, Layout(row.ranks // row.hosts, row.hosts), read(row.host, found), nics)
+                  / row.ns - 1) for row in rows if row.op == CommOp.ALL_REDUCE]
+    return {**plain, "error": said(errors)}
+
+
+def two_hosts(found: Sequence[tuple[float, float]], hosts: int) -> list[list[float]]:
+    """Lines of two hosts from those of an all_reduce of `hosts`, whose latency has 2 log2(hosts) crossings."""
+    more = 2 * np.log2(hosts) - 2
+    crossing = found[0][0] / (2 + more)
+    return [[round(base - more * crossing, 1), round(1 / slope, 4)] for base, slope in found]
+
+
+def hosts_rows(shared: Path | None) -> list[Row]:
+    """Rows of several hosts: of the repository, and of the shared file where a fabric here names their source."""
+    with (ROOT / "benchmarks/data/nccl_hosts.csv").open(encoding="utf-8") as file:
+        found = [Row(row["nic"], row["host"], int(row["n_gpus"]), int(row["nodes"]), CommOp[row["op"].upper()],
+                     float(row["size_B"]), float(row["time_us"]) * 1e3) for row in csv.DictReader(file)]
+    if shared is None:
+        return found
+    with shared.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found.extend(shared_row(row))
+    return found
+
+
+def shared_row(row: dict[str, str]) -> Iterable[Row]:
+    """A row of the shared file, where a fabric here takes its source and hardware and it has several hosts."""
+    for fabric in NETWORKS:
+        if fabric.shared and row["hw"] == fabric.shared and int(row["nodes"] or 1) > 1:
+            op, ranks, size = CommOp[row["op"].upper()], int(row["n_gpus"]), float(row["size_B"])
+            yield Row(fabric.name, fabric.host, ranks, int(row["nodes"]), op, size, ns_of(row, op, size, ranks))
+
+
+def ns_of(row: dict[str, str], op: CommOp, size: float, ranks: int) -> float:
+    """The time of a shared row, from its bus bandwidth where it states no time."""
+    return float(row["time_us"]) * 1e3 if row["time_us"] else size * bus_factor(op, ranks) / float(row["busbw_GBs"])
+
+
+def dump(rows: dict[str, dict[str, Any]]) -> str:
+    """TOML, in the order of the rows."""
+    parts = ["# Measured collectives. Written by tools/fit_collectives.py; docs/background/measured-collectives.md.\n"
+             "# A line is [ns, share of the link]: time = least over lines (ns + bytes on the bus / (share x link)).\n"
+             "# kind host: lines per operation and ranks. kind hosts: lines of an all_reduce of two hosts, without\n"
+             "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"]
+    for name, row in rows.items():
+        own = [f"{key} = {_toml(value)}\n" for key, value in row.items() if key != "ops"]
+        parts.append(f"\n[{name}]\n" + "".join(own))
+        for op, by_ranks in row.get("ops", {}).items():
+            parts.append(f"[{name}.ops.{op}]\n" + "".join(f"{n} = {_toml(each)}\n" for n, each in by_ranks.items()))
+    return "".join(parts)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace('"', "'") + '"'
+    return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list | tuple) else f"{value:g}" if \
+        abs(value) < 1e5 else f"{value:.0f}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the file to stdout."""
+    where, shared = Path(arguments[0]), Path(arguments[1]) if len(arguments) > 1 else None
+    found: dict[str, dict[str, Any]] = {fabric.name: host_row(fabric, where) for fabric in HOSTS}
+    rows = hosts_rows(shared)
+    for fabric in NETWORKS:
+        own = [row for row in rows if row.fabric == fabric.name]
+        if own:
+            found[fabric.name] = network_row(fabric, own[::fabric.every], found)
+    found.update(STAND_INS)
+    sys.stdout.write(dump(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
