@@ -14,7 +14,8 @@ _NVLINK = "https://www.nvidia.com/en-us/data-center/nvlink/"
 
 @dataclass(frozen=True)
 class HostFabric:
-    """Links inside one host: the folder of its table, GB/s out of one GPU as the data sheet has it."""
+    """Links inside one host: the folder of its table, GB/s out of one GPU as the data sheet has it; `exchange`: the
+    folder of DeepEP's tables, of so many `ranks`."""
 
     name: str
     title: str
@@ -22,6 +23,8 @@ class HostFabric:
     gbps: float
     folder: str
     sheet: str
+    exchange: str = ""
+    ranks: int = 8
 
     @property
     def source(self) -> str:
@@ -50,17 +53,23 @@ HOSTS = (
     HostFabric("dgx_a100_nvswitch", "NVLink 3 and NVSwitch of an HGX or DGX A100, NCCL 2.27.3", "nvlink3", 300,
                "a100_sxm/comm/nccl/2.27.3", "NVIDIA A100 datasheet, 600 GB/s both directions"),
     HostFabric("dgx_h100_nvswitch", "NVLink 4 and NVSwitch of an HGX or DGX H100, NCCL 2.29.2", "nvlink4", 450,
-               "h100_sxm/comm/nccl/2.29.2", "NVIDIA H100 datasheet, 900 GB/s both directions"),
+               "h100_sxm/comm/nccl/2.29.2", "NVIDIA H100 datasheet, 900 GB/s both directions",
+               "h100_sxm/comm/sglang/0.5.12"),
     HostFabric("dgx_h200_nvswitch", "NVLink 4 and NVSwitch of an HGX or DGX H200, NCCL 2.29.2", "nvlink4", 450,
-               "h200_sxm/comm/nccl/2.29.2", "NVIDIA H200 datasheet, 900 GB/s both directions"),
+               "h200_sxm/comm/nccl/2.29.2", "NVIDIA H200 datasheet, 900 GB/s both directions",
+               "h200_sxm/comm/sglang/0.5.12"),
     HostFabric("dgx_b200_nvswitch", "NVLink 5 and NVSwitch of an HGX or DGX B200, NCCL 2.29.2", "nvlink5", 900,
-               "b200_sxm/comm/nccl/2.29.2", _NVLINK),
+               "b200_sxm/comm/nccl/2.29.2", _NVLINK,
+               "b200_sxm/comm/sglang/0.5.12"),
     HostFabric("dgx_b300_nvswitch", "NVLink 5 and NVSwitch of an HGX or DGX B300, NCCL 2.29.2", "nvlink5", 900,
-               "b300_sxm/comm/nccl/2.29.2", _NVLINK),
+               "b300_sxm/comm/nccl/2.29.2", _NVLINK,
+               "b300_sxm/comm/sglang/0.5.12"),
     HostFabric("gb200_nvl72", "NVLink 5 domain of a GB200 NVL72 (measured: 2 and 4 GPUs), NCCL 2.29.2", "nvlink5", 900,
-               "gb200/comm/nccl/2.29.2", _NVLINK),
+               "gb200/comm/nccl/2.29.2", _NVLINK,
+               "gb200/comm/sglang/0.5.12", 4),
     HostFabric("gb300_nvl72", "NVLink 5 domain of a GB300 NVL72 (measured: 2 and 4 GPUs), NCCL 2.29.2", "nvlink5", 900,
-               "gb300/comm/nccl/2.29.2", _NVLINK),
+               "gb300/comm/nccl/2.29.2", _NVLINK,
+               "gb300/comm/sglang/0.5.12", 4),
     HostFabric("l40s_pcie4", "L40S on PCIe 4.0 x16, NCCL 2.27.3", "pcie4", 32, "l40s/comm/nccl/2.27.3",
                "PCIe 4.0 x16, 32 GB/s"),
     HostFabric("rtx_pro_6000_pcie5", "RTX PRO 6000 Blackwell Server Edition on PCIe 5.0 x16, NCCL 2.29.2", "pcie5", 64,

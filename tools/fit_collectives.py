@@ -19,6 +19,7 @@ import sys
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from astrarium.collective.bandwidth import bus_factor  # noqa: E402
-from astrarium.collective.fabrics import read  # noqa: E402
-from astrarium.collective.measured import Layout, measured_ns, wire_ns  # noqa: E402
+from astrarium.collective.fabrics import Fabric, read  # noqa: E402
+from astrarium.collective.measured import Layout, best_busbw, measured_ns, wire_ns  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -38,6 +39,7 @@ from collective_fabrics import HOSTS, NETWORKS, STAND_INS, HostFabric, NetworkFa
 OPS = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER, "reduce_scatter": CommOp.REDUCE_SCATTER,
        "alltoall": CommOp.ALL_TO_ALL}
 MOST = 3
+SPARSE = 3          # of DeepEP's rows every third is fitted, all are judged
 ROWS_A_LINE = 4     # of several hosts: a line needs so many
 Table = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -85,13 +87,13 @@ def lines(x: Table, t: Table, most: int = MOST) -> list[tuple[float, float]]:
     return sorted((float(kept[k, 0]), float(kept[k, 1])) for k in used)
 
 
-def tables(where: Path, folder: str) -> list[dict[str, Any]]:
-    """The rows of one NCCL table."""
+def tables(where: Path, folder: str, table: str = "nccl_perf") -> list[dict[str, Any]]:
+    """The rows of one table."""
     import pyarrow.parquet as pq
 
-    inner = f"aiconfigurator_core/systems/data/{folder}/nccl_perf.parquet"
+    inner = f"aiconfigurator_core/systems/data/{folder}/{table}.parquet"
     if where.is_dir():
-        source: Any = where / folder / "nccl_perf.parquet"
+        source: Any = where / folder / f"{table}.parquet"
     else:
         with zipfile.ZipFile(where) as wheel:
             source = io.BytesIO(wheel.read(inner))
@@ -115,7 +117,48 @@ def host_row(fabric: HostFabric, where: Path) -> dict[str, Any]:
     value = read("it", {"it": plain})
     errors = [abs(measured_ns(OPS[row["op_name"]], row["message_size"] * 2, Layout(row["num_gpus"]), value)
                   / (row["latency"] * 1e6) - 1) for row in measured]
-    return {**plain, "error": said(errors)}
+    exchange, exchange_error = exchange_row(fabric, where)
+    return {**plain, **simulated_host(value), **exchange, "error": said(errors) + exchange_error}
+
+
+def exchange_row(fabric: HostFabric, where: Path) -> tuple[dict[str, Any], str]:
+    """Lines of DeepEP's dispatch and combine, normal (of all numbers of SMs the fastest) and low latency."""
+    if not fabric.exchange:
+        return {}, ""
+    found: dict[str, Any] = {}
+    errors: list[float] = []
+    for kind, table in (("", "wideep_deepep_normal_perf"), ("_low_latency", "wideep_deepep_ll_perf")):
+        rows = [row for row in tables(where, fabric.exchange, table) if row["num_experts"] % fabric.ranks == 0]
+        for phase in ("dispatch", "combine"):
+            best: dict[float, float] = {}
+            for row in rows:
+                us = row["combine_avg_t_us" if phase == "combine" else "dispatch_avg_t_us"] if kind else \
+                    row[f"{phase}_transmit_us"]
+                sent = exchanged(row, phase, fabric.ranks, each_expert=bool(kind))
+                best[sent] = min(best.get(sent, np.inf), us * 1e3)
+            sent_of, ns = np.array(sorted(best.items())).T
+            kept = lines(sent_of[::SPARSE], ns[::SPARSE], 2)
+            found[f"{phase}{kind}"] = [[round(base, 1), round(1 / slope / fabric.gbps, 4)] for base, slope in kept]
+            errors += list(abs(np.min([base + slope * sent_of for base, slope in kept], axis=0) / ns - 1))
+    return {"exchange": found}, "; DeepEP " + said(errors)
+
+
+def exchanged(row: dict[str, Any], phase: str, ranks: int, each_expert: bool) -> float:
+    """Bytes that one rank sends to others: a token goes once to every rank that has one of its experts, or (low
+    latency) once to every expert; experts at random. dispatch: fp8 with a scale of 4 bytes per 128; combine: bf16."""
+    experts, chosen = row["num_experts"], row["num_topk"]
+    copies = chosen / ranks if each_expert else 1 - comb(experts - experts // ranks, chosen) / comb(experts, chosen)
+    width = 2.0 if phase == "combine" else 1 + 4 / 128
+    return float(row["num_token"] * row["hidden_size"] * width * (ranks - 1) * copies)
+
+
+def simulated_host(host: Fabric) -> dict[str, Any]:
+    """For simulated messages: the share of the link that rings reach among the most ranks (geometric mean of all_gather
+    and reduce_scatter), and half of the latency of the smallest all_gather (through a switch it has two hops)."""
+    most = max(host.ops[CommOp.ALL_GATHER])
+    shares = [best_busbw(op, most, host, 1.0) for op in (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER)]
+    first = host.ops[CommOp.ALL_GATHER][most][0][0]
+    return {"efficiency": round(float(np.sqrt(shares[0] * shares[1])), 3), "latency": f"{first / 2:.0f} ns"}
 
 
 def said(errors: Sequence[float]) -> str:
@@ -141,7 +184,10 @@ def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any
     nics = read("it", {"it": plain})
     errors = [abs(measured_ns(row.op, row.size, Layout(row.ranks // row.hosts, row.hosts), read(row.host, found), nics)
                   / row.ns - 1) for row in rows if row.op == CommOp.ALL_REDUCE]
-    return {**plain, "error": said(errors)}
+    # simulated: the share of the largest payloads; a crossing is half of an all_reduce's latency, and two hops
+    own_share = min(1.0, max(share for _, share in plain["lines"]))
+    return {**plain, "efficiency": round(own_share, 3), "latency": f"{plain['lines'][0][0] / 4:.0f} ns",
+            "error": said(errors)}
 
 
 def two_hosts(found: Sequence[tuple[float, float]], hosts: int) -> list[list[float]]:
@@ -182,10 +228,13 @@ def dump(rows: dict[str, dict[str, Any]]) -> str:
     parts = ["# Measured collectives. Written by tools/fit_collectives.py; docs/background/measured-collectives.md.\n"
              "# A line is [ns, share of the link]: time = least over lines (ns + bytes on the bus / (share x link)).\n"
              "# kind host: lines per operation and ranks. kind hosts: lines of an all_reduce of two hosts, without\n"
-             "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"]
+             "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"
+             "# efficiency, latency: for dims whose messages are simulated.\n"]
     for name, row in rows.items():
-        own = [f"{key} = {_toml(value)}\n" for key, value in row.items() if key != "ops"]
+        own = [f"{key} = {_toml(value)}\n" for key, value in row.items() if not isinstance(value, dict)]
         parts.append(f"\n[{name}]\n" + "".join(own))
+        if "exchange" in row:
+            parts.append(f"[{name}.exchange]\n" + "".join(f"{op} = {_toml(v)}\n" for op, v in row["exchange"].items()))
         for op, by_ranks in row.get("ops", {}).items():
             parts.append(f"[{name}.ops.{op}]\n" + "".join(f"{n} = {_toml(each)}\n" for n, each in by_ranks.items()))
     return "".join(parts)

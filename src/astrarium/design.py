@@ -174,13 +174,18 @@ def _no_latency(design: Design) -> Iterator[Problem]:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
 
 
+def _simulated(design: Design) -> Iterator[Problem]:
+    if design.collective.model != "simulated":
+        yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
+
+
 def _stored_whole(design: Design) -> Iterator[Problem]:
     if design.network.switching != "store_and_forward":
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:

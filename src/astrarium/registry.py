@@ -84,6 +84,11 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "auto": ("", "What the design leaves out is the best by an estimate, for each operation, size and group."),
         "none": ("", "What the design leaves out is fixed: algorithms by the dims' shapes, baseline, one chunk."),
     },
+    "timer": {
+        "simulated": ("", "A collective takes as long as its messages do on the network."),
+        "measured": ("astrarium.collective.timers:measured",
+                     "A collective takes what measured tables say of its fabric, group and payload."),
+    },
     "compute": {
         "replay": ("astrarium.compute.config:Replay", "Every node takes the time that its trace recorded."),
         "roofline": (

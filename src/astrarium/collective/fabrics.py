@@ -26,7 +26,8 @@ Lines = tuple[Line, ...]
 @dataclass(frozen=True)
 class Fabric:
     """`link`: bytes/ns out of one NPU as the data sheet has it. `ops`: op -> ranks -> lines (kind host); `lines`: of
-    two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link; `sources`: all that were read."""
+    two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: lines of DeepEP's kernels
+    (dispatch, combine, and both `_low_latency`)."""
 
     name: str
     kind: str
@@ -34,6 +35,7 @@ class Fabric:
     ops: Mapping[CommOp, Mapping[int, Lines]]
     lines: Lines
     like: tuple[Fabric, ...]
+    exchange: Mapping[str, Lines]
 
     @property
     def measured(self) -> tuple[Fabric, ...]:
@@ -62,7 +64,8 @@ def read(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Fabric:
     ops = {CommOp[op.upper()]: {int(n): _lines(lines) for n, lines in by_ranks.items()}
            for op, by_ranks in row.get("ops", {}).items()}
     return Fabric(name, row["kind"], float(Bandwidth(row["link"])), ops, _lines(row.get("lines", ())),
-                  tuple(read(other, rows) for other in row.get("like", ())))
+                  tuple(read(other, rows) for other in row.get("like", ())),
+                  {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()})
 
 
 def _lines(rows: Any) -> Lines:

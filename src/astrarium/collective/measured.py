@@ -33,7 +33,7 @@ from astrarium.collective.fabrics import Fabric, Lines
 from astrarium.errors import UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["Layout", "best_busbw", "measured_ns", "message_ns", "wire_ns"]
+__all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "wire_ns"]
 
 _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
 _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
@@ -93,6 +93,16 @@ def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
     if fabric.kind == "host":
         return _mean(_one_host(CommOp.ALL_TO_ALL, 2 * size, 2, each, rate) for each in fabric.measured)
     return _mean(_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured)
+
+
+def exchange_ns(phase: str, sent: float, host: Fabric, link: float | None = None) -> float:
+    """ns of a DeepEP kernel (`dispatch`, `combine`, either with `_low_latency`) in which a rank sends `sent` bytes to
+    the other ranks of its host. Raises UnsupportedError where it was not measured."""
+    if any(phase not in each.exchange for each in host.measured):
+        known = sorted(set.intersection(*(set(each.exchange) for each in host.measured)))
+        raise UnsupportedError("fabric", f"DeepEP's {phase[:60]} was not measured on {host.name}",
+                               expected="one of " + ", ".join(known) if known else "another fabric")
+    return _mean(_least(each.exchange[phase], sent, link or host.link) for each in host.measured)
 
 
 def best_busbw(op: CommOp, ranks: int, host: Fabric, link: float | None = None) -> float:

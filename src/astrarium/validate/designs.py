@@ -23,6 +23,7 @@ ZERO: Mapping[str, int] = MappingProxyType({"": 0, "0": 0, "1": 1, "2": 2, "3": 
 RECOMPUTE: Mapping[str, tuple[str, bool]] = MappingProxyType({
     "": ("none", False), "none": ("none", False), "full": ("full", False), "selective": ("selective", False),
     "selective+seqpar": ("selective", True), "seqpar": ("none", True), "full+seqpar": ("full", True)})
+FORMATS = ("bf16", "fp16", "fp8", "fp4")     # products; fp16 is as fast as bf16 on all devices here
 STACKS: tuple[tuple[str, str], ...] = (
     (r"nanotron", "nanotron"), (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
     (r"megascale", "megascale"), (r"megatron|korthikanti|vtrain|narayanan", "megatron-lm"))
@@ -114,6 +115,13 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
     elif (row.count("tp") or 1) > 1:
         settings = catalog.load("stacks").get(stack, {}).get("workload", {})
         assumed.append(f"sequence parallelism: {'on' if settings.get('tp_sequence') else 'off'}, by the stack")
+    formats = row.text("precision").lower() or "bf16"
+    if formats not in FORMATS:
+        raise InputError("precision", f"{formats[:60]!r} is not known", expected="one of " + ", ".join(FORMATS))
+    if formats in ("fp8", "fp4"):
+        found["precision"] = {"products": formats}
+    if not row.text("precision"):
+        assumed.append("precision: bf16")
     if row.count("seq"):
         found["seq"] = row.count("seq")
     else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["BF16", "BlockPieces", "Numbers", "Piece", "Sketch", "Step", "Weight"]
+__all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch", "Step", "Weight"]
 
 
 class Numbers(NamedTuple):
@@ -19,6 +19,18 @@ class Numbers(NamedTuple):
 
 
 BF16 = Numbers()
+
+
+class Fusion(NamedTuple):
+    """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
+    and the gradients of products of one operand (`qkv`)."""
+
+    neighbours: bool = True
+    norms: bool = True
+    qkv: bool = False
+
+
+FUSED = Fusion()
 
 
 class Sketch(NamedTuple):
@@ -38,7 +50,7 @@ class Step(NamedTuple):
     Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written; the `kernel`. Collectives and
     messages: `bytes` as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV
     go to, or come from, the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of
-    weights, which may wait.
+    weights, which may wait. `host`: ns of a step on the host.
     """
 
     name: str
@@ -52,6 +64,7 @@ class Step(NamedTuple):
     shift: int = 0
     weight: bool = False
     kernel: Sketch | None = None
+    host: float = 0
 
 
 @dataclass(frozen=True)

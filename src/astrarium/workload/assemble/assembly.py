@@ -102,7 +102,7 @@ def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], 
     size = len(rows)
     return TraceClass(
         ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
-        is_cpu=np.zeros(size, np.bool_), duration_us=np.zeros(size, np.uint64), num_ops=columns["num_ops"][rows],
+        is_cpu=columns["duration_us"][rows] > 0, duration_us=columns["duration_us"][rows], num_ops=columns["num_ops"][rows],
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
         parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b, names=name, slot=slot_of[told],

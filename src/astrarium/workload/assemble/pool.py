@@ -56,6 +56,7 @@ class _Row(NamedTuple):
     bytes: int = 0
     arguments: int = -1
     kernel: int = -1
+    micros: int = 0
 
 
 @dataclass
@@ -76,6 +77,10 @@ class Pool:
             made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches)
             number = self.kernels.setdefault(made, len(self.kernels))
         return self._row(_Row(name, NodeKind.COMP, work, moved, -1, number))
+
+    def host(self, name: str, time: float) -> int:
+        """Row number of a node of the host that takes `time` ns, in whole microseconds."""
+        return self._row(_Row(name, NodeKind.COMP, micros=max(1, round(time / 1000))))
 
     def memory(self, name: str, kind: NodeKind, size: float) -> int:
         """Row number of an access to remote memory."""
@@ -102,7 +107,8 @@ class Pool:
     def step(self, step: Step, turn: int = 0) -> int:
         """Row number of a step of a piece; messages of equal `turn` belong together."""
         if step.kind == NodeKind.COMP:
-            return self.compute(step.name, step.flops, step.bytes, step.kernel)
+            return self.host(step.name, step.host) if step.host else self.compute(step.name, step.flops, step.bytes,
+                                                                                  step.kernel)
         if step.kind in MEMORY:
             return self.memory(step.name, step.kind, step.bytes)
         if step.kind == NodeKind.COMM_COLL:
@@ -137,6 +143,7 @@ class Pool:
             "comm_size": np.where(comm, size, 0),
             "priority": np.array([0 if each is None else each.priority for each in of], np.int32),
             "kernel": np.array([row.kernel for row in rows], np.int32),
+            "duration_us": np.array([row.micros for row in rows], np.uint64),
             "arguments": np.array([row.arguments for row in rows], np.int32)}
 
 

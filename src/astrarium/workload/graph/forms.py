@@ -11,7 +11,7 @@ from astrarium.workload.graph.amount import Amount, Program, Tape
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.lower import lower_block
-from astrarium.workload.pieces import BlockPieces, Numbers, Piece, Step
+from astrarium.workload.pieces import BlockPieces, Fusion, Numbers, Piece, Step
 
 __all__ = ["Forms"]
 
@@ -85,7 +85,7 @@ class Forms:
     def __len__(self) -> int:
         return len(self._known)
 
-    def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: bool, widths: Mapping[str, float],
+    def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: Fusion, widths: Mapping[str, float],
                backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
         """What `lower_block` gives."""
         rings = {op.ring for op in block.ops if op.ring}

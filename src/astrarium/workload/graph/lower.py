@@ -12,7 +12,7 @@ from astrarium.workload.graph.ir import Block, Op, Use
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
-from astrarium.workload.pieces import BF16, BlockPieces, Numbers, Piece, Weight
+from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
 
 __all__ = ["lower_block"]
 
@@ -148,7 +148,7 @@ def _loose(side: Side, temporary: bool) -> dict[str, float]:
     return {gradient(name): side.layout.elements(dims) * side.width(name) for name, dims in side.block.weights.items()}
 
 
-def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: bool = True,
+def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: Fusion = FUSED,
                 widths: Mapping[str, float] = WIDTHS, backward: bool = True, numbers: Numbers = BF16,
                 temporary: bool = False) -> BlockPieces:
     """The pieces of a block on one rank.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.graph.side import WIDTHS
-from astrarium.workload.pieces import BF16, Numbers
+from astrarium.workload.pieces import BF16, Fusion, Numbers
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
@@ -44,8 +44,15 @@ class Options:
     packed: Packed | None = None
     widths: Mapping[str, float] = field(default_factory=lambda: WIDTHS)
     numbers: Numbers = BF16
+    fused_norms: bool = True
+    fused_qkv: bool = False
     cross_entropy: str = "plain"
     weight_gradients: str = "in_place"
+
+    @property
+    def fusion(self) -> Fusion:
+        """Which operators share a kernel."""
+        return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
 
     @property
     def ring(self) -> str:

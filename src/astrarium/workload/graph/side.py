@@ -16,7 +16,7 @@ from astrarium.workload.graph.kernels import kernel_of
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
-from astrarium.workload.pieces import Numbers
+from astrarium.workload.pieces import Fusion, Numbers
 
 __all__ = ["WIDTHS", "Axes", "Known", "Side"]
 
@@ -39,7 +39,7 @@ class Known:
 class Side:
     """Writes one piece: operators in, steps out."""
 
-    def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: bool,
+    def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: Fusion,
                  numbers: Numbers) -> None:
         self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
         self.drafts, self.known = Drafts(fuse), dict[str, Known]()
