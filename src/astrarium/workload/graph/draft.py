@@ -108,7 +108,7 @@ def _one_kernel(last: Draft, draft: Draft, here: int, fuse: Fusion) -> bool:
     if not (draft.product and last.product):
         return False
     if fuse.qkv and here not in draft.after and (draft.writes.keys() & last.writes
-                                                 or draft.weight and draft.reads.keys() & last.reads):
+                                                 or (draft.weight and draft.reads.keys() & last.reads)):
         return True
     if draft.after != last.after:
         return False
