@@ -68,26 +68,33 @@ def rows_of(kind: str, files: str, ours: Mapping[str, Any]) -> dict[str, Any]:
         for name, row in _read(path).get(kind, {}).items():
             if name in ours or name in found:
                 whose = "the catalog has a row of this name" if name in ours else "another file has a row of this name"
-                raise InputError(f"{path}: {kind}.{name}", whose, expected="a name of its own")
-            check_row(kind, f"{path}: {kind}.{name}", row)
+                raise InputError(f"{_shown(path)}: {kind}.{name}", whose, expected="a name of its own")
+            check_row(kind, f"{_shown(path)}: {kind}.{name}", row)
             found[name] = row
     return found
 
 
 def _read(path: str) -> Mapping[str, Mapping[str, Any]]:
     """Kind -> rows of a file."""
+    where = _shown(path)
     try:
         if os.path.getsize(path) > LONGEST:
-            raise InputError(path, "is too large for a catalog", expected=f"at most {LONGEST} bytes")
+            raise InputError(where, "is too large for a catalog", expected=f"at most {LONGEST} bytes")
         found = parse(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror or error})") from None
+        raise InputError(where, f"cannot be read ({error.strerror or error})") from None
     except ValueError as error:
-        raise InputError(path, f"is not TOML ({error})", expected="tables such as [devices.my_chip]") from None
+        raise InputError(where, f"is not TOML ({error})", expected="tables such as [devices.my_chip]") from None
     for kind, rows in found.items():
         if kind not in COLUMNS:
-            raise InputError(f"{path}: {kind}", "is no kind of row", expected="one of " + ", ".join(COLUMNS),
+            raise InputError(f"{where}: {kind}", "is no kind of row", expected="one of " + ", ".join(COLUMNS),
                              did_you_mean=nearest(kind, COLUMNS))
         if not isinstance(rows, Mapping):
-            raise InputError(f"{path}: {kind}", "holds no rows", expected=f"tables such as [{kind}.my_name]")
+            raise InputError(f"{where}: {kind}", "holds no rows", expected=f"tables such as [{kind}.my_name]")
     return found
+
+
+def _shown(path: str) -> str:
+    """A path as a message has it: from the working folder, where the file is in it."""
+    short = os.path.relpath(path)
+    return path if short.startswith(os.pardir) else short
