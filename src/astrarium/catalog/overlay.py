@@ -18,7 +18,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from astrarium.catalog.columns import COLUMNS, check_row
@@ -80,7 +79,8 @@ def _read(path: str) -> Mapping[str, Mapping[str, Any]]:
     try:
         if os.path.getsize(path) > LONGEST:
             raise InputError(where, "is too large for a catalog", expected=f"at most {LONGEST} bytes")
-        found = parse(Path(path).read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            found = parse(file.read())
     except OSError as error:
         raise InputError(where, f"cannot be read ({error.strerror or error})") from None
     except ValueError as error:
