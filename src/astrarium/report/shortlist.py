@@ -1,0 +1,70 @@
+"""A Shortlist as the tables that `astrarium plan` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from astrarium.planner.breakdown import AXES
+from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.report.tables import Table
+from astrarium.units import format_bytes, format_time
+
+__all__ = ["shortlist_tables"]
+
+HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
+
+
+def shortlist_tables(found: Shortlist) -> Iterator[Table]:
+    """What was asked, the layouts, why the others are slower, and how far the proof goes."""
+    devices = list(dict.fromkeys(line.device for line in found.lines))
+    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step"
+    several = len(devices) > 1
+    rows = [_row(str(place), line, several) for place, line in enumerate(found.lines, 1)]
+    if found.today is not None:
+        rows.append(_row("now", found.today, several))
+    yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
+    lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
+    if found.today is not None:
+        lost.append(("now", found.today.lost))
+    if lost:
+        yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)", "<<", lost)
+    if found.today is not None:
+        yield _changes(found.today, found.best)
+    yield Table("\n".join(_remarks(found)), "", ())
+
+
+def _row(place: str, line: Line, several: bool) -> tuple[str, ...]:
+    parts = line.breakdown.mean
+    exposed = sum(parts[axis] for axis in AXES)
+    name = f"{line.device}: {line.layout}" if several else str(line.layout)
+    tie = " =" if line.tie else ""
+    return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}", format_time(line.time),
+            _percent(line.mfu), f"{line.tokens:,.0f}", _percent(parts["recompute"] / line.time),
+            _percent(exposed / line.time), _percent(parts["bubble"] / line.time))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if not math.isnan(share) else ""
+
+
+def _changes(today: Line, best: Line) -> Table:
+    """What to change, and what that gives."""
+    before, after = today.layout.plain, best.layout.plain
+    rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
+    gain = today.time / best.time
+    if not rows or gain <= 1:
+        return Table("no layout that was looked at is faster than today's", "", ())
+    return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
+
+
+def _remarks(found: Shortlist) -> Iterator[str]:
+    fit = found.layouts - found.too_large
+    yield (f"{found.layouts:,} layouts: {found.too_large:,} do not fit, {found.simulated:,} simulated, "
+           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be faster (their floors are higher)")
+    if found.unknown:
+        floor = min(ns for _, ns in found.unknown)
+        yield (f"not finished within the limit: {len(found.unknown):,}, of which none is faster than "
+               f"{format_time(floor)}; the first: {found.unknown[0][0]}")
+    if found.assumed:
+        yield "assumed: " + "; ".join(found.assumed)
