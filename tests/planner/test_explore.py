@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from tests.planner.spaces import DENSE, LONG, QUICK, SPARSE, Case, exhaustive
@@ -19,6 +20,9 @@ from astrarium.search.limits import Guard
 
 def compare(case: Case) -> int:
     every = exhaustive(case)
+    for layout in list(every):      # the same work under another name
+        if layout.recompute == "selective" and every.get(replace(layout, recompute="none")) == every[layout]:
+            del every[layout]
     found = explore(case.job, case.machine, top=3, fixed=case.fixed)
     best = sorted(every.values())[:3]
     assert [trial.time for trial in found.found] == best

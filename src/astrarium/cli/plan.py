@@ -13,6 +13,7 @@ from astrarium.cli.arguments import Parser, json_flag, note, place, whole
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
+    from astrarium.planner import Shortlist
     from astrarium.planner.explore import Progress
 
 __all__ = ["arguments", "run"]
@@ -22,10 +23,17 @@ EVERY = 5.0         # seconds between two remarks on progress
 
 def arguments(parser: Parser) -> None:
     """Model, devices, and what of the layout is given."""
-    parser.add_argument("model", metavar="MODEL", help="a model of the catalog, or a Hugging Face config.json")
+    parser.set_defaults(usage=parser)
+    parser.add_argument("model", metavar="MODEL", nargs="?",
+                        help="a model of the catalog, or a Hugging Face config.json; left out: that of --from")
     parser.add_argument("--device", metavar="D[,D...]", required=True,
                         help="devices of the catalog (astrarium list device); several are compared")
-    parser.add_argument("--gpus", metavar="N", type=whole, required=True, help="how many of them")
+    parser.add_argument("--gpus", metavar="N", type=whole, help="how many of them; default: as many as --from says")
+    parser.add_argument("--from", metavar="FILE", dest="today",
+                        help="launch arguments of a job that runs today, to predict and to improve: Megatron-LM .sh, "
+                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
+    parser.add_argument("--launch", metavar="megatron|nemo", choices=("megatron", "nemo"),
+                        help="print the launch arguments of a line besides")
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens of a sample; default: the model's")
     parser.add_argument("--global-batch", metavar="SAMPLES", type=whole,
                         help="samples of a step; default: as many as make 4 Mi tokens")
@@ -43,35 +51,51 @@ def arguments(parser: Parser) -> None:
                         help="CPU time that the simulation of one layout may take; default 10")
     parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
     parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a line as a design, for astrarium run")
-    parser.add_argument("--line", metavar="K", type=whole, default=1, help="the line that -o writes; default 1")
+    parser.add_argument("--line", metavar="K", type=whole, default=1,
+                        help="the line that -o and --launch write; default 1")
     json_flag(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan, print, write."""
     place("-o", options.output)
-    from astrarium.planner import plan
-    from astrarium.report.shortlist import shortlist_tables
-    from astrarium.report.tables import print_tables
+    from astrarium.planner import plan, plan_from
 
     if not options.limit > 0:
         raise InputError("--limit", f"{options.limit}", expected="seconds, more than 0")
-    found = plan(options.model, [name.strip() for name in options.device.split(",")], options.gpus, seq=options.seq,
-                 global_batch=options.global_batch, network=options.network, compute=options.compute, top=options.top,
-                 fixed=_fixed(options.fix), jobs=options.jobs, limit=options.limit, progress=_Remarks().show,
-                 **_settings(options.settings))
-    if options.json:
-        print(json.dumps(found.plain, indent=1))
-    else:
-        print_tables(shortlist_tables(found), sys.stdout)
+    devices = [name.strip() for name in options.device.split(",")]
+    common: dict[str, Any] = {
+        "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
+        "compute": options.compute, "top": options.top, "fixed": _fixed(options.fix), "jobs": options.jobs,
+        "limit": options.limit, "progress": _Remarks().show, **_settings(options.settings)}
+    if options.today is None and (options.model is None or options.gpus is None):
+        options.usage.error("expected MODEL and --gpus, or --from FILE")
+    found = plan(options.model, devices, **common) if options.today is None else \
+        plan_from(options.today, devices, model=options.model, **common)
+    if options.line > len(found.lines):
+        raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
+    _print(found, options)
     if options.output:
         from astrarium.design import dump_design
 
-        if options.line > len(found.lines):
-            raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
         dump_design(found.lines[options.line - 1].design, options.output)
         note(f"line {options.line} is in {options.output}: astrarium run {os.path.basename(options.output)}")
     return 0
+
+
+def _print(found: Shortlist, options: argparse.Namespace) -> None:
+    from astrarium.planner.launch import launch_arguments
+    from astrarium.report.shortlist import shortlist_tables
+    from astrarium.report.tables import print_tables
+
+    line = found.lines[options.line - 1]
+    launch = None if options.launch is None else launch_arguments(options.launch, line.job, line.layout)
+    if options.json:
+        print(json.dumps(found.plain | ({} if launch is None else {"launch": launch}), indent=1))
+        return
+    print_tables(shortlist_tables(found), sys.stdout)
+    if launch is not None:
+        print(f"\n{options.launch}, line {options.line}\n{launch}")
 
 
 def _settings(texts: list[str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from astrarium.design import Design
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
 from astrarium.planner.costs import Costs, canonical, costs_of
@@ -24,7 +23,7 @@ from astrarium.workload.footprint import footprints
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Candidate", "Explored", "Progress", "Trial", "candidates", "design_of", "explore", "memory_of",
+__all__ = ["Candidate", "Explored", "Progress", "Trial", "candidates", "explore", "memory_of",
            "workload_of"]
 
 
@@ -130,14 +129,9 @@ class _Search:
         return Trial(layout, floor, memory, float(result.makespan))
 
 
-def workload_of(job: Job, layout: Layout) -> Transformer:
-    """The workload of a layout. Raises InputError where the rules refuse it."""
-    return job.workload(**workload_fields(layout), stage_layers=job.stage_layers(layout.parts))
-
-
-def design_of(job: Job, machine: Machine, layout: Layout) -> Design:
-    """The design of a layout. Raises InputError where the rules refuse it."""
-    return machine.design(workload_of(job, layout))
+def workload_of(job: Job, layout: Layout, **fields: Any) -> Transformer:
+    """The workload of a layout; `fields` win over its own. Raises InputError where the rules refuse it."""
+    return job.workload(**{**workload_fields(layout), "stage_layers": job.stage_layers(layout.parts), **fields})
 
 
 def memory_of(workload: Transformer, kept: Kept) -> float:

@@ -10,16 +10,17 @@ from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.network.config import Network
 from astrarium.planner.breakdown import breakdown_of
-from astrarium.planner.explore import Explored, Progress, design_of, explore, memory_of, workload_of
+from astrarium.planner.explore import Explored, Progress, explore, memory_of, workload_of
 from astrarium.planner.figures import mfu, tokens_rate
 from astrarium.planner.job import Job, job_of
+from astrarium.planner.launch import Today, read_launch, today_of
 from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine, machine_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
 from astrarium.simulate import simulate
 from astrarium.workload.precision import Precision
 
-__all__ = ["line_of", "plan", "planned"]
+__all__ = ["line_of", "plan", "plan_from", "planned"]
 
 TOP = 5
 LIMIT = 10.0        # CPU seconds of one simulation
@@ -41,18 +42,36 @@ def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None 
     if precision is not None:
         settings["precision"] = precision if isinstance(precision, Precision) else Precision(**precision)
     job = job_of(model, seq=seq, global_batch=global_batch, **settings)
-    names = [device] if isinstance(device, str) else list(device)
-    if not names:
-        raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
-    machines = [machine_of(name, gpus, network, compute) for name in names]
+    machines = [machine_of(name, gpus, network, compute) for name in _devices(device)]
     return planned(job, machines, model if isinstance(model, str) else type(model).__name__, top=top, fixed=fixed,
                    jobs=jobs, limit=limit, progress=progress)
 
 
-def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Layout | None = None,
+def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
+              seq: int | None = None, global_batch: int | None = None, network: str | Network | None = None,
+              compute: str = "roofline", top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
+              jobs: int = 1, limit: float | None = LIMIT, progress: Callable[[Progress], None] | None = None,
+              **settings: Any) -> Shortlist:
+    """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
+    .json, torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
+    `gpus`, `seq` and `global_batch` do. Raises InputError, also for arguments that matter and are not predicted."""
+    now = today_of(read_launch(path), path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
+    machines = [machine_of(name, now.npus, network, compute) for name in _devices(device)]
+    return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
+                   today=now)
+
+
+def _devices(device: str | Sequence[str]) -> list[str]:
+    names = [device] if isinstance(device, str) else list(device)
+    if not names:
+        raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
+    return names
+
+
+def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
             progress: Callable[[Progress], None] | None = None) -> Shortlist:
-    """The same of a job on machines; `today`: a layout of the first machine that is predicted beside them."""
+    """The same of a job on machines; `today`: what runs now, predicted on the first one."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
@@ -62,7 +81,7 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     order = sorted(((trial.time, place, trial) for place, each in enumerate(explored) for trial in each.found),
                    key=lambda each: (each[0], each[1], each[2].layout))[:top]
     lines = [line_of(job, machines[place], trial.layout, kept) for _, place, trial in order]
-    now = None if today is None else line_of(job, machines[0], today, kept)
+    now = None if today is None else line_of(job, machines[0], today.layout, kept, today.fields)
     return Shortlist(
         name, job.tokens, machines[0].npus, tuple([_beside(line, lines[0]) for line in lines]),
         sum(each.layouts for each in explored), sum(each.too_large for each in explored),
@@ -86,11 +105,13 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
                      + (f" ({problem})" if problem else ""), expected="more NPUs, or more memory in each")
 
 
-def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept) -> Line:
-    """The line of one layout, simulated with every node's times. Raises InputError and what `simulate` does."""
-    design, workload = design_of(job, machine, layout), workload_of(job, layout)
+def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept, fields: Mapping[str, Any] | None = None) -> Line:
+    """The line of one layout, simulated with every node's times; `fields` of the workload win over the layout's. Raises
+    InputError and what `simulate` does."""
+    workload = workload_of(job, layout, **(fields or {}))
+    design = machine.design(workload)
     result = simulate(design, kept=kept)
     time = float(result.makespan)
     return Line(layout, machine.device, time, memory_of(workload, kept), machine.capacity,
                 mfu(workload, machine, time), tokens_rate(job.tokens, machine.npus, time),
-                breakdown_of(result, machine, workload), design)
+                breakdown_of(result, machine, workload), design, job)

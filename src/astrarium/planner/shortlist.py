@@ -7,6 +7,7 @@ from typing import Any
 
 from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
+from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
 
 __all__ = ["Line", "Shortlist", "reason"]
@@ -32,6 +33,7 @@ class Line:
     tokens: float
     breakdown: Breakdown
     design: Design
+    job: Job
     lost: str = ""
     tie: bool | None = None
 

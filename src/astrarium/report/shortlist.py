@@ -67,4 +67,5 @@ def _remarks(found: Shortlist) -> Iterator[str]:
         yield (f"not finished within the limit: {len(found.unknown):,}, of which none is faster than "
                f"{format_time(floor)}; the first: {found.unknown[0][0]}")
     if found.assumed:
-        yield "assumed: " + "; ".join(found.assumed)
+        yield "assumed:"
+        yield from (f"  {text}" for text in found.assumed)
