@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arguments", "run"]
 
-EVERY = 5.0         # seconds between two remarks on progress
+SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
 
 
 def arguments(parser: Parser) -> None:
@@ -131,17 +131,26 @@ def _fixed(texts: list[str]) -> dict[str, list[Any]]:
 
 
 class _Remarks:
-    """Progress on stderr, every few seconds: the best layout so far, and how much is left."""
+    """Progress on stderr: a first table as soon as there are floors, then a line every few seconds. Nothing where the
+    answer is there at once."""
 
     def __init__(self) -> None:
-        self._last = time.monotonic() - EVERY + 2.0     # the first one soon
+        self._start = self._last = time.monotonic()
+        self._shown: set[str] = set()
 
     def show(self, state: Progress) -> None:
         """See `explore`."""
+        from astrarium.report.shortlist import first_table
+        from astrarium.report.tables import print_tables
         from astrarium.units import format_time
 
-        if state.best is None or time.monotonic() < self._last + EVERY:
-            return
-        self._last = time.monotonic()
-        note(f"{state.simulated:,} of {state.layouts:,} layouts simulated; so far {format_time(state.best.time)}: "
-             f"{state.best.layout}")
+        now = time.monotonic()
+        if state.device not in self._shown and now > self._start + SOON:
+            self._shown.add(state.device)
+            self._last = now
+            print_tables([first_table(state)], sys.stderr)
+        elif state.found and now > self._last + EVERY:
+            self._last = now
+            best = state.found[0]
+            note(f"{state.simulated:,} of {state.layouts:,} layouts simulated; so far {format_time(best.time)}: "
+                 f"{best.layout}")

@@ -54,14 +54,15 @@ class Trial:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is: layouts that the rules allow, those left of them that may fit, simulated, the best step so far,
-    the last one that was looked at."""
+    """How far it is on a device: layouts that the rules allow, those left of them that may fit, simulated; the fastest
+    so far, and the next ones in line, whose floors nothing of theirs is below."""
 
+    device: str
     layouts: int
     left: int
     simulated: int
-    best: Trial | None
-    last: Trial
+    found: tuple[Trial, ...]
+    waiting: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,14 @@ def explore(job: Job, machine: Machine, *, top: int = 5, fixed: Mapping[str, Seq
     done: list[Trial] = []
     best: list[Trial] = []
     place = 0
+
+    def tell() -> None:
+        if progress is not None:
+            simulated = sum(not math.isnan(trial.time) for trial in done)
+            progress(Progress(machine.device, total, len(left) - place, simulated, tuple(best),
+                              tuple(left[place:place + top])))
+
+    tell()
     with ThreadPoolExecutor(jobs) as pool:
         while place < len(left) and (len(best) < top or left[place].floor.time < best[-1].time):
             group = left[place:place + jobs]
@@ -172,8 +181,7 @@ def explore(job: Job, machine: Machine, *, top: int = 5, fixed: Mapping[str, Seq
             done += list(pool.map(search.trial, group) if jobs > 1 else map(search.trial, group))
             timed = [trial for trial in done if not math.isnan(trial.time)]
             best = sorted(timed, key=lambda trial: (trial.time, trial.layout))[:top]
-            if progress is not None:
-                progress(Progress(total, len(left) - place, len(timed), best[0] if best else None, done[-1]))
+            tell()
     slowest = best[-1].time if len(best) == top else math.inf
     return Explored(tuple(best), total, large + sum(trial.memory > machine.capacity for trial in done),
                     sum(not math.isnan(trial.time) for trial in done),

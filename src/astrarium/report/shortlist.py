@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 
 from astrarium.planner.breakdown import AXES
+from astrarium.planner.explore import Progress
 from astrarium.planner.shortlist import Line, Shortlist
 from astrarium.report.tables import Table
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["shortlist_tables"]
+__all__ = ["first_table", "shortlist_tables"]
 
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
@@ -32,6 +33,15 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if found.today is not None:
         yield _changes(found.today, found.best)
     yield Table("\n".join(_remarks(found)), "", ())
+
+
+def first_table(state: Progress) -> Table:
+    """The layouts that may be the fastest, before they are simulated: what each takes and holds at least."""
+    rows = [(str(trial.layout), format_bytes(trial.memory), format_time(trial.time)) for trial in state.found]
+    rows += [(str(each.layout), f">= {format_bytes(each.floor.memory)}", f">= {format_time(each.floor.time)}")
+             for each in state.waiting[:max(0, len(state.waiting) - len(rows))]]
+    return Table(f"{state.device}: first of {state.left:,} layouts that may fit, to be simulated", "<>>", rows,
+                 ("layout", "memory", "step"))
 
 
 def _row(place: str, line: Line, several: bool) -> tuple[str, ...]:
