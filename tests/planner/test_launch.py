@@ -174,6 +174,7 @@ def test_a_large_file_is_refused(tmp_path: Path) -> None:
 def test_words_of_a_script() -> None:
     assert arguments_of("--a 1 --b=2 --c x y -v --d-e --f -1", "s") == \
         {"a": "1", "b": "2", "c": ["x", "y"], "d_e": True, "f": "-1"}
+    assert arguments_of("torchrun --nproc-per-node 8 pretrain_gpt.py --x", "s") == {"nproc_per_node": "8", "x": True}
     assert arguments_of('A="--x 3"\nrun $A --y ${B:-4} --z ${C}', "s") == {"x": "3", "y": "4", "z": "${C}"}
 
 

@@ -21,7 +21,7 @@ NEGATIVE = re.compile(r"-[0-9.]")
 def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
     """Argument (without dashes, - as _) -> its value, True where it has none, a list where it has several.
 
-    Variables count as their last plain assignment above (`TP=8`, `${TP:-8}`); what a shell would have to compute stays
+    A program's name (`pretrain_gpt.py`) is nobody's value. Variables count as their last plain assignment above (`TP=8`, `${TP:-8}`); what a shell would have to compute stays
     as it stands, and is refused where somebody needs it. Raises InputError.
     """
     known: dict[str, str] = {}
@@ -43,7 +43,7 @@ def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
             name, equals, value = word[2:].partition("=")
             name = name.replace("-", "_")
             found[name] = value if equals else True
-        elif word in ("", "(", ")", "\\") or (word.startswith("-") and not NEGATIVE.match(word)):
+        elif word in ("", "(", ")", "\\") or word.endswith(".py") or (word.startswith("-") and not NEGATIVE.match(word)):
             name = ""
         elif name:
             before = found[name]
