@@ -15,14 +15,16 @@ LONGEST = 4096
 _NAME = re.compile(r"([A-Za-z_]\w{0,63})\+?=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_]\w{0,63}))")
 _ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
+ENDS = ("", "(", ")", "\\")      # of the values of an argument
 NEGATIVE = re.compile(r"-[0-9.]")
 
 
 def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
     """Argument (without dashes, - as _) -> its value, True where it has none, a list where it has several.
 
-    A program's name (`pretrain_gpt.py`) is nobody's value. Variables count as their last plain assignment above (`TP=8`, `${TP:-8}`); what a shell would have to compute stays
-    as it stands, and is refused where somebody needs it. Raises InputError.
+    A program's name (`pretrain_gpt.py`) is nobody's value. Variables count as their last plain assignment above
+    (`TP=8`, `${TP:-8}`); what a shell would have to compute stays as it stands, and is refused where somebody needs it.
+    Raises InputError.
     """
     known: dict[str, str] = {}
     found: dict[str, object] = {}
@@ -43,7 +45,7 @@ def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
             name, equals, value = word[2:].partition("=")
             name = name.replace("-", "_")
             found[name] = value if equals else True
-        elif word in ("", "(", ")", "\\") or word.endswith(".py") or (word.startswith("-") and not NEGATIVE.match(word)):
+        elif word in ENDS or word.endswith(".py") or (word.startswith("-") and not NEGATIVE.match(word)):
             name = ""
         elif name:
             before = found[name]
