@@ -53,12 +53,14 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a line as a design, for astrarium run")
     parser.add_argument("--line", metavar="K", type=whole, default=1,
                         help="the line that -o and --launch write; default 1")
+    parser.add_argument("--html", metavar="FILE", help="write one page: layouts, where time goes, pipeline, memory")
     json_flag(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan, print, write."""
     place("-o", options.output)
+    place("--html", options.html)
     from astrarium.planner import plan, plan_from
 
     if not options.limit > 0:
@@ -75,6 +77,12 @@ def run(options: argparse.Namespace) -> int:
     if options.line > len(found.lines):
         raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
     _print(found, options)
+    if options.html:
+        from astrarium.report.files import write_whole
+        from astrarium.report.plan_html import plan_page
+
+        with write_whole(options.html) as stream:
+            stream.write(plan_page(found).encode())
     if options.output:
         from astrarium.design import dump_design
 

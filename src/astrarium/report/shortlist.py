@@ -11,7 +11,7 @@ from astrarium.planner.shortlist import Line, Shortlist
 from astrarium.report.tables import Table
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["first_table", "shortlist_tables"]
+__all__ = ["HEAD", "changes", "first_table", "remarks", "row_of", "shortlist_tables"]
 
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
@@ -21,9 +21,9 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     devices = list(dict.fromkeys(line.device for line in found.lines))
     title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step"
     several = len(devices) > 1
-    rows = [_row(str(place), line, several) for place, line in enumerate(found.lines, 1)]
+    rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
     if found.today is not None:
-        rows.append(_row("now", found.today, several))
+        rows.append(row_of("now", found.today, several))
     yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
     lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
     if found.today is not None:
@@ -31,8 +31,8 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if lost:
         yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)", "<<", lost)
     if found.today is not None:
-        yield _changes(found.today, found.best)
-    yield Table("\n".join(_remarks(found)), "", ())
+        yield changes(found.today, found.best)
+    yield Table("\n".join(remarks(found)), "", ())
 
 
 def first_table(state: Progress) -> Table:
@@ -44,7 +44,8 @@ def first_table(state: Progress) -> Table:
                  ("layout", "memory", "step"))
 
 
-def _row(place: str, line: Line, several: bool) -> tuple[str, ...]:
+def row_of(place: str, line: Line, several: bool) -> tuple[str, ...]:
+    """Cells of a line under HEAD; `several`: with the device's name."""
     parts = line.breakdown.mean
     exposed = sum(parts[axis] for axis in AXES)
     name = f"{line.device}: {line.layout}" if several else str(line.layout)
@@ -58,7 +59,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %" if not math.isnan(share) else ""
 
 
-def _changes(today: Line, best: Line) -> Table:
+def changes(today: Line, best: Line) -> Table:
     """What to change, and what that gives."""
     before, after = today.layout.plain, best.layout.plain
     rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
@@ -68,7 +69,8 @@ def _changes(today: Line, best: Line) -> Table:
     return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
 
 
-def _remarks(found: Shortlist) -> Iterator[str]:
+def remarks(found: Shortlist) -> Iterator[str]:
+    """How far the proof goes, and what was assumed."""
     fit = found.layouts - found.too_large
     yield (f"{found.layouts:,} layouts: {found.too_large:,} do not fit, {found.simulated:,} simulated, "
            f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be faster (their floors are higher)")
