@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from tests.planner.spaces import DENSE, QUICK
 
 import astrarium as ar
 from astrarium.planner.breakdown import PARTS
+from astrarium.planner.timeline import units_of
+from astrarium.report.plan_html import plan_page
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
 
@@ -97,3 +101,55 @@ def test_top_of_a_wider_search_is_the_same() -> None:
     narrow = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=1, fixed=QUICK.fixed)
     wide = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=6, fixed=QUICK.fixed, jobs=2)
     assert narrow.best.time == wide.best.time
+
+
+class _Page(HTMLParser):
+    """Tags that are open, and widths of bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.widths: list[float] = []
+        self.boxes: list[tuple[float, float]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        plain = dict(attrs)
+        if tag not in ("meta", "br", "rect"):
+            self.open.append(tag)
+        if tag == "i" and (style := plain.get("style") or "").startswith("width:"):
+            self.widths.append(float(style[len("width:"):].partition("%")[0]))
+        if tag == "rect":
+            self.boxes.append((float(plain["x"] or ""), float(plain["width"] or "")))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == "rect" or self.open.pop() == tag
+
+
+def test_one_page() -> None:
+    fixed = {**FIX, "recompute": ["full"], "pp": [4], "tp": [2]}
+    found = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=2)
+    text = plan_page(found)
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert all(0 <= width <= 100 for width in page.widths)
+    assert len(page.widths) > 4 * 4
+    assert len(page.boxes) >= 4 * (2 * 8 + 1)       # four stages of eight micro-batches, forward and backward, the step
+    assert max(start + width for start, width in page.boxes) <= 1001
+    assert "<script" not in text
+    assert "http" not in text
+
+
+def test_units_of_a_pipeline_follow_each_other() -> None:
+    fixed = {**FIX, "recompute": ["none"], "pp": [4], "tp": [2]}
+    line = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=1).best
+    workload = line.design.workload
+    assert isinstance(workload, ar.Transformer)
+    stages = units_of(ar.simulate(line.design), workload)
+    assert len(stages) == 4
+    for stage in stages:
+        assert all(before.end <= after.start + 1e-6 for before, after in pairwise(stage))
+        assert [unit.batch for unit in stage if unit.way == "forward"] == list(range(workload.micro_batches))
+    first = [stage[0].start for stage in stages]
+    assert first == sorted(first)
+    assert first[-1] > 0

@@ -45,7 +45,7 @@ def units_of(result: Result, workload: Transformer) -> tuple[tuple[Unit, ...], .
         for at, node in zip(chosen.tolist(), nodes.node[chosen].tolist()):
             way, batch = _unit(names(node) if names is not None else "")
             start, end = float(nodes.start[at]) / 1000, float(nodes.end[at]) / 1000
-            if units and (units[-1].way, units[-1].batch) == (way, batch):
+            if way != "step" and units and (units[-1].way, units[-1].batch) == (way, batch):
                 units[-1] = Unit(way, batch, min(units[-1].start, start), max(units[-1].end, end))
             else:
                 units.append(Unit(way, batch, start, end))

@@ -21,12 +21,12 @@ __all__ = ["plan_page"]
 
 _STYLE = ("body{font:15px/1.45 sans-serif;max-width:1180px;margin:1.5em auto;padding:0 .8em;color:#222}"
           "h1{font-size:1.4em}h2{font-size:1.15em;margin-top:1.6em}"
-          "table{border-collapse:collapse;white-space:nowrap}td,th{padding:.2em .6em;border-bottom:1px solid #ddd;"
+          "table{border-collapse:collapse;white-space:nowrap}td,th{padding:.2em .45em;border-bottom:1px solid #ddd;"
           "text-align:right}td:nth-child(2),th:nth-child(2){text-align:left}th{background:#f4f4f4}"
           ".wide{overflow-x:auto}.row{margin:.45em 0}"
           ".bar{display:flex;height:1.3em;background:#f4f4f4;position:relative}"
           ".bar i{display:block;height:100%}.bar b{position:absolute;top:-2px;bottom:-2px;width:2px;background:#c00}"
-          ".name{display:flex;justify-content:space-between;gap:1em;flex-wrap:wrap}"
+          ".name{display:flex;justify-content:space-between;gap:0 1em;flex-wrap:wrap}"
           ".key span{display:inline-block;margin-right:1.1em}.key i{display:inline-block;width:.8em;height:.8em;"
           "margin-right:.35em}.gantt svg{width:100%;height:1.6em;display:block;background:#f4f4f4}p.note{color:#555}")
 COLOUR = {**dict(zip(PARTS, ("#4477aa", "#aa3377", "#ee6677", "#ee8866", "#ccbb44", "#66ccee", "#44bb99", "#dddddd"))),
