@@ -30,18 +30,18 @@ CHOSEN = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.AL
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 SLACK = 0.013
 SAME = 0.001
-MESSAGES = 1 << 12  # of one NPU, beyond which there are no further chunks
+MESSAGES = 1 << 12  # of one NPU (both directions of a ring as one), beyond which there are no further chunks
 NAMED = 1 << 10     # chunks that a design names are estimated as so many at most: more change little
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
-KEPT = 32           # of these, the lists with the least guesses are estimated:
-FEW = 3             # (where only algorithms are open and chunks go through the dims in one order: so many)
+KEPT = 32           # of these, the lists with the least guesses are estimated
+FEW = 4             # (so many with one chunk, or the named number, in one order of the dims):
 FIRST = 16          # with so many chunks,
 CLOSEST = 6         # then, for the best pairs of composition and list
 CLOSE = 0.5         # that are not so much slower, with others
-TREE, HALVING = "double_binary_tree", "halving_doubling"
+TREE, HALVING, BRUCK = "double_binary_tree", "halving_doubling", "bruck"
 
 CANDIDATES: Mapping[Shape, tuple[str, ...]] = MappingProxyType({
-    Shape.SWITCH: ("direct", HALVING, "ring_two_way"), Shape.FULLY_CONNECTED: ("direct",),
+    Shape.SWITCH: ("direct", HALVING, BRUCK, "ring_two_way"), Shape.FULLY_CONNECTED: ("direct",),
     Shape.RING: ("ring_two_way", "direct", TREE),
     Shape.RING_ONE_WAY: ("ring", "direct"), Shape.HYPERCUBE: (HALVING, "direct"),
     Shape.MESH: (HALVING, "ring", "direct", TREE)})
@@ -70,13 +70,13 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
     counts, compositions = _counts(pacing, settings, free), _compositions(pacing, settings, free)
     lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
     open_ = len(counts) * len(compositions) > 1
-    kept = KEPT if open_ or Composition.THEMIS in compositions else FEW
-    if len(lists) > kept:
-        lists = sorted(lists, key=lambda names: pacing.guess(names, FIRST if open_ else counts[0]))[:kept]
-    if not open_ and len(lists) == 1:
-        return _settings(_Candidate(counts[0], 0.0, compositions[0], lists[0]), parts, settings, free)
+    if len(lists) > KEPT:
+        lists = _guessed(pacing, lists, FIRST if open_ else counts[0])[:KEPT]
     plain = _in_order(pacing, lists, free) if compositions[0] != Composition.THEMIS else lists
-    found = _tried(pacing, product(compositions[:1], plain), counts[0])
+    few = _guessed(pacing, plain, counts[0])[:FEW] if compositions[0] != Composition.THEMIS else plain
+    if not open_ and len(few) == 1:
+        return _settings(_Candidate(counts[0], 0.0, compositions[0], few[0]), parts, settings, free)
+    found = _tried(pacing, product(compositions[:1], few), counts[0])
     quick = min(each.time for each in found)
     if open_:
         bounds = {names: pacing.bound(names) for names in lists}
@@ -90,6 +90,11 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
     close = [each for each, messages in zip(near, sent) if messages == min(sent)]
     most = min(each.time for each in close) * (1 + SAME)
     return _settings(next(each for each in close if each.time <= most), parts, settings, free)
+
+
+def _guessed(pacing: Pacing, lists: Sequence[Names], chunks: int) -> list[Names]:
+    """The quickest by a guess first."""
+    return sorted(lists, key=lambda names: pacing.guess(names, chunks)) if len(lists) > 1 else list(lists)
 
 
 def _tried(pacing: Pacing, pairs: Iterable[Pair], count: int) -> list[_Candidate]:
@@ -108,17 +113,22 @@ def _chunked(pacing: Pacing, pairs: Sequence[Pair], counts: Sequence[int]) -> li
     """With several chunks. Of one dim these gain nothing unless all are under way."""
     if len(pacing.parts) == 1 and pairs[0][0] != pairs[-1][0]:
         pairs = [pair for pair in pairs if pair[0] == Composition.THEMIS]
-    some = FIRST if FIRST in counts else counts[-1]
-    found = _tried(pacing, pairs, some)
+    most = {names: _most(pacing, names, counts) for _, names in pairs}
+    found = [each for pair in pairs for each in _tried(pacing, [pair], min(FIRST, most[pair[1]]))]
     least = min(each.time for each in found) * (1 + CLOSE)
     ranked = sorted(range(len(pairs)), key=lambda place: found[place].time)[:CLOSEST]
     close = [pairs[place] for place in sorted(ranked) if found[place].time <= least]
     for count in counts:
-        if count != some:
-            found += _tried(pacing, close, count)
-    most = min(each.time for each in found) * (1 + SLACK)
-    fewest = min(each.chunks for each in found if each.time <= most)
+        found += _tried(pacing, [pair for pair in close if min(FIRST, most[pair[1]]) != count <= most[pair[1]]], count)
+    enough = min(each.time for each in found) * (1 + SLACK)
+    fewest = min(each.chunks for each in found if each.time <= enough)
     return found + _tried(pacing, close, 3 * fewest // 4) if fewest > 2 and len(counts) > 1 else found
+
+
+def _most(pacing: Pacing, names: Names, counts: Sequence[int]) -> int:
+    """The most chunks with which an NPU does not send too many messages."""
+    most = MESSAGES // (2 * pacing.rounds(names))
+    return max([count for count in counts if count <= most], default=counts[0])
 
 
 def _settings(best: _Candidate, parts: Sequence[SubDim], settings: Settings, free: Free) -> Settings:
@@ -156,7 +166,7 @@ def _compositions(pacing: Pacing, settings: Settings, free: Free) -> tuple[Compo
 def _counts(pacing: Pacing, settings: Settings, free: Free) -> tuple[int, ...]:
     if not free.chunks:
         return (min(settings.chunks, NAMED),)
-    most = max(1, min(pacing.size // pacing.granule, MESSAGES // (2 * sum(part.n - 1 for part in pacing.parts))))
+    most = max(1, pacing.size // pacing.granule)
     return tuple([count for count in CHUNKS if count <= most])
 
 
@@ -185,12 +195,12 @@ def _steps(names: tuple[str, ...], parts: Sequence[SubDim], plain: Sequence[str]
 
 def _options(shape: Shape, op: CommOp, n: int, dims: int) -> tuple[str, ...]:
     """Candidates in a dim. Of two members every algorithm is the same; in the only dim others than `direct` are never
-    better on a switch. Among several they change the order in which Themis takes these, and halving sends fewer
-    messages."""
+    better on a switch. Among several they change the order in which Themis takes these, and halving and Bruck
+    send fewer messages."""
     if n == 2 or (shape == Shape.MESH and op == CommOp.ALL_TO_ALL):
         return ("direct",)
     if shape == Shape.SWITCH and (dims == 1 or op == CommOp.ALL_TO_ALL):
         return ("direct",)
-    without = {HALVING} if n & (n - 1) else set()
-    without |= {TREE} if op != CommOp.ALL_REDUCE else set()
+    without = {HALVING} if n & (n - 1) else {BRUCK}
+    without |= {BRUCK} if op == CommOp.ALL_REDUCE else {TREE}
     return tuple([name for name in CANDIDATES[shape] if name not in without])

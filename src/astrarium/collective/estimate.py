@@ -155,9 +155,17 @@ def _halving(shape: Shape, op: CommOp, n: int, reach: Reach) -> Rows:
     return _one_pass(rows[::-1] if op == CommOp.ALL_GATHER else rows, op)
 
 
+def _bruck(shape: Shape, op: CommOp, n: int, reach: Reach) -> Rows:
+    """Growing bundles on a switch; a reduce_scatter is the all_gather backwards."""
+    if shape != Shape.SWITCH or op not in (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER):
+        return _by_bounds(shape, "bruck", op, n, reach)
+    sizes = [min(1 << level, n - (1 << level)) for level in range((n - 1).bit_length())]
+    return [Counts(0, 1, size, 2, size) for size in (sizes if op == CommOp.ALL_GATHER else sizes[::-1])]
+
+
 _FORMULAS: Mapping[str, Callable[[Shape, CommOp, int, Reach], Rows]] = {
     "direct": _direct, "ring": _ring, "ring_two_way": _two_way, "halving_doubling": _halving,
-    "double_binary_tree": _two_trees}
+    "double_binary_tree": _two_trees, "bruck": _bruck}
 
 
 def _by_bounds(shape: Shape, algorithm: str, op: CommOp, n: int, reach: Reach) -> Rows:

@@ -128,6 +128,11 @@ class Pacing:
         """How many an NPU sends for one chunk."""
         return sum([messages(name, self.op, part.n) for name, part in zip(names.own, self.parts)])
 
+    def rounds(self, names: Names) -> int:
+        """Messages of a pass of one chunk through the dims, those of both directions of a ring as one."""
+        return sum([min(part.n - 1, messages(name, CommOp.ALL_GATHER, part.n))
+                    for name, part in zip(names.own, self.parts)])
+
     def alone(self, place: int, name: str) -> float:
         """ns of the operation in one dim, as if there were no other."""
         return sum(self._end(place, name))
