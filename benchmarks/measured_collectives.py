@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 
 from collective_fabrics import HOSTS  # noqa: E402
-from fit_collectives import OPS, Row, hosts_rows, ns_of, tables  # noqa: E402
+from fit_collectives import Row, host_rows, hosts_rows, ns_of  # noqa: E402
 
 import astrarium as ar  # noqa: E402
 from astrarium import catalog  # noqa: E402
@@ -32,14 +32,15 @@ from astrarium.vocab import CommOp  # noqa: E402
 Rows = Mapping[str, Mapping[str, Any]]
 Times = list[tuple[float, float]]      # (predicted, measured) ns
 LARGE = 256 << 20
-MEDIUM = {"nvlink3": "nvlink", "nvlink4": "nvlink", "nvlink5": "nvlink", "pcie4": "pcie", "pcie5": "pcie"}
+MEDIUM = {"nvlink3": "nvlink", "nvlink4": "nvlink", "nvlink5": "nvlink", "pcie4": "pcie", "pcie5": "pcie",
+          "infinity_fabric": "nvlink"}
 
 
 def stand_ins(name: str, rows: Rows, technology_too: bool) -> tuple[str, ...]:
     """Fabrics with rows that predict `name`."""
     row = rows[name]
     others = [other for other, each in rows.items() if other != name and each["kind"] == row["kind"]
-              and "like" not in each]
+              and "like" not in each and each["technology"] != "infinity_fabric"]  # groups of eight alone
     same = [other for other in others if rows[other]["technology"] == row["technology"]]
     if same and not technology_too:
         return tuple(same)
@@ -55,7 +56,16 @@ def medium(row: Mapping[str, Any]) -> str:
 def left_out(name: str, rows: Rows, technology_too: bool) -> Fabric:
     """`name` as if it had no rows."""
     row = {key: value for key, value in rows[name].items() if key not in ("ops", "lines", "exchange")}
-    return read(name, {**rows, name: {**row, "like": stand_ins(name, rows, technology_too)}})
+    others = {other: _without(each, rows[name]) if each.get("borrows") == name else each
+              for other, each in rows.items() if other != name}
+    return read(name, {**others, name: {**row, "like": stand_ins(name, rows, technology_too)}})
+
+
+def _without(row: Mapping[str, Any], owner: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row less the lines that it has from `owner`."""
+    ops = {op: {n: lines for n, lines in by_ranks.items() if lines != owner["ops"][op].get(n)}
+           for op, by_ranks in row.get("ops", {}).items()}
+    return {**row, "ops": ops, "lines": [each for each in row.get("lines", ()) if each not in owner.get("lines", ())]}
 
 
 def one_host(where: Path, of: Callable[[str], Fabric]) -> dict[str, Times]:
@@ -63,23 +73,21 @@ def one_host(where: Path, of: Callable[[str], Fabric]) -> dict[str, Times]:
     found: dict[str, Times] = {}
     for host in HOSTS:
         fabric = of(host.name)
-        for row in tables(where, host.folder):
-            if row["nccl_dtype"] == "half":
-                time = measured_ns(OPS[row["op_name"]], 2 * row["message_size"], Layout(row["num_gpus"]), fabric)
-                found.setdefault(host.name, []).append((time, row["latency"] * 1e6))
+        for row in host_rows(host, where):
+            found.setdefault(host.name, []).append((measured_ns(row.op, row.size, Layout(row.ranks), fabric), row.ns))
     return found
 
 
 def one_host_rival(where: Path) -> dict[str, Times]:
     """80 % of the link, and the median latency of the smallest payload of the other fabrics."""
-    all_rows = {host.name: [row for row in tables(where, host.folder) if row["nccl_dtype"] == "half"] for host in HOSTS}
+    all_rows = {host.name: host_rows(host, where) for host in HOSTS}
     found: dict[str, Times] = {}
     for host in HOSTS:
-        latency = float(np.median([row["latency"] for other, rows in all_rows.items() if other != host.name
-                                   for row in rows if row["message_size"] == 256])) * 1e6
+        latency = float(np.median([row.ns for other, rows in all_rows.items() if other != host.name
+                                   for row in rows if row.size <= 1024]))
         for row in all_rows[host.name]:
-            bus = 2 * row["message_size"] * bus_factor(OPS[row["op_name"]], row["num_gpus"])
-            found.setdefault(host.name, []).append((latency + bus / (0.8 * host.gbps), row["latency"] * 1e6))
+            time = latency + row.size * bus_factor(row.op, row.ranks) / (0.8 * host.gbps)
+            found.setdefault(host.name, []).append((time, row.ns))
     return found
 
 
@@ -166,6 +174,9 @@ def line(times: Iterable[tuple[float, float]]) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Print everything."""
+    if not arguments:
+        print("measured_collectives.py: no tables given (the wheel of aiconfigurator-core 0.12.0); nothing to do")
+        return
     where, shared = Path(arguments[0]), Path(arguments[1]) if len(arguments) > 1 else None
     rows = catalog.load("collectives")
     measured = [row for row in hosts_rows(shared) if row.fabric in rows]
@@ -175,7 +186,7 @@ def main(arguments: Sequence[str]) -> None:
     for title, of in fits:
         found = one_host(where, of)
         show(f"One host, {title} (target, left out: median 6 %, p90 20 %)", found)
-        nvlink = [pair for name, each in found.items() if "pcie" not in name for pair in each]
+        nvlink = [pair for name, each in found.items() if "_nv" in name for pair in each]
         print(f"  {'all NVSwitch':44s} {line(nvlink)}")
     show("One host, rival", one_host_rival(where))
     if shared:

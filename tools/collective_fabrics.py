@@ -15,7 +15,8 @@ _NVLINK = "https://www.nvidia.com/en-us/data-center/nvlink/"
 @dataclass(frozen=True)
 class HostFabric:
     """Links inside one host: the folder of its table, GB/s out of one GPU as the data sheet has it; `exchange`: the
-    folder of DeepEP's tables, of so many `ranks`."""
+    folder of DeepEP's tables, of so many `ranks`; `larger`: the fabric that has lines of more ranks; `rows`: the source
+    of its rows in `benchmarks/data/nccl_hosts.csv`, where it has no table."""
 
     name: str
     title: str
@@ -25,11 +26,13 @@ class HostFabric:
     sheet: str
     exchange: str = ""
     ranks: int = 8
+    larger: str = ""
+    rows: str = ""
 
     @property
     def source(self) -> str:
         """Where rows and link rate come from."""
-        return _TABLE.format(self.folder, self.sheet)
+        return f"{self.rows}; link: {self.sheet}" if self.rows else _TABLE.format(self.folder, self.sheet)
 
 
 @dataclass(frozen=True)
@@ -64,16 +67,21 @@ HOSTS = (
     HostFabric("dgx_b300_nvswitch", "NVLink 5 and NVSwitch of an HGX or DGX B300, NCCL 2.29.2", "nvlink5", 900,
                "b300_sxm/comm/nccl/2.29.2", _NVLINK,
                "b300_sxm/comm/sglang/0.5.12"),
-    HostFabric("gb200_nvl72", "NVLink 5 domain of a GB200 NVL72 (measured: 2 and 4 GPUs), NCCL 2.29.2", "nvlink5", 900,
+    HostFabric("gb200_nvl72", "NVLink 5 domain of a GB200 NVL72 (measured: 2 and 4 GPUs; 8: DGX B200)", "nvlink5", 900,
                "gb200/comm/nccl/2.29.2", _NVLINK,
-               "gb200/comm/sglang/0.5.12", 4),
-    HostFabric("gb300_nvl72", "NVLink 5 domain of a GB300 NVL72 (measured: 2 and 4 GPUs), NCCL 2.29.2", "nvlink5", 900,
+               "gb200/comm/sglang/0.5.12", 4, "dgx_b200_nvswitch"),
+    HostFabric("gb300_nvl72", "NVLink 5 domain of a GB300 NVL72 (measured: 2 and 4 GPUs; 8: DGX B300)", "nvlink5", 900,
                "gb300/comm/nccl/2.29.2", _NVLINK,
-               "gb300/comm/sglang/0.5.12", 4),
+               "gb300/comm/sglang/0.5.12", 4, "dgx_b300_nvswitch"),
     HostFabric("l40s_pcie4", "L40S on PCIe 4.0 x16, NCCL 2.27.3", "pcie4", 32, "l40s/comm/nccl/2.27.3",
                "PCIe 4.0 x16, 32 GB/s"),
     HostFabric("rtx_pro_6000_pcie5", "RTX PRO 6000 Blackwell Server Edition on PCIe 5.0 x16, NCCL 2.29.2", "pcie5", 64,
                "rtx_pro_6000_server/comm/nccl/2.29.2", "PCIe 5.0 x16, 64 GB/s"),
+    HostFabric("mi300x_platform", "Infinity Fabric of 8 x MI300X, RCCL (measured: all_reduce of all eight; all_gather "
+               "and reduce_scatter: half of it)", "infinity_fabric", 448, "",
+               "AMD Instinct MI300X Platform data sheet, 7 x 64 GB/s one direction",
+               rows="hisohara/ai-scripts, training/01_rccl-smoketest/README.md, "
+               "https://github.com/hisohara/ai-scripts"),
 )
 
 NETWORKS = (
@@ -111,14 +119,14 @@ NETWORKS = (
 
 STAND_INS: dict[str, dict[str, Any]] = {
     "infiniband_hdr": {
-        "title": "HDR InfiniBand, one 200 Gb/s port per GPU: no rows; lines of other RDMA networks", "kind": "hosts",
-        "link": "25 GB/s", "technology": "infiniband", "like": ["infiniband_ndr", "ethernet_400g", "oci_a100_roce"],
+        "title": "HDR InfiniBand, one 200 Gb/s port per GPU: no rows; lines of NDR", "kind": "hosts",
+        "link": "25 GB/s", "technology": "infiniband", "like": ["infiniband_ndr"],
         "source": "link: NVIDIA DGX A100 datasheet, eight 200 Gb/s ports for eight GPUs, "
                   "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center/nvidia-dgx-a100-datasheet.pdf",
         "error": "no rows of its own"},
     "infiniband_xdr": {
-        "title": "XDR InfiniBand, one 800 Gb/s port per GPU: no rows; lines of other RDMA networks", "kind": "hosts",
-        "link": "100 GB/s", "technology": "infiniband", "like": ["infiniband_ndr", "ethernet_400g", "gcp_a4"],
+        "title": "XDR InfiniBand, one 800 Gb/s port per GPU: no rows; lines of NDR", "kind": "hosts",
+        "link": "100 GB/s", "technology": "infiniband", "like": ["infiniband_ndr"],
         "source": "link: NVIDIA DGX SuperPOD B300 reference architecture RA-11339-001, "
                   "https://docs.nvidia.com/dgx-superpod/reference-architecture/scalable-infrastructure-b300-xdr/latest/index.html",
         "error": "no rows of its own"},

@@ -39,6 +39,7 @@ from collective_fabrics import HOSTS, NETWORKS, STAND_INS, HostFabric, NetworkFa
 OPS = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER, "reduce_scatter": CommOp.REDUCE_SCATTER,
        "alltoall": CommOp.ALL_TO_ALL}
 MOST = 3
+IN_NETWORK = ("nvlink4", "nvlink5")     # NVLink SHARP: the switch reduces
 SPARSE = 3          # of DeepEP's rows every third is fitted, all are judged
 ROWS_A_LINE = 4     # of several hosts: a line needs so many
 Table = np.ndarray[Any, np.dtype[np.float64]]
@@ -100,23 +101,35 @@ def tables(where: Path, folder: str, table: str = "nccl_perf") -> list[dict[str,
     return list(pq.read_table(source).to_pylist())
 
 
-def host_row(fabric: HostFabric, where: Path) -> dict[str, Any]:
+def host_rows(fabric: HostFabric, where: Path) -> list[Row]:
+    """The rows of a fabric inside a host: 16-bit ones of its table, or those of the repository."""
+    if fabric.rows:
+        return [row for row in own_rows() if row.host == fabric.name and row.hosts == 1]
+    return [Row("", fabric.name, row["num_gpus"], 1, OPS[row["op_name"]], 2.0 * row["message_size"],
+                row["latency"] * 1e6) for row in tables(where, fabric.folder) if row["nccl_dtype"] == "half"]
+
+
+def host_row(fabric: HostFabric, where: Path, found: dict[str, Any]) -> dict[str, Any]:
     """Lines per operation and number of ranks, and the errors of the fit."""
-    measured = [row for row in tables(where, fabric.folder) if row["nccl_dtype"] == "half"]
+    measured = host_rows(fabric, where)
     ops: dict[str, dict[str, Any]] = {}
-    for name, op in OPS.items():
-        for ranks in sorted({row["num_gpus"] for row in measured if row["op_name"] == name}):
-            rows = sorted((row["message_size"] * 2, row["latency"] * 1e6) for row in measured
-                          if row["op_name"] == name and row["num_gpus"] == ranks)
-            size, ns = np.array(rows, dtype=float).T
-            bus = size * bus_factor(op, ranks)
-            ops.setdefault(op.name.lower(), {})[str(ranks)] = [
-                [round(base, 1), round(1 / slope / fabric.gbps, 4)] for base, slope in lines(bus, ns)]
+    for op, ranks in sorted({(row.op, row.ranks) for row in measured}):
+        rows = sorted((row.size, row.ns) for row in measured if (row.op, row.ranks) == (op, ranks))
+        size, ns = np.array(rows).T
+        kept = lines(size * bus_factor(op, ranks), ns)
+        ops.setdefault(op.name.lower(), {})[str(ranks)] = [[round(base, 1), round(1 / slope / fabric.gbps, 4)]
+                                                           for base, slope in kept]
+    if set(ops) == {"all_reduce"}:      # a ring's all_reduce is a reduce_scatter and an all_gather
+        halves = {n: [[round(base / 2, 1), share] for base, share in each] for n, each in ops["all_reduce"].items()}
+        ops |= {"all_gather": halves, "reduce_scatter": halves}
+    for op_name, by_ranks in found[fabric.larger]["ops"].items() if fabric.larger else ():
+        ops[op_name] |= {ranks: each for ranks, each in by_ranks.items() if int(ranks) > max(map(int, ops[op_name]))}
     plain = {"title": fabric.title, "kind": "host", "link": f"{fabric.gbps:g} GB/s", "technology": fabric.technology,
-             "source": fabric.source, "ops": ops}
+             "in_network": fabric.technology in IN_NETWORK, "source": fabric.source, "ops": ops}
+    if fabric.larger:
+        plain["borrows"] = fabric.larger
     value = read("it", {"it": plain})
-    errors = [abs(measured_ns(OPS[row["op_name"]], row["message_size"] * 2, Layout(row["num_gpus"]), value)
-                  / (row["latency"] * 1e6) - 1) for row in measured]
+    errors = [abs(measured_ns(row.op, row.size, Layout(row.ranks), value) / row.ns - 1) for row in measured]
     exchange, exchange_error = exchange_row(fabric, where)
     return {**plain, **simulated_host(value), **exchange, "error": said(errors) + exchange_error}
 
@@ -180,6 +193,8 @@ def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any
     wire_of, ns = np.array(sorted(points)).T
     own = two_hosts(lines(wire_of, ns, max(1, min(MOST, len(points) // ROWS_A_LINE))), rows[0].hosts)
     less = found[fabric.small]["lines"] if fabric.small else []
+    if less:
+        plain["borrows"] = fabric.small
     plain["lines"] = [each for each in less if each[0] < own[0][0] and each[1] < own[0][1]] + own
     nics = read("it", {"it": plain})
     errors = [abs(measured_ns(row.op, row.size, Layout(row.ranks // row.hosts, row.hosts), read(row.host, found), nics)
@@ -199,15 +214,20 @@ def two_hosts(found: Sequence[tuple[float, float]], hosts: int) -> list[list[flo
 
 def hosts_rows(shared: Path | None) -> list[Row]:
     """Rows of several hosts: of the repository, and of the shared file where a fabric here names their source."""
-    with (ROOT / "benchmarks/data/nccl_hosts.csv").open(encoding="utf-8") as file:
-        found = [Row(row["nic"], row["host"], int(row["n_gpus"]), int(row["nodes"]), CommOp[row["op"].upper()],
-                     float(row["size_B"]), float(row["time_us"]) * 1e3) for row in csv.DictReader(file)]
+    found = [row for row in own_rows() if row.hosts > 1]
     if shared is None:
         return found
     with shared.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             found.extend(shared_row(row))
     return found
+
+
+def own_rows() -> list[Row]:
+    """The rows of the repository."""
+    with (ROOT / "benchmarks/data/nccl_hosts.csv").open(encoding="utf-8") as file:
+        return [Row(row["nic"], row["host"], int(row["n_gpus"]), int(row["nodes"]), CommOp[row["op"].upper()],
+                    float(row["size_B"]), float(row["time_us"]) * 1e3) for row in csv.DictReader(file)]
 
 
 def shared_row(row: dict[str, str]) -> Iterable[Row]:
@@ -229,6 +249,7 @@ def dump(rows: dict[str, dict[str, Any]]) -> str:
              "# A line is [ns, share of the link]: time = least over lines (ns + bytes on the bus / (share x link)).\n"
              "# kind host: lines per operation and ranks. kind hosts: lines of an all_reduce of two hosts, without\n"
              "# the latency inside a host. like: fabrics whose lines are taken, because this one has no rows.\n"
+             "# borrows: the fabric whose lines of more ranks, or of smaller payloads, are among these.\n"
              "# efficiency, latency: for dims whose messages are simulated.\n"]
     for name, row in rows.items():
         own = [f"{key} = {_toml(value)}\n" for key, value in row.items() if not isinstance(value, dict)]
@@ -241,6 +262,8 @@ def dump(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         return '"' + value.replace('"', "'") + '"'
     return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list | tuple) else f"{value:g}" if \
@@ -250,12 +273,14 @@ def _toml(value: Any) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Write the file to stdout."""
     where, shared = Path(arguments[0]), Path(arguments[1]) if len(arguments) > 1 else None
-    found: dict[str, dict[str, Any]] = {fabric.name: host_row(fabric, where) for fabric in HOSTS}
+    found: dict[str, dict[str, Any]] = {}
+    for fabric in HOSTS:
+        found[fabric.name] = host_row(fabric, where, found)
     rows = hosts_rows(shared)
-    for fabric in NETWORKS:
-        own = [row for row in rows if row.fabric == fabric.name]
+    for network in NETWORKS:
+        own = [row for row in rows if row.fabric == network.name]
         if own:
-            found[fabric.name] = network_row(fabric, own[::fabric.every], found)
+            found[network.name] = network_row(network, own[::network.every], found)
     found.update(STAND_INS)
     sys.stdout.write(dump(found))
 

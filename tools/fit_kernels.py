@@ -1,6 +1,6 @@
 """Fit the kernel models that the package ships, from the rows of `astrarium[measured]`. Needs catboost.
 
-    python tools/fit_kernels.py [DEVICE ...]
+    python tools/fit_kernels.py [DEVICE ...] [--family gemm ...]
 
 Symmetric trees are boosted on log2(measured / base) of every row; half of the weight goes to products of at least
 1024 in each dimension, where training spends its time. A first, short fit finds rows more than 2x off their
@@ -14,20 +14,23 @@ import importlib.metadata
 import json
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
+from astrarium.compute.kernels import read as load
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
 from astrarium.compute.kernels.rows import Rows, devices, read, streams
 
 SEED = 20260722
 OUT = Path(__file__).parents[1] / "src/astrarium/catalog/kernels"
 SHEETS = json.loads((Path(__file__).parent / "kernel_machines.json").read_text(encoding="utf-8"))
-TREES = {"gemm": 500, "attention": 500, "decode": 400}
-DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm"}
+MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make none
+TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 400}
+DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
 
@@ -72,8 +75,11 @@ def target(rows: Rows, family: str, precision: str, machine: Machine, variants: 
 
 
 def large(rows: Rows, family: str) -> Any:
-    """Rows that weigh more: products of at least 1024 a side, attention over at least 1024 keys."""
-    return (rows.shape[1:4] >= 1024).all(0) if family == "gemm" else rows.shape[4] >= 1024
+    """Rows that weigh more: products of at least 1024 a side, attention over at least 1024 keys, experts of
+    at least 1024 rows in all."""
+    if family == "gemm":
+        return (rows.shape[1:4] >= 1024).all(0)
+    return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
 
 
 def fit(rows: Rows, family: str, precision: str, machine: Machine) -> tuple[Forest, tuple[str, ...]]:
@@ -107,8 +113,9 @@ def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
     """One part: fitted on all rows, its error from a fit without a fifth of the shapes."""
     def part(some: Rows, error: Any) -> Part:
         trees, variants = fit(some, family, precision, machine)
-        default = [v for v in variants if v.startswith(DEFAULTS[family])] or list(variants)
-        return Part(trees, variants, default[-1], len(some.ns), error)
+        likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
+        default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
+        return Part(trees, variants, default, len(some.ns), error)
 
     test = held_out(rows, SEED)
     tried = DeviceModel(machine, {f"{family}/{precision}": part(rows.where(~test), {})}, "", "")
@@ -135,28 +142,34 @@ def stream(name: str) -> tuple[tuple[float, float], ...]:
     return tuple((float(b), round(float(t), 1)) for b, t in zip(bytes_, rising))
 
 
-def fit_device(name: str) -> DeviceModel:
-    """All parts of a device that have rows."""
+def fit_device(name: str, families: Sequence[str], old: Mapping[str, Part]) -> DeviceModel:
+    """All parts of a device that have rows: those of `families` fitted, the others as they are in `old`."""
     machine = Machine(name=name, stream=stream(name), **SHEETS[name])
-    parts = {}
-    for family in FAMILIES:
+    parts = {key: part for key, part in old.items() if key.split("/", maxsplit=1)[0] not in families}
+    for family in families:
         rows = read(name, family)
         for precision in np.unique(rows.precision).tolist():
-            start = time.process_time()
-            part = fit_part(rows.where(rows.precision == precision), family, precision, machine)
+            start, chosen = time.process_time(), np.flatnonzero(rows.precision == precision)
+            if len(chosen) < LEAST:
+                continue
+            some = np.random.default_rng(SEED).permutation(chosen)[:MOST]
+            part = fit_part(rows.where(np.sort(some)), family, precision, machine)
             parts[f"{family}/{precision}"] = part
             print(name, family, precision, part.rows, dict(part.error), part.variants, part.default,
                   f"{time.process_time() - start:.0f} CPU s", flush=True)
     version = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
-    return DeviceModel(machine, parts, version, NOTICE)
+    return DeviceModel(machine, dict(sorted(parts.items())), version, NOTICE)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("device", nargs="*")
-    for name in parser.parse_args().device or devices():
+    parser.add_argument("--family", nargs="+", choices=list(FAMILIES), help="fit these, keep the others as they are")
+    given = parser.parse_args()
+    for name in given.device or devices():
         path = OUT / f"{name}.npz"
-        write(fit_device(name), path)
+        old = load(path).parts if given.family and path.exists() else {}
+        write(fit_device(name, given.family or list(FAMILIES), old), path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 

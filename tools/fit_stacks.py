@@ -1,11 +1,12 @@
 """Fit the few constants of software stacks on one half of measured rows, and judge them on the other half.
 
-usage: fit_stacks.py ROWS.csv [STACK...] [--apart SOURCE] [--step N] [--write]
+usage: fit_stacks.py ROWS.csv [STACK...] [--apart SOURCE] [--leave-out] [--step N]
 
 Constants are fields of a design (PARAMETERS), one set per stack. Within every source the 1st, 3rd, ... row is fitted,
-the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust weights, every
-source with equal weight, and a weak prior around the start; the same rows give the same constants. `--apart` leaves a
-source out of the fit altogether. `--write` puts the constants and the names of the fitted rows into the catalog.
+the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust
+weights, every source with equal weight, and a weak prior around the start; the same rows give the same constants. `--apart`
+leaves a source out of the fit altogether; `--leave-out` does so with every source in turn (a stack that has no other source
+is taken at the start of its constants).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,20 +47,25 @@ class Parameter:
     def value(self, log: float) -> float | str:
         """The field's value `log` away from the start."""
         found = float(f"{self.start * np.exp(log):.4g}")
+        if self.path in SHARES:
+            return min(1.0, found)
         return f"{found} {self.unit}" if self.unit else found
 
 
+SHARES = ("workload.software.tp_overlap",)
 GEMM = Parameter("compute.in_situ.gemm", 1.05, 0.1)
 NARROW = Parameter("compute.in_situ.gemm_narrow", 1.05, 0.1)
 VECTOR = Parameter("compute.in_situ.vector", 1.2, 0.3)
-LAUNCH = Parameter("compute.in_situ.launch", 2.0, 0.7, "us")
+LAUNCH = Parameter("compute.launch_gap", 2.0, 0.7, "us")
+OVERLAP = Parameter("workload.software.tp_overlap", 0.7, 0.3)
 FORWARD = Parameter("compute.in_situ.attention", 1.1, 0.1)
 BACKWARD = Parameter("compute.in_situ.attention_backward", 1.1, 0.1)
-HOST = Parameter("workload.software.host", 1.5, 0.7, "ms")
+HOST = Parameter("workload.software.host", 2.5, 0.7, "ms")
 HOST_TP = Parameter("workload.software.host_tp", 1.0, 0.7, "ms")
 PARAMETERS: Mapping[str, Sequence[Parameter]] = {
     "megatron-lm": (GEMM, VECTOR, LAUNCH, HOST),
-    "nemo": (GEMM, NARROW, VECTOR, LAUNCH, FORWARD, BACKWARD),
+    "nemo": (GEMM, NARROW, VECTOR, LAUNCH, OVERLAP),
+    "nemo-24": (NARROW, VECTOR),
     "nanotron": (GEMM, VECTOR, LAUNCH, HOST, HOST_TP),
     "megascale": (GEMM, VECTOR),
     "fsdp": (GEMM, VECTOR),
@@ -117,9 +124,9 @@ def fit(rows: Sequence[tuple[Row, list[Candidate]]], parameters: Sequence[Parame
         prior = np.diag([1.0 / each.spread for each in parameters]) * 0.1
         matrix, right = np.vstack([slope * weight[:, None], prior]), np.concatenate([-here * weight, -prior @ at])
         at = at + np.clip(np.linalg.lstsq(matrix, right, rcond=None)[0], -0.5, 0.5)
-        print(f"  round {number}: median {np.median(np.abs(here)):.3f} " + " ".join(
-            f"{each.path.rpartition('.')[2]} {each.value(log)}" for each, log in zip(parameters, at.tolist(), strict=True)),
-            flush=True)
+        now = " ".join(f"{each.path.rpartition('.')[2]} {each.value(log)}"
+                       for each, log in zip(parameters, at.tolist(), strict=True))
+        print(f"  round {number}: median {np.median(np.abs(here)):.3f} {now}", flush=True)
     return at
 
 
@@ -131,15 +138,48 @@ def judged(name: str, rows: Sequence[tuple[Row, list[Candidate]]], errors: F64) 
               f"p90 {100 * np.quantile(np.abs(mine), 0.9):5.1f} % bias {100 * mine.mean():+5.1f} %")
 
 
+def cases(learn: Sequence[Row]) -> str:
+    """The fitted rows as a catalog file: stack -> source -> names."""
+    lines = ["# Rows on which stacks were fitted (tools/fit_stacks.py --cases): validate scores them apart."]
+    for stack in dict.fromkeys(stack_of(row) for row in learn):
+        lines.append(f"\n[{stack}]")
+        mine = [row for row in learn if stack_of(row) == stack]
+        for source in dict.fromkeys(row.source for row in mine):
+            names = ", ".join(f'"{row.case}"' for row in mine if row.source == source)
+            lines += textwrap.wrap(f'"{source}" = [{names}]', 118, break_long_words=False, break_on_hyphens=False,
+                                   subsequent_indent="    ")
+    return "\n".join(lines) + "\n"
+
+
+def leave_out(learn: Sequence[Row], judge: Sequence[Row], stacks: Sequence[str], step: int) -> None:
+    """Errors of every source under constants that were fitted on its stack's other sources alone."""
+    for stack in stacks:
+        mine = known([row for row in (*learn, *judge) if stack_of(row) == stack])
+        for source in dict.fromkeys(row.source for row, _ in mine):
+            kept, parameters = Kept(), PARAMETERS[stack]
+            others = known([row for row in learn if stack_of(row) == stack and row.source != source])[::step]
+            at = fit(others, parameters, kept) if others else np.zeros(len(parameters))
+            rows = [each for each in mine if each[0].source == source]
+            judged("left out" if others else "start", rows, logs(rows, parameters, at, kept))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
     parser.add_argument("stacks", nargs="*")
     parser.add_argument("--apart", default="")
     parser.add_argument("--step", type=int, default=1, help="of the rows to fit, every Nth")
+    parser.add_argument("--leave-out", action="store_true", help="every source in turn")
+    parser.add_argument("--cases", metavar="FILE", help="write the fitted rows' names there (catalog/fitted.toml)")
     parser.add_argument("--device", default="", help="only rows whose device matches")
     options = parser.parse_args()
     learn, judge = halves([row for row in read_rows(options.file) if re.search(options.device, row.text("gpu"))])
+    if options.cases:
+        Path(options.cases).write_text(cases(learn), encoding="utf-8")
+        return
+    if options.leave_out:
+        leave_out(learn, judge, options.stacks or list(PARAMETERS), options.step)
+        return
     for stack in options.stacks or PARAMETERS:
         kept, parameters = Kept(), PARAMETERS[stack]
         mine = known([row for row in learn if stack_of(row) == stack and row.source != options.apart])[::options.step]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from astrarium import catalog
-from astrarium.config.named import LIKE
+from astrarium.config.named import LIKE, merged
 from astrarium.config.spec import specs
 
 __all__ = ["SECTIONS", "Stacks", "settings_of", "with_settings"]
@@ -35,9 +35,9 @@ class Stacks:
 def settings_of(name: str, several_hosts: bool) -> Plain:
     """Section -> settings of a stack. Raises KeyError for a name that is none."""
     row = catalog.load("stacks")[name]
-    found = {section: dict(row.get(section, {})) for section in SECTIONS}
+    found: dict[str, Plain] = {section: row.get(section, {}) for section in SECTIONS}
     for section, more in (row.get("several_hosts", {}) if several_hosts else {}).items():
-        found[section] |= more
+        found[section] = merged(found[section], more)
     return found
 
 
@@ -66,8 +66,4 @@ def _under(settings: Plain, given: Any) -> Any:
     """`given` (a mapping, or the name of a section) with `settings` where it says nothing."""
     if isinstance(given, str):
         return {LIKE: given, **settings}
-    found = {**settings, **given}
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and isinstance(given.get(key), Mapping):
-            found[key] = {**value, **given[key]}
-    return found
+    return merged(settings, given)

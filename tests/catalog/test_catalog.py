@@ -9,6 +9,7 @@ import pytest
 import astrarium as ar
 from astrarium import catalog, registry
 from astrarium.catalog.columns import COLUMNS, check_row
+from astrarium.collective.fabrics import fabric
 from astrarium.units import Bandwidth, FlopRate, Frequency
 
 
@@ -112,3 +113,11 @@ def test_rows_are_read_once_and_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         rows["gpt3-13b"]["model"]["layers"] = 1  # type: ignore[index]
     assert isinstance(rows["dlrm-dcnv2"]["model"]["tables"], tuple)
+
+
+def test_fabrics_with_measured_collectives_are_networks_with_the_same_link() -> None:
+    for name in catalog.load("collectives"):
+        link = catalog.network(name)
+        dim = registry.load("shape", link.shape)(link.npus or 8, **{"latency": "1 us", **link.dim})
+        assert dim.fabric == name
+        assert dim.npu_bandwidth == pytest.approx(fabric(name).link), name

@@ -37,7 +37,7 @@ def test_rows_of_one_host_come_back(name: str, op: str, ranks: int, size: int, u
 
 def test_rows_of_several_hosts_come_back() -> None:
     with HOSTS.open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if int(row["size_B"]) >= 256 * MiB]
+        rows = [row for row in csv.DictReader(file) if int(row["size_B"]) >= 256 * MiB and row["nic"]]
     errors = []
     for row in rows:
         time = measured_ns(CommOp[row["op"].upper()], int(row["size_B"]), Layout(8, 2), fabric(row["host"]),
@@ -46,6 +46,18 @@ def test_rows_of_several_hosts_come_back() -> None:
     assert len(rows) > 40
     assert np.median(errors) < 0.05
     assert max(errors) < log(1.25)
+
+
+def test_groups_beyond_those_that_were_measured() -> None:
+    """A switch that reduces keeps payload / time: 32 in an NVL72, 8 GiB: 18,551 us (a log in NVIDIA/aicr's tests)."""
+    nvl = fabric("gb200_nvl72")
+    assert measured_ns(CommOp.ALL_REDUCE, 8 << 30, Layout(32), nvl) == pytest.approx(18_551_000, rel=0.05)
+    assert best_busbw(CommOp.ALL_GATHER, 32, nvl) == best_busbw(CommOp.ALL_GATHER, 8, nvl)
+    times = [measured_ns(CommOp.ALL_GATHER, 1024, Layout(n), nvl) for n in (8, 16, 32, 64)]
+    assert times == sorted(times)
+    assert len(set(times)) == 4
+    with pytest.raises(UnsupportedError, match="of 4 was not measured on mi300x_platform, whose least group has 8"):
+        measured_ns(CommOp.ALL_REDUCE, 1024, Layout(4), fabric("mi300x_platform"))
 
 
 def test_no_bus_passes_its_link() -> None:
@@ -58,7 +70,10 @@ def test_no_bus_passes_its_link() -> None:
                 assert best_busbw(op, ranks, value) < limit, (name, op, ranks)
 
 
-@given(st.sampled_from(names("host")), st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]),
+SWITCHED = [name for name in names("host") if name != "mi300x_platform"]
+
+
+@given(st.sampled_from(SWITCHED), st.sampled_from(["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]),
        st.integers(2, 16), st.integers(1, 8), st.integers(0, 1 << 33))
 def test_more_bytes_or_slower_links_never_take_less(name: str, op: str, ranks: int, hosts: int, size: int) -> None:
     host, nics = fabric(name), fabric("ethernet_400g")

@@ -12,7 +12,7 @@ import astrarium as ar
 from astrarium import registry
 from astrarium.collective.fabrics import fabric
 from astrarium.collective.measured import Layout, measured_ns
-from astrarium.collective.timers import Way, measured
+from astrarium.collective.timers import Way, measured, named
 from astrarium.errors import InputError, PluginError, StallError, UnsupportedError
 from astrarium.lower import lower
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes
@@ -95,7 +95,7 @@ def test_many_ranks_fold() -> None:
 
 def test_a_group_of_one_takes_no_time_and_plans_say_how() -> None:
     plan = lower(design(), spmd(lambda builder, rank: builder.coll("sum", CommOp.ALL_REDUCE, 64)))
-    assert [(each.how, each.chunks) for each in plan.collectives] == [("measured", ())]
+    assert [(each.how, each.chunks) for each in plan.collectives] == [(f"measured: {HOST} + {NICS}", ())]
     assert plan.collectives[0].lasts == ps(CommOp.ALL_REDUCE, 64, 4, 2)
 
 
@@ -170,3 +170,8 @@ def test_searches_choose_between_simulated_and_measured() -> None:
     assert study.refused == 0
     assert study.best is not None
     assert study.best.point == (0, 0)       # whole link rate and no protocols: less than measured
+
+
+def test_a_fabric_without_rows_says_whose_it_takes() -> None:
+    assert named([Way(8, 450.0, HOST, "0"), Way(2, 25.0, "infiniband_hdr", "1"), Way(2, 1.0, None, "2")]) == (
+        f"{HOST} + infiniband_hdr (rows of infiniband_ndr)")

@@ -20,7 +20,8 @@ def written(folder: Path, text: str | bytes) -> Path:
 
 def test_cells_are_typed_and_empty_ones_absent(tmp_path: Path) -> None:
     row = read_rows(written(tmp_path, "\ufeff" + HEAD + '"a, b",x,H100,8,GPT,,1.5\n\n'))[0]
-    assert (row.source, row.case, row.count("n_gpus"), row.count("tp"), row.number("step_s")) == ("a, b", "x", 8, None, 1.5)
+    assert (row.source, row.case, row.count("n_gpus")) == ("a, b", "x", 8)
+    assert (row.count("tp"), row.number("step_s")) == (None, 1.5)
     assert row.kind == "training"
     assert row.line == 2
 

@@ -17,8 +17,8 @@ from astrarium.validate.record import halves
 from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.score import score
 
-HEAD = ("source,case,gpu,n_gpus,model,layers,hidden,heads,ffn,vocab,seq,tp,pp,dp,mbs,gbs,recompute,precision,zero,step_s,"
-        "mem_GiB\n")
+HEAD = ("source,case,gpu,n_gpus,model,layers,hidden,heads,ffn,vocab,seq,tp,pp,dp,mbs,gbs,recompute,precision,zero,"
+        "step_s,mem_GiB\n")
 LINE = "Megatron table,small,A100-80G,16,GPT,4,1024,16,4096,51200,1024,2,2,4,1,16,full,fp16,0,0.1,\n"
 
 
@@ -51,7 +51,8 @@ def test_an_open_micro_batch_is_the_fastest_that_fits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "reason"), [
-    ("A100-80G", "TPU v9", "no device"), (",2,2,4,", ",3,2,4,", "tp * pp * dp * cp"), ("full", "sometimes", "recompute"),
+    ("A100-80G", "TPU v9", "no device"), (",2,2,4,", ",3,2,4,", "tp * pp * dp * cp"),
+    ("full", "sometimes", "recompute"),
     (",2,2,4,", ",,,,", "no parallelism"), ("4,1024,16,4096", ",,,", "model of the catalog")])
 def test_what_cannot_be_predicted_says_why(tmp_path: Path, old: str, new: str, reason: str) -> None:
     found = predict(rows(tmp_path, LINE.replace(old, new).replace("GPT,,", "Unheard-of,,"))[0])
@@ -72,7 +73,8 @@ def test_scores_leave_rows_apart_that_state_too_little(tmp_path: Path) -> None:
 
 
 def test_every_second_row_of_a_source_judges(tmp_path: Path) -> None:
-    every = rows(tmp_path, LINE, LINE.replace("Megatron", "Other"), LINE.replace("small", "b"), LINE.replace("small", "c"))
+    every = rows(tmp_path, LINE, LINE.replace("Megatron", "Other"), LINE.replace("small", "b"),
+                 LINE.replace("small", "c"))
     learn, judge = halves(every)
     assert [(row.source[:5], row.case) for row in learn] == [("Megat", "small"), ("Other", "small"), ("Megat", "c")]
     assert [row.case for row in judge] == ["b"]

@@ -27,7 +27,7 @@ Lines = tuple[Line, ...]
 class Fabric:
     """`link`: bytes/ns out of one NPU as the data sheet has it. `ops`: op -> ranks -> lines (kind host); `lines`: of
     two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: lines of DeepEP's kernels
-    (dispatch, combine, and both `_low_latency`)."""
+    (dispatch, combine, and both `_low_latency`). `in_network`: the switch reduces (NVLink SHARP)."""
 
     name: str
     kind: str
@@ -36,6 +36,7 @@ class Fabric:
     lines: Lines
     like: tuple[Fabric, ...]
     exchange: Mapping[str, Lines]
+    in_network: bool = False
 
     @property
     def measured(self) -> tuple[Fabric, ...]:
@@ -65,7 +66,8 @@ def read(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Fabric:
            for op, by_ranks in row.get("ops", {}).items()}
     return Fabric(name, row["kind"], float(Bandwidth(row["link"])), ops, _lines(row.get("lines", ())),
                   tuple(read(other, rows) for other in row.get("like", ())),
-                  {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()})
+                  {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()},
+                  row.get("in_network", False))
 
 
 def _lines(rows: Any) -> Lines:

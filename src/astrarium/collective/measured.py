@@ -24,7 +24,7 @@ the tree and pass the NICs' ring rate).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log, log2
 
@@ -87,11 +87,12 @@ def wire_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabri
 def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
     """ns of one message of `size` bytes to another NPU of the host, or of another host (by the fabric's kind).
 
-    Inside a host it is half of an all_to_all of two; between hosts one crossing of the network.
+    Inside a host it takes what an all_to_all of four does with as many bytes on the bus; between hosts one crossing of
+    the network. Rows of sendrecv_perf (A100, 256 MiB to 1 GiB) are 4 to 6 % faster.
     """
     rate = link or fabric.link
     if fabric.kind == "host":
-        return _mean(_one_host(CommOp.ALL_TO_ALL, 2 * size, 2, each, rate) for each in fabric.measured)
+        return _mean(_least(_lines(CommOp.ALL_TO_ALL, 4, each), size, rate) for each in fabric.measured)
     return _mean(_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured)
 
 
@@ -133,17 +134,17 @@ def _least(lines: Lines, bus: float, link: float) -> float:
 
 def _around(op: CommOp, ranks: int, host: Fabric) -> tuple[int, int]:
     """The numbers of ranks that were measured below and above; the same twice where there is no need for both."""
-    counts = sorted(_of(op, host))
+    counts = sorted(_of(op, ranks, host))
     if ranks in counts or ranks > counts[-1]:
         return ranks, ranks
-    above = next(count for count in counts if count > ranks)
-    return max((count for count in counts if count < ranks), default=above), above
+    return max(count for count in counts if count < ranks), next(count for count in counts if count > ranks)
 
 
 def _lines(op: CommOp, ranks: int, host: Fabric) -> Lines:
-    """Lines for `ranks`. Beyond the most that were measured latencies grow as between the last two, shares stay;
-    between two numbers that were measured these are the lines of the larger."""
-    measured = _of(op, host)
+    """Lines for `ranks`. Beyond the most that were measured latencies grow as between the last two and shares stay,
+    but of an all_reduce in the switch, where each NPU sends its payload once however many they are: there payload /
+    time stays. Between two numbers that were measured these are the lines of the larger."""
+    measured = _of(op, ranks, host)
     counts = sorted(measured)
     if ranks in measured:
         return measured[ranks]
@@ -152,14 +153,19 @@ def _lines(op: CommOp, ranks: int, host: Fabric) -> Lines:
     last = measured[counts[-1]]
     if len(counts) == 1:
         return last
-    step = (last[0][0] - measured[counts[-2]][0][0]) / (counts[-1] - counts[-2])
-    return tuple((latency + step * (ranks - counts[-1]), share) for latency, share in last)
+    step = (last[0][0] - measured[counts[-2]][0][0]) / (counts[-1] - counts[-2]) * (ranks - counts[-1])
+    more = bus_factor(op, ranks) / bus_factor(op, counts[-1]) if op == CommOp.ALL_REDUCE and host.in_network else 1.0
+    return tuple((latency + step, share * more) for latency, share in last)
 
 
-def _of(op: CommOp, host: Fabric) -> dict[int, Lines]:
+def _of(op: CommOp, ranks: int, host: Fabric) -> Mapping[int, Lines]:
     if op not in host.ops:
         raise _no_rows(op, host, host.ops)
-    return dict(host.ops[op])
+    found = host.ops[op]
+    if ranks < min(found):
+        raise UnsupportedError("collective.model", f"{op.name.lower()} of {ranks} was not measured on {host.name}, "
+                               f"whose least group has {min(found)}")
+    return found
 
 
 def _no_rows(op: CommOp, fabric: Fabric, known: Iterable[CommOp]) -> UnsupportedError:

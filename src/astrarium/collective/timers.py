@@ -12,7 +12,7 @@ from astrarium.collective.measured import Layout, measured_ns
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
-__all__ = ["Timer", "Way", "measured"]
+__all__ = ["Timer", "Way", "measured", "named"]
 
 
 class Way(NamedTuple):
@@ -41,6 +41,13 @@ def measured(op: CommOp, payload: float, ways: Sequence[Way]) -> float:
     if first is None:
         return 0.0
     return measured_ns(op, payload, layout, first, nics, host_link=_slowest(inside), nic_link=_slowest(outside))
+
+
+def named(ways: Sequence[Way]) -> str:
+    """The fabrics of a group's dims in words; of one without rows also those whose rows it takes."""
+    known = [fabric(way.fabric, f"{way.path}.fabric") for way in ways if way.fabric is not None]
+    rows = {each.name: ", ".join(other.name for other in each.like) for each in known}
+    return " + ".join(name + (f" (rows of {others})" if others else "") for name, others in rows.items())
 
 
 def _slowest(parts: Sequence[tuple[Way, Fabric]]) -> float | None:

@@ -10,7 +10,7 @@ from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InternalError
 from astrarium.registry import Kind
-from astrarium.units import FlopRate, OptionalPower, OptionalTime, Time
+from astrarium.units import FlopRate, OptionalPower, OptionalTime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,19 +20,7 @@ if TYPE_CHECKING:
 
     I64 = npt.NDArray[np.int64]
 
-__all__ = ["Compute", "InSitu", "Replay", "Roofline", "replays_all"]
-
-
-class InSitu(Config, frozen=True, kw_only=True):
-    """Kernels in a long run: factors on the times of a model, and the time between kernels."""
-
-    gemm: Annotated[float, Knob("Products of matrices (clocks under sustained power, kernels that the stack picks).",
-                                gt=0)] = 1.0
-    gemm_narrow: Annotated[float, Knob("Those in formats of 8 and 4 bits.", gt=0)] = 1.0
-    attention: Annotated[float, Knob("Attention in one kernel, forward.", gt=0)] = 1.0
-    attention_backward: Annotated[float, Knob("Its backward pass.", gt=0)] = 1.0
-    vector: Annotated[float, Knob("Everything bound by memory.", gt=0)] = 1.0
-    launch: Annotated[Time, Knob("Time between two kernels.")] = default("0 ns")
+__all__ = ["Compute", "Replay", "Roofline", "replays_all"]
 
 
 class Compute(Config, frozen=True, kw_only=True):
@@ -47,9 +35,9 @@ class Compute(Config, frozen=True, kw_only=True):
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
                      ] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
-    in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over what the model says.")
-                       ] = InSitu()
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
+    hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
+                            ] = None
 
     def durations(self, nodes: ComputeNodes) -> I64:
         """Time of every node, ps [nodes]; see `ComputeModel`."""

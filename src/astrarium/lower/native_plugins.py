@@ -10,8 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium import registry
-from astrarium.compute.config import Compute, InSitu
-from astrarium.compute.in_situ import adjusted
 from astrarium.design import Design
 from astrarium.engine.plan import Dim
 from astrarium.errors import PluginError
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["chosen_algorithms", "local_memory", "plugins_of", "timed"]
 
 I64 = npt.NDArray[np.int64]
-IDEAL = InSitu()
 OWN = {"backend": ("closed_form", "contention", "fluid", "library"), "scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
 
@@ -104,16 +101,12 @@ def timed(trace: TraceClass, nodes: I64, model: ComputeModel, memory: Memory, np
     """Durations (ps) that a compute model gives to the `nodes` (indexes) of a class."""
     from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 
-    columns = ComputeNodes(
+    return durations_of(model, ComputeNodes(
         np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64),
         trace.duration_us[nodes].astype(np.int64) * 1_000_000, _Names(trace, nodes),
         np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if trace.kernel is None else trace.kernel[nodes],
         trace.kernels, local_memory(memory),
-        lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected))
-    duration = durations_of(model, columns)
-    if not isinstance(model, Compute) or model.in_situ == IDEAL:
-        return duration
-    return adjusted(duration, columns.host, columns.kernel, columns.kernels, model.in_situ)
+        lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected)))
 
 
 def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Sequence[int],

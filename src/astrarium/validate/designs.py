@@ -25,7 +25,8 @@ RECOMPUTE: Mapping[str, tuple[str, bool]] = MappingProxyType({
     "selective+seqpar": ("selective", True), "seqpar": ("none", True), "full+seqpar": ("full", True)})
 FORMATS = ("bf16", "fp16", "fp8", "fp4")     # products; fp16 is as fast as bf16 on all devices here
 STACKS: tuple[tuple[str, str], ...] = (
-    (r"nanotron", "nanotron"), (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
+    (r"nanotron", "nanotron"), (r"nemo[^0-9]{0,3}2[34]\b", "nemo-24"),
+    (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
     (r"megascale", "megascale"), (r"megatron|korthikanti|vtrain|narayanan", "megatron-lm"))
 MOST_TRIED = 6
 AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
@@ -109,7 +110,11 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         raise InputError("recompute", f"{recompute[:60]!r} is not known", expected="one of " + ", ".join(RECOMPUTE))
     if zero not in ZERO:
         raise InputError("zero", f"{zero[:60]!r} is not known", expected="one of " + ", ".join(ZERO))
-    found: dict[str, Any] = {"recompute": RECOMPUTE[recompute][0], "zero": ZERO[zero]}
+    stage = ZERO[zero]
+    if stage == 2 and (row.count("pp") or 1) > 1:     # else gradients would be reduced once per micro-batch
+        stage = 1
+        assumed.append("zero: gradients of a pipeline are reduced once per step, as under zero 1")
+    found: dict[str, Any] = {"recompute": RECOMPUTE[recompute][0], "zero": stage}
     if RECOMPUTE[recompute][1]:
         found["tp_sequence"] = True
     elif (row.count("tp") or 1) > 1:
@@ -147,6 +152,10 @@ def _open(row: Row, work: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[
 
 def _design(work: Mapping[str, Any], network: Mapping[str, Any], system: System, stack: str) -> Design:
     device = catalog.device(system.device)
+    compute = {"model": "roofline", **device.compute}
+    if system.kernels:
+        compute = {"model": "measured", "device": system.kernels}
     plain = {"stack": stack, "workload": work, "network": network,
-             "compute": {"model": "roofline", **device.compute}, "memory": dict(device.memory)}
+             "compute": compute, "memory": dict(device.memory),
+             "collective": {"model": "measured"}}
     return config.decode(Design, plain)

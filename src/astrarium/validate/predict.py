@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from astrarium.errors import AstrariumError, InputError
 from astrarium.lower.kept import Kept
 from astrarium.simulate import simulate
+from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
 from astrarium.validate.rows import Row
 from astrarium.workload.footprint import footprint
@@ -18,7 +19,7 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["NotPredictable", "Prediction", "Value", "predict", "predictions"]
 
 GIB = 2.0**30
-RATES = ("tok_s_gpu", "model_tflops_gpu")
+RATES = ("tok_s_gpu", "model_tflops_gpu", "busbw_GBs")
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def predict(row: Row, kept: Kept | None = None) -> Found:
     reason = REASONS.get(row.kind)
     if reason is not None:
         return NotPredictable(row, reason)
+    if row.kind == "collective":
+        return _collective(row)
     if not any(row.number(metric) for metric in ("step_s", *RATES, "mem_GiB")):
         return NotPredictable(row, "it states no measured figure (step_s, tok_s_gpu, model_tflops_gpu or mem_GiB)")
     try:
@@ -85,9 +88,22 @@ def predict(row: Row, kept: Kept | None = None) -> Found:
         return NotPredictable(row, str(error), _states_all(row))
 
 
-REASONS = {"collective": "collectives are compared by collective.model: measured, which has no rows here",
-           "inference": "serving figures need a model of an inference stack (scheduler, kernels of decoding), and none "
+REASONS = {"inference": "serving figures need a model of an inference stack (scheduler, kernels of decoding), and none "
                         "is validated yet"}
+
+
+def _collective(row: Row) -> Found:
+    """A row of nccl-tests: its time, or its bus bandwidth where it states no time."""
+    time, busbw = row.number("time_us"), row.number("busbw_GBs")
+    if not time and not busbw:
+        return NotPredictable(row, "it states neither time_us nor busbw_GBs")
+    try:
+        meant = design_of(row)
+        ns = collective_ns(meant)
+    except AstrariumError as error:
+        return NotPredictable(row, str(error))
+    value = Value("time_us", time, ns / 1e3) if time else Value("busbw_GBs", busbw or 0.0, busbw_of(row, ns))
+    return Prediction(row, meant, ns / 1e9, (value,))
 
 
 def _states_all(row: Row) -> bool:

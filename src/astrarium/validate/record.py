@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from astrarium import catalog
+from astrarium.validate.collectives import fitted_collectives
 from astrarium.validate.rows import Row
 
 __all__ = ["fitted_on", "halves"]
@@ -22,7 +23,9 @@ def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def fitted_on(rows: Iterable[Row]) -> list[bool]:
-    """Whether each row is one on which a stack of the catalog was fitted."""
-    known = {(source, case) for row in catalog.load("stacks").values()
-             for source, cases in row.get("fitted", {}).items() for case in cases}
-    return [(row.source, row.case) in known for row in rows]
+    """Whether each row is one on which a stack, or a fabric's collectives, of the catalog were fitted."""
+    known = {(source, case) for sources in catalog.load("fitted").values()
+             for source, cases in sources.items() for case in cases}
+    every = list(rows)
+    return [(row.source, row.case) in known or collective
+            for row, collective in zip(every, fitted_collectives(every), strict=True)]

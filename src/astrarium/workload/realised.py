@@ -22,15 +22,15 @@ def realised(block: BlockPieces, software: Software, tp: int, passes: int, gradi
         return block
     host = float(software.host) + float(software.host_tp) * tp
     forward, backward = block.forward, block.backward
-    return replace(block, forward=_piece(forward, software, host, gradients),
-                   backward=_piece(backward, software, host * passes, gradients))
+    return replace(block, forward=_piece(forward, software, host, gradients, tp, back=False),
+                   backward=_piece(backward, software, host * passes, gradients, tp, back=True))
 
 
-def _piece(piece: Piece, software: Software, host: float, gradients: float) -> Piece:
+def _piece(piece: Piece, software: Software, host: float, gradients: float, tp: int, *, back: bool) -> Piece:
     if software.accumulation != "write":
         piece = _with_behind(piece, lambda step: _added(step, software.accumulation, gradients))
-    if software.tp_overlap:
-        piece = _beside(piece)
+    if software.tp_overlap > 0:
+        piece = _beside(_parted(piece, software.tp_overlap), tp, back)
     if software.casts:
         piece = _with_front(piece)
     return _hosted(piece, host) if host > 0 and any(_is_product(step) for step in piece.steps) else piece
@@ -95,20 +95,57 @@ def _from_norm(steps: Sequence[Step], step: Step) -> bool:
     return any(each.kernel is not None and each.kernel.kind == "normalisation" for each in makers)
 
 
-def _beside(piece: Piece) -> Piece:
+HIDDEN = ".beside"      # ends the name of the part of a collective that runs beside a product
+
+
+def _parted(piece: Piece, share: float) -> Piece:
+    """Collectives of tp in two: the part that is waited for, and that which runs beside a product: gathers start with
+    the first, reductions with the second."""
+    steps: list[Step] = []
+    place: list[int] = []
+    for old in piece.steps:
+        step = old._replace(after=tuple(place[other] for other in old.after))
+        beside = step._replace(name=step.name + HIDDEN, bytes=step.bytes * share)
+        if step.kind != NodeKind.COMM_COLL or step.axes != ("tp",) or step.op not in GATHERS + REDUCES:
+            steps.append(step)
+        elif share >= 1:
+            steps.append(beside)
+        elif step.op in GATHERS:
+            steps += [step._replace(bytes=step.bytes * (1 - share)), beside._replace(after=(len(steps),))]
+        else:
+            steps += [beside, step._replace(bytes=step.bytes * (1 - share), after=(*step.after, len(steps)))]
+        place.append(len(steps) - 1)
+    return Piece(tuple(steps), place[piece.exit] if piece.exit >= 0 else -1)
+
+
+def _beside(piece: Piece, tp: int, back: bool) -> Piece:
     """Gathers over tp run beside the products that read them, reductions beside those that give them: a product does
-    not wait for its gather, nor a reduction for its product, but what follows waits for both."""
+    not wait for its gather, nor a reduction for its product, but what follows waits for both. Products are cut into tp
+    pieces along their rows, but for gradients in front of a reduction, which runs beside the next product (Transformer
+    Engine's ring exchange, pipelined and bulk overlap)."""
     steps = list(piece.steps)
     for number, step in enumerate(piece.steps):
-        if step.kind != NodeKind.COMM_COLL or step.axes != ("tp",):
+        if not step.name.endswith(HIDDEN):
             continue
         if step.op in GATHERS:
             for reader in [n for n, each in enumerate(steps) if number in each.after and _is_product(each)]:
                 _unhook(steps, reader, number)
+                steps[reader] = steps[reader] if steps[reader].weight else _cut(steps[reader], tp)
         elif step.op in REDUCES:
             for giver in [n for n in step.after if _is_product(steps[n])]:
-                _unhook(steps, number, giver)
+                if not back:
+                    _unhook(steps, number, giver)
+                    steps[giver] = _cut(steps[giver], tp)
     return Piece(tuple(steps), piece.exit)
+
+
+def _cut(step: Step, pieces: int) -> Step:
+    """A product in so many pieces along its rows."""
+    kernel = step.kernel
+    if kernel is None or kernel.kind != "gemm" or kernel.launches > 1 or kernel.shape[1] < pieces:
+        return step
+    batch, m, n, k = kernel.shape
+    return step._replace(kernel=kernel._replace(shape=(batch, m / pieces, n, k), launches=pieces))
 
 
 def _unhook(steps: list[Step], later: int, earlier: int) -> None:

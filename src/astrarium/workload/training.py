@@ -23,7 +23,7 @@ from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.software import Software
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["even_parts", "recipe_of", "training"]
+__all__ = ["even_parts", "recipe_of", "sequence_of", "training"]
 
 
 def training(workload: Transformer, forms: Forms | None = None) -> Generated:
@@ -86,7 +86,7 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
     return Options(
         degrees={axis: mesh.size((axis,)) for axis in AXES},
         batch=workload.replica_batch * workload.dp / workload.micro_batches,
-        seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
+        seq=sequence_of(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
         recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
         fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
@@ -100,7 +100,8 @@ def _zero_axes(workload: Transformer) -> tuple[str, ...]:
     return tuple(part for axis in named for part in (("ep", "idp") if axis == "dp" else (axis,)))
 
 
-def _seq(workload: Transformer) -> int:
+def sequence_of(workload: Transformer) -> int:
+    """Tokens of a sample: the workload's, else the model's."""
     if workload.seq is not None:
         return workload.seq
     found = getattr(workload.model, "seq", None)

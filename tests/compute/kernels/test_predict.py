@@ -1,33 +1,26 @@
 """Kernels of each kind: which rule gives their time."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
 from astrarium.compute import kernels
 from astrarium.errors import InputError
+from astrarium.vocab import Kernel
 
 H100 = kernels.load("h100_sxm")
 
 
-class Kernel(NamedTuple):
-    kind: str
-    precision: str = "bf16"
-    shape: tuple = ()
-    work: float = 1.0
-    flops: float = 0.0
-    bytes: int = 0
-    launches: int = 1
+def made(kind, shape=(), work=1.0, flops=0.0, **more):
+    return Kernel(kind, "bf16", shape, work, flops, **{"bytes": 0, **more})
 
 
 def attention(kind="attention", queries=4096, work=0.5, times=1.0):
     shape = (2, 16, 16, queries, 4096, 128, 128)
-    return Kernel(kind, shape=shape, work=work, flops=times * 4 * 2 * 16 * queries * 4096 * 128 * work)
+    return made(kind, shape=shape, work=work, flops=times * 4 * 2 * 16 * queries * 4096 * 128 * work)
 
 
 def product(batch=1, m=4096, n=4096, k=4096, times=1, kind="gemm"):
-    return Kernel(kind, shape=(batch, m, n, k), flops=2.0 * m * n * k * times * (batch if kind == "gemm" else 1))
+    return made(kind, shape=(batch, m, n, k), flops=2.0 * m * n * k * times * (batch if kind == "gemm" else 1))
 
 
 def test_launches_of_one_shape_take_its_time_each():
@@ -57,17 +50,17 @@ def test_groups_are_a_batch_of_equal_products():
 
 
 def test_streams_move_bytes_in_each_launch():
-    one, two = kernels.latency_ns(H100, [Kernel("normalisation", bytes=2**30),
-                                         Kernel("pointwise", bytes=2**30, launches=64)])
+    one, two = kernels.latency_ns(H100, [made("normalisation", bytes=2**30),
+                                         made("pointwise", bytes=2**30, launches=64)])
     assert 0.7 < 2**30 / one / H100.machine.bandwidth < 0.95
     assert two > one
 
 
 def test_a_shape_of_the_wrong_length_and_an_unknown_kind_are_refused():
     with pytest.raises(InputError, match="4 positive"):
-        kernels.latency_ns(H100, [Kernel("gemm", shape=(1, 2, 3), flops=1.0)])
+        kernels.latency_ns(H100, [made("gemm", shape=(1, 2, 3), flops=1.0)])
     with pytest.raises(InputError, match="gemm"):
-        kernels.latency_ns(H100, [Kernel("gem", shape=(1, 2, 3, 4), flops=1.0)])
+        kernels.latency_ns(H100, [made("gem", shape=(1, 2, 3, 4), flops=1.0)])
 
 
 def test_order_does_not_matter():

@@ -11,7 +11,7 @@ import numpy as np
 from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.table import F64, Described, log2, part
 
-__all__ = ["COLUMNS", "decode", "describe"]
+__all__ = ["COLUMNS", "decode", "describe", "latent"]
 
 COLUMNS = ("batch", "heads", "kv_heads", "queries", "keys", "key_length", "value_length", "work", "cache_bytes")
 QUERY_BLOCK = 128
@@ -55,3 +55,17 @@ def decode(shape: F64, precision: str, machine: Machine, option: F64) -> Describ
                 log2(value), log2(work), log2(access), log2(compute / access), log2(waves), part(waves),
                 log2(waves * keys), cache, log2(roof), option)
     return Described(roof, features)
+
+
+def latent(shape: F64, precision: str, machine: Machine, option: F64) -> Described:
+    """Base time and features of multi-head latent attention with absorbed weights: every head reads one cached latent,
+    whose first part is the value (DeepSeek-V2, 2024, arXiv 2405.04434, section 2.1.2)."""
+    batch, heads, _, queries, keys, long, value, work, cache = shape
+    compute = 2 * batch * heads * queries * keys * (long + value) * work / machine.peak(precision)
+    moved = batch * (keys * work * long * cache + heads * queries * (long + value) * BYTES[precision])
+    access = moved / machine.bandwidth
+    base = np.maximum(compute, access) + machine.launch
+    waves = batch * np.ceil(heads * queries / 64) / machine.units
+    features = (log2(batch), log2(heads), log2(keys), log2(queries), log2(access), log2(compute / access), log2(waves),
+                part(waves), log2(waves * keys), cache, log2(base), option)
+    return Described(base, features)

@@ -42,7 +42,7 @@ class Forest:
     def __call__(self, columns: I16) -> F64:
         """The sum of all trees, f64 [n], for features i16 [features, n]."""
         trees, depth = self.feature.shape
-        values = self.leaf.astype(np.float32).ravel()
+        values = self.leaf.astype(np.int32).ravel()
         base = (np.arange(trees, dtype=np.intp) << depth)[:, None]
         total = np.empty(columns.shape[1])
         for start in range(0, columns.shape[1], BLOCK):
@@ -51,5 +51,5 @@ class Forest:
             for bit in range(depth):
                 above = np.take(block, self.feature[:, bit], axis=0, mode="clip") > self.threshold[:, bit, None]
                 number |= np.multiply(above.view(np.uint8), np.uint8(1 << bit))
-            total[start:start + BLOCK] = values.take(number + base, mode="clip").sum(axis=0)
+            total[start:start + BLOCK] = values.take(number + base, mode="clip").sum(axis=0, dtype=np.int32)
         return total * LEAF_UNIT + self.bias

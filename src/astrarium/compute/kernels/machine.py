@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from astrarium.errors import InputError, nearest
 
@@ -34,6 +34,10 @@ class Machine:
     launch: float = 2000.0
     stream: tuple[tuple[float, float], ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def at(self, clock: float) -> Machine:
+        """The same machine with another clock, a part of its own."""
+        return replace(self, peaks={name: peak * clock for name, peak in self.peaks.items()})
 
     def peak(self, precision: str) -> float:
         """The peak at a precision, flop/ns. fp16 and bf16 are one; raises InputError where the sheet has none."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from astrarium.compute.kernels import attention, gemm
+from astrarium.compute.kernels import attention, experts, gemm
 from astrarium.compute.kernels.forest import Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, Machine
 from astrarium.compute.kernels.table import F64, Described
@@ -22,6 +22,8 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
     "gemm": (gemm.COLUMNS, gemm.describe),
     "attention": (attention.COLUMNS, attention.describe),
     "decode": (attention.COLUMNS, attention.decode),
+    "mla": (attention.COLUMNS, attention.latent),
+    "experts": (experts.COLUMNS, experts.describe),
 })
 """Operator class -> (shape columns, base and features)."""
 
@@ -58,6 +60,14 @@ class DeviceModel:
                          expected="one of " + ", ".join(self.parts),
                          did_you_mean=nearest(f"{family}/{precision}", self.parts))
 
+    def check_framework(self, framework: str | None) -> None:
+        """Raises InputError where no part was measured with a framework."""
+        known = sorted({name for part in self.parts.values() for each in part.variants
+                        for name in (each, each.split("/", maxsplit=1)[0])})
+        if framework is not None and framework not in known:
+            raise InputError("compute.framework", f"{framework[:60]!r} was not measured on {self.machine.name}",
+                             expected="one of " + ", ".join(known), did_you_mean=nearest(framework, known))
+
     def variant(self, part: Part, framework: str | None) -> int:
         """The number of a framework ("trtllm" or "trtllm/1.3.0rc20"; None: the default), its last version first."""
         if framework is None:
@@ -65,12 +75,17 @@ class DeviceModel:
         for name in reversed(part.variants):
             if framework in (name, name.split("/", maxsplit=1)[0]):
                 return part.variants.index(name)
-        raise InputError("compute.framework", f"{framework[:60]!r} was not measured on {self.machine.name}",
-                         expected="one of " + ", ".join(part.variants), did_you_mean=nearest(framework, part.variants))
+        self.check_framework(framework)
+        raise InputError("compute.framework", f"{framework} has no rows of these kernels on {self.machine.name}",
+                         expected="one of " + ", ".join(part.variants))
 
-    def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None) -> F64:
-        """Predicted time, ns [n], of kernels `shape` f64 [columns of the family, n]."""
+    def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,
+                   clock: float = 1.0) -> F64:
+        """Predicted time, ns [n], of kernels `shape` f64 [columns of the family, n]; `clock`: a part of the measured
+        one, which lengthens what is bound by arithmetic and leaves what is bound by memory."""
         part = self.part(family, precision)
         option = np.full(shape.shape[1], float(self.variant(part, framework)))
         described = FAMILIES[family][1](shape, precision, self.machine, option)
-        return described.base * np.exp2(part.forest(fixed_point(described.features)))
+        slower = 1.0 if clock == 1 else FAMILIES[family][1](shape, precision, self.machine.at(clock), option
+                                                            ).base / described.base
+        return slower * described.base * np.exp2(part.forest(fixed_point(described.features)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -13,31 +12,13 @@ from astrarium.compute.kernels.machine import BYTES, Machine
 from astrarium.compute.kernels.model import FAMILIES, DeviceModel
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
+from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "KernelLike", "latency_ns", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "latency_ns", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little."""
 KINDS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", *STREAMS)
-
-
-class KernelLike(Protocol):
-    """What the predictor reads of a kernel; `vocab.Kernel` has more."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def precision(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def work(self) -> float: ...
-    @property
-    def flops(self) -> float: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def launches(self) -> int: ...
 
 
 def stream_ns(machine: Machine, moved: F64) -> F64:
@@ -51,7 +32,7 @@ def stream_ns(machine: Machine, moved: F64) -> F64:
     return beyond
 
 
-def _product(kernel: KernelLike) -> tuple[str, tuple[float, ...], float]:
+def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     """(family, shape columns, flops of one launch of that shape)."""
     wanted = 4 if "gemm" in kernel.kind else 7
     if len(kernel.shape) != wanted or min(kernel.shape) < 1:
@@ -61,18 +42,33 @@ def _product(kernel: KernelLike) -> tuple[str, tuple[float, ...], float]:
         return "gemm", tuple(map(float, kernel.shape)), 2.0 * float(np.prod(kernel.shape, dtype=float))
     if kernel.kind == "grouped_gemm":
         groups, m, n, k = kernel.shape
-        return "gemm", (groups, max(1.0, m / groups), n, k), 2.0 * max(m, groups) * n * k
+        return "experts", (groups, m, n, k, 0.0, 1.0, 0.0), 2.0 * m * n * k
     batch, heads, _, queries, keys, long, value = kernel.shape
     flops = 2.0 * batch * heads * queries * keys * (long + value) * kernel.work
     cache = BYTES["bf16"] if kernel.precision not in BYTES else BYTES[kernel.precision]
+    if kernel.kind == "mla":
+        return "mla", (*kernel.shape, kernel.work, cache), flops
     return ("decode" if queries == 1 else "attention"), (*kernel.shape, kernel.work, cache), flops
 
 
-def latency_ns(model: DeviceModel, kernels: Sequence[KernelLike], framework: str | None = None) -> F64:
+def _more(kernel: Kernel) -> float:
+    """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
+    already and is read to be added to."""
+    if kernel.kind not in ("gemm", "grouped_gemm"):
+        return 0.0
+    batch, m, n, k = kernel.shape
+    left, right, out = (m * k, batch * k * n, m * n) if kernel.kind == "grouped_gemm" else (
+        batch * m * k, batch * k * n, batch * m * n)
+    launches = max(1, kernel.launches)
+    return float(kernel.bytes) - (BYTES.get(kernel.precision, 2.0) * (left + right) + 2.0 * out) * launches
+
+
+def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
+               clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
 
-    Kinds with a shape take the time of that shape times the flops that the kernel has of it; a grouped product is a
-    batch of equal groups; the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
+    Kinds with a shape take the time of that shape times the flops that the kernel has of it; groups have equal rows;
+    the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
     """
     out = np.empty(len(kernels))
     groups: dict[tuple[str, str], list[tuple[int, tuple[float, ...], float]]] = defaultdict(list)
@@ -90,7 +86,10 @@ def latency_ns(model: DeviceModel, kernels: Sequence[KernelLike], framework: str
         at = np.array([number for number, _, _ in members])
         shape = np.array([columns for _, columns, _ in members]).T.reshape(len(FAMILIES[family][0]), -1)
         repeats = np.array([repeat for _, _, repeat in members])
-        out[at] = model.latency_ns(family, precision, shape, framework) * repeats
+        out[at] = model.latency_ns(family, precision, shape, framework, clock) * repeats
+    for number, kernel in enumerate(kernels):
+        if (more := _more(kernel)) > 0:
+            out[number] += more / model.machine.bandwidth
     back = [n for n, kernel in enumerate(kernels) if kernel.kind == "attention_backward"]
     if back:
         out[back] *= slowdown(np.array([float(kernels[n].shape[3]) for n in back]))

@@ -34,8 +34,8 @@ class Rows:
     variant: npt.NDArray[np.str_]
     ns: F64
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Rows:
-        """The rows of a mask."""
+    def where(self, chosen: npt.NDArray[Any]) -> Rows:
+        """The rows of a mask or of indexes."""
         return Rows(self.shape[:, chosen], self.precision[chosen], self.variant[chosen], self.ns[chosen])
 
 
@@ -102,17 +102,36 @@ def _decode(table: Columns) -> tuple[list[Any], Any]:
     return [table["batch_size"], table["num_heads"], kv, one, keys, long, long, seen, cache], table["attn_dtype"]
 
 
+def _latent(table: Columns) -> tuple[list[Any], Any]:
+    keys = table["step"].astype(float) + table["isl"]
+    one, cache = np.ones(len(keys)), np.where(table["kv_cache_dtype"] == "fp8", 1.0, 2.0)
+    shape = [table["batch_size"], table["num_heads"], one, one, keys, 576 * one, 512 * one, one, cache]
+    return shape, table["mla_dtype"]
+
+
+def _experts(table: Columns) -> tuple[list[Any], Any]:
+    spread = table["moe_ep_size"].astype(float)
+    inner = table["inter_size"] / table["moe_tp_size"]
+    gated = np.where(["nongated" in source for source in table["kernel_source"]], 1.0, 2.0)
+    skew = [float(name.rsplit("_", 1)[1]) if name.startswith("power_law") else 0.0 for name in table["distribution"]]
+    groups, rows = table["num_experts"] / spread, table["num_tokens"] * table["topk"] / spread
+    return [np.maximum(1.0, groups), np.maximum(1.0, rows), gated * inner, table["hidden_size"], inner, spread,
+            skew], table["moe_dtype"]
+
+
 SHAPES: Mapping[str, tuple[str, str, Callable[[Columns], tuple[list[Any], Any]]]] = {
     "gemm": ("gemm", "gemm_perf", _gemm),
     "attention": ("attention", "context_attention_perf", _attention),
     "decode": ("attention", "generation_attention_perf", _decode),
+    "mla": ("mla", "generation_mla_perf", _latent),
+    "experts": ("moe", "moe_perf", _experts),
 }
 
 
 def read(device: str, family: str) -> Rows:
-    """All rows of a device and operator class whose precision has a name here.
+    """All rows of a device and operator class whose precision has a name here; none where it has no table.
 
-    Where a framework measured a shape with several kernels, rows of its slower fall-back (Triton) are left out.
+    Where a framework measured attention with several kernels, rows of its slower fall-back (Triton) are left out.
     """
     folder, name, shape_of = SHAPES[family]
     parts: list[Rows] = []
@@ -122,12 +141,13 @@ def read(device: str, family: str) -> Rows:
         named = np.array([PRECISIONS.get(p, "") for p in precision])
         source = table["kernel_source"].astype(str)
         fast = np.array([not any(slow in s for slow in SLOW) for s in source])
-        keep = (named != "") & (fast if fast.any() else True) & (table["latency"] > 0)
+        keep = (named != "") & (fast if folder == "attention" and fast.any() else True) & (table["latency"] > 0)
         rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
                     table["latency"] * 1e6)
         parts.append(rows.where(keep))
     if not parts:
-        raise InputError("compute.device", f"{device} has no measured rows of {family}")
+        none = np.zeros(0, np.str_)
+        parts.append(Rows(np.zeros((0, 0)), none, none, np.zeros(0)))
     return Rows(np.concatenate([p.shape for p in parts], 1), np.concatenate([p.precision for p in parts]),
                 np.concatenate([p.variant for p in parts]), np.concatenate([p.ns for p in parts]))
 

@@ -99,10 +99,10 @@ def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], 
     slot_of[used] = np.arange(len(used), dtype=np.int32)
     every = list(pool.arguments)
     slot_a, slot_b = slots_of(recipe.mesh, groups, where, stage, ranks, [every[number] for number in used.tolist()])
-    size = len(rows)
+    size, micros = len(rows), columns["duration_us"][rows]
     return TraceClass(
         ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
-        is_cpu=columns["duration_us"][rows] > 0, duration_us=columns["duration_us"][rows], num_ops=columns["num_ops"][rows],
+        is_cpu=micros > 0, duration_us=micros, num_ops=columns["num_ops"][rows],
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
         parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b, names=name, slot=slot_of[told],
