@@ -22,7 +22,7 @@ from astrarium.units import FlopRate
 
 __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay"]
 
-KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks", "fitted")
+KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks", "fitted", "intervals")
 
 
 @dataclass(frozen=True)

@@ -127,12 +127,16 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
 def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
+    from astrarium.report.interval import interval_table, plain_interval
+    from astrarium.validate.intervals import interval_of
 
     found, about = figures(design, result, options.figure), conditions(design)
+    within = interval_of(design) if design.stack else None
     if options.json:
         from astrarium.result.export import json_pieces
 
-        more = {"figures": found, **({"training": about} if about else {})}
+        more = {"figures": found, **({"training": about} if about else {}),
+                **({"interval": plain_interval(within, result)} if within else {})}
         for piece in json_pieces(result, nodes=options.nodes, more=more):
             sys.stdout.write(piece)
         return
@@ -140,4 +144,5 @@ def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    print_tables(summary_tables(result, options.design or options.trace, figure_table(found, about)), sys.stdout)
+    print_tables(summary_tables(result, options.design or options.trace, figure_table(found, about),
+                                interval_table(within, result)), sys.stdout)
