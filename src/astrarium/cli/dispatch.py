@@ -21,6 +21,7 @@ VERBS = {
     "show": ("show", "Print a trace, a design with its network, or what its workload does, for people."),
     "trace": ("trace", "Traces as a product: write workloads, link profiler traces, convert, count what is in one."),
     "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
+    "plan": ("plan", "The fastest layouts of training a model on so many devices that fit, and why others lost."),
     "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
     "report": ("report", "What searches have found, and why: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Measured rows beside predictions: errors per source, device and stack."),

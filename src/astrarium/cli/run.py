@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
@@ -67,13 +67,14 @@ def run(options: argparse.Namespace) -> int:
     if result.outcome.in_program_order:
         note("collectives were issued in program order: by collective.scheduling "
              f"{design.collective.scheduling} ranks would wait for each other")
+    more = _figures(design, result, options)
     if options.timeline:
         _timeline(result, options)
     if options.parquet:
         from astrarium.result import write_parquet
 
-        write_parquet(result, options.parquet, nodes=options.nodes)
-    _print(design, result, options)
+        write_parquet(result, options.parquet, nodes=options.nodes, more=more)
+    _print(design, result, options, more)
     return 0
 
 
@@ -124,25 +125,32 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")
 
 
-def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
+def _figures(design: Design, result: Result, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The figures, and what holds for those of training."""
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
-    from astrarium.report.interval import interval_table, plain_interval
+    from astrarium.report.interval import plain_interval
     from astrarium.validate.intervals import interval_of
 
-    found, about = figures(design, result, options.figure), conditions(design)
-    within = interval_of(design) if design.stack else None
+    about, within = conditions(design), interval_of(design) if design.stack else None
+    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
+            **({"interval": plain_interval(within, result)} if within else {})}
+
+
+def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]]) -> None:
     if options.json:
         from astrarium.result.export import json_pieces
 
-        more = {"figures": found, **({"training": about} if about else {}),
-                **({"interval": plain_interval(within, result)} if within else {})}
         for piece in json_pieces(result, nodes=options.nodes, more=more):
             sys.stdout.write(piece)
         return
     from astrarium.report.figures import figure_table
+    from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
+    from astrarium.validate.intervals import interval_of
 
-    print_tables(summary_tables(result, options.design or options.trace, figure_table(found, about),
-                                interval_table(within, result)), sys.stdout)
+    within = interval_of(design) if design.stack else None
+    table = figure_table(more["figures"], more.get("training", {}))
+    print_tables(summary_tables(result, options.design or options.trace, table, interval_table(within, result)),
+                 sys.stdout)

@@ -23,7 +23,7 @@ from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Footprint", "footprint", "footprints"]
+__all__ = ["KINDS", "Footprint", "footprint", "footprints"]
 
 F64 = npt.NDArray[np.float64]
 

@@ -1,0 +1,139 @@
+"""What it is trained on: NPUs of a device, their hosts, and the fabric between these."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from astrarium import catalog
+from astrarium.compute.config import Compute
+from astrarium.config.base import decode
+from astrarium.config.files import load
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.memory.config import Memory
+from astrarium.network.config import Network
+from astrarium.registry import Kind
+from astrarium.system.config import System
+from astrarium.workload.transformer import Transformer
+
+__all__ = ["USUAL", "Machine", "machine_of"]
+
+USUAL: Mapping[str, tuple[str, str]] = MappingProxyType({
+    "a100_sxm_40gb": ("dgx_a100_nvswitch", "infiniband_hdr"),
+    "a100_sxm_80gb": ("dgx_a100_nvswitch", "infiniband_hdr"),
+    "h100_sxm": ("dgx_h100_nvswitch", "infiniband_ndr"),
+    "h200_sxm": ("dgx_h100_nvswitch", "infiniband_ndr"),
+    "b200": ("dgx_b200_nvswitch", "infiniband_ndr"),
+    "gb200": ("gb200_nvl72", "infiniband_ndr"),
+    "mi300x": ("mi300x_platform", "ethernet_400g"),
+    "mi325x": ("mi300x_platform", "ethernet_400g"),
+})
+"""Device -> networks of the catalog: inside a host, between hosts."""
+
+INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
+STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`npus` NPUs of `device`; `assumed`: sentences about what the caller left open."""
+
+    device: str
+    compute: Compute
+    memory: Memory
+    network: Network
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def npus(self) -> int:
+        """All of them."""
+        return self.network.npus
+
+    @property
+    def host(self) -> int:
+        """NPUs of the innermost dim: the host, or the NVLink domain."""
+        return self.network.flat[0].npus
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of an NPU."""
+        return float(self.memory.capacity or math.inf)
+
+    def design(self, workload: Transformer) -> Design:
+        """The design of a workload on it."""
+        return Design(workload=workload, network=self.network, compute=self.compute, memory=self.memory,
+                      system=System(comm_streams=STREAMS))
+
+
+def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str = "roofline") -> Machine:
+    """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
+    joined by commas; left out: the device's usual host and fabric. `compute`: a compute model. Raises InputError."""
+    if npus < 1:
+        raise InputError("gpus", f"{npus}", expected="at least 1")
+    row = catalog.device(device)
+    assumed: list[str] = []
+    if isinstance(network, Network):
+        found = network
+    elif network is not None and _is_file(network):
+        found = _read(network)
+    else:
+        found = _named(device, network, npus, assumed)
+    if found.npus != npus:
+        raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
+    if compute not in Kind("compute"):
+        raise InputError("compute", f"{compute!r} is not known",
+                         expected="one of " + ", ".join(Kind("compute").names()))
+    model = decode(Compute, {"model": compute, **row.compute})
+    return Machine(device, model, Memory(**row.memory), found, tuple(assumed))
+
+
+def _is_file(text: str) -> bool:
+    return os.path.splitext(text)[1].lower() in (".yaml", ".yml")
+
+
+def _read(path: str) -> Network:
+    """The network in a file: the section itself, or that of a design."""
+    from astrarium.config.yamlfile import parse_yaml, read_text
+
+    data = parse_yaml(read_text(path), path).data
+    if isinstance(data, dict) and "network" in data:
+        return load(Design, path).network
+    return load(Network, path)
+
+
+def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> Network:
+    """A network of catalog rows, of which the last takes the NPUs that are left."""
+    if network is None and device not in USUAL:
+        raise InputError("network", f"the usual host and fabric of {device} are not known",
+                         expected="a network: names of the catalog (`astrarium list network`), or a file")
+    names = USUAL[device] if network is None else tuple(name.strip() for name in network.split(","))
+    rows = [catalog.network(name) for name in names]
+    dims: list[dict[str, Any]] = []
+    left = npus
+    for place, row in enumerate(rows):
+        if place and left == 1:
+            break
+        last = place == len(rows) - 1
+        if row.npus is None and not last:
+            raise InputError(f"network: {row.name}", "does not say how many NPUs it joins", expected="a place behind "
+                             "the others, or a network file")
+        size = left if last and row.npus is None else min(row.npus or left, left)
+        if left % size:
+            raise InputError("gpus", f"{npus} NPUs are not whole hosts of {size}",
+                             expected=f"{npus // size * size} or {(npus // size + 1) * size}")
+        latency = row.latency or (BETWEEN if place else INSIDE)
+        if row.latency is None:
+            assumed.append(f"{latency} latency of a hop of {row.name} (no published figure)")
+        dims.append({**row.plain, "npus": size, "latency": latency})
+        left //= size
+    if left > 1:
+        raise InputError("network", f"{', '.join(names)} have {npus // left} NPUs",
+                         expected=f"{npus}: one dim more, such as infiniband_ndr")
+    if network is None:
+        assumed.insert(0, "network: " + ", ".join(f"{row.name} ({dim['npus']})" for row, dim in zip(rows, dims)))
+    return decode(Network, {"dims": dims})
