@@ -64,6 +64,7 @@ HOST = Parameter("workload.software.host", 2.5, 0.7, "ms")
 HOST_TP = Parameter("workload.software.host_tp", 1.0, 0.7, "ms")
 PARAMETERS: Mapping[str, Sequence[Parameter]] = {
     "megatron-lm": (GEMM, VECTOR, LAUNCH, HOST),
+    "megatron-lm-3": (GEMM, VECTOR),
     "nemo": (GEMM, NARROW, VECTOR, LAUNCH, OVERLAP),
     "nemo-24": (NARROW, VECTOR),
     "nanotron": (GEMM, VECTOR, LAUNCH, HOST, HOST_TP),

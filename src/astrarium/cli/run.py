@@ -129,12 +129,18 @@ def _figures(design: Design, result: Result, options: argparse.Namespace) -> dic
     """The figures, and what holds for those of training."""
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
-    from astrarium.report.interval import plain_interval
-    from astrarium.validate.intervals import interval_of
 
-    about, within = conditions(design), interval_of(design) if design.stack else None
-    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
-            **({"interval": plain_interval(within, result)} if within else {})}
+    about = conditions(design)
+    found: dict[str, dict[str, Any]] = {"figures": figures(design, result, options.figure)}
+    if about:
+        found["training"] = about
+    if design.stack is not None:
+        from astrarium.report.interval import plain_interval
+        from astrarium.validate.intervals import interval_of
+
+        within = interval_of(design)
+        found |= {"interval": plain_interval(within, result)} if within else {}
+    return found
 
 
 def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]]) -> None:
@@ -145,12 +151,13 @@ def _print(design: Design, result: Result, options: argparse.Namespace, more: di
             sys.stdout.write(piece)
         return
     from astrarium.report.figures import figure_table
-    from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
-    from astrarium.validate.intervals import interval_of
 
-    within = interval_of(design) if design.stack else None
-    table = figure_table(more["figures"], more.get("training", {}))
-    print_tables(summary_tables(result, options.design or options.trace, table, interval_table(within, result)),
-                 sys.stdout)
+    table, within = figure_table(more["figures"], more.get("training", {})), None
+    if design.stack is not None:
+        from astrarium.report.interval import interval_table
+        from astrarium.validate.intervals import interval_of
+
+        within = interval_table(interval_of(design), result)
+    print_tables(summary_tables(result, options.design or options.trace, table, within), sys.stdout)
