@@ -118,6 +118,7 @@ private:
     void issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
+    void meet_lasting(std::uint32_t instance);
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);

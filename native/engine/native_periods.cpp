@@ -9,8 +9,8 @@ constexpr std::size_t largest_state = 1 << 20;  // ranks, messages, and chunks a
 }  // namespace
 
 void Native::count_periods(Beats& beats) {
-    const auto custom = [](const Collective& c) { return c.custom.has_value(); };
-    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), custom) || flows_) return;
+    const auto other = [this](const Collective& c) { return c.custom || (c.lasts && !image_); };
+    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || flows_) return;
     periods_.programs = plan_.programs;
     programs_ = &periods_.programs;
     std::vector<std::uint32_t> program_of, base;

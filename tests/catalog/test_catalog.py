@@ -6,6 +6,7 @@ import pytest
 
 import astrarium as ar
 from astrarium import catalog, registry
+from astrarium.collective.fabrics import fabric
 
 
 @pytest.mark.parametrize("kind", catalog.KINDS)
@@ -35,7 +36,7 @@ def test_every_network_builds_a_dim() -> None:
     for name in catalog.load("networks"):
         link = catalog.network(name)
         dim = registry.load("shape", link.shape)(link.npus or 4, **{"latency": "1 us", **link.dim})
-        assert 20 < dim.npu_bandwidth < 2000, name
+        assert 6 < dim.npu_bandwidth < 2000, name
 
 
 def test_known_rows() -> None:
@@ -58,3 +59,11 @@ def test_rows_are_read_once_and_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         rows["gpt3-13b"]["model"]["layers"] = 1  # type: ignore[index]
     assert isinstance(rows["dlrm-dcnv2"]["model"]["tables"], tuple)
+
+
+def test_fabrics_with_measured_collectives_are_networks_with_the_same_link() -> None:
+    for name in catalog.load("collectives"):
+        link = catalog.network(name)
+        dim = registry.load("shape", link.shape)(link.npus or 8, **{"latency": "1 us", **link.dim})
+        assert dim.fabric == name
+        assert dim.npu_bandwidth == pytest.approx(fabric(name).link), name

@@ -20,7 +20,7 @@ from astrarium.errors import InputError, nearest
 
 __all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
 
-KINDS = ("devices", "networks", "models")
+KINDS = ("devices", "networks", "models", "collectives", "stacks", "fitted")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Device:
 
 @dataclass(frozen=True)
 class Link:
-    """`dim` holds keyword arguments of the dim class named by `shape`; npus and latency, where None, are yours."""
+    """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
+    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours."""
 
     name: str
     title: str
@@ -48,7 +49,7 @@ class Link:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The dim as plain data: what the row says of shape, npus, bandwidth and latency."""
+        """The dim as plain data: what the row says of shape, npus, bandwidth, latency and fabric."""
         known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency}
         return {key: value for key, value in known.items() if value is not None}
 
@@ -96,5 +97,6 @@ def network(name: str) -> Link:
     """A network by name. Raises InputError with the nearest match."""
     row = _row("networks", name)
     known = ("bandwidth", "bandwidth_per_npu")
-    dim = MappingProxyType({key: row[key] for key in known if key in row})
+    measured = {"fabric": name} if name in load("collectives") else {}
+    dim = MappingProxyType({**{key: row[key] for key in known if key in row}, **measured})
     return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"])

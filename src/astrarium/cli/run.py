@@ -36,6 +36,8 @@ def arguments(parser: Parser) -> None:
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
     parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
+    parser.add_argument("--figure", metavar="NAME", action="append", default=[],
+                        help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
     parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
 
 
@@ -71,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.result import write_parquet
 
         write_parquet(result, options.parquet, nodes=options.nodes)
-    _print(result, options)
+    _print(design, result, options)
     return 0
 
 
@@ -122,14 +124,20 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")
 
 
-def _print(result: Result, options: argparse.Namespace) -> None:
+def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
+    from astrarium.cost import figures
+    from astrarium.cost.training import conditions
+
+    found, about = figures(design, result, options.figure), conditions(design)
     if options.json:
         from astrarium.result.export import json_pieces
 
-        for piece in json_pieces(result, nodes=options.nodes):
+        more = {"figures": found, **({"training": about} if about else {})}
+        for piece in json_pieces(result, nodes=options.nodes, more=more):
             sys.stdout.write(piece)
         return
+    from astrarium.report.figures import figure_table
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    print_tables(summary_tables(result, options.design or options.trace), sys.stdout)
+    print_tables(summary_tables(result, options.design or options.trace, figure_table(found, about)), sys.stdout)

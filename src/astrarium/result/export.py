@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ Column = npt.NDArray[Any]
 Table = Mapping[str, Column]
 BLOCK = 1 << 14     # rows per piece of text
 WORKS = np.array([work.name.lower() for work in Work])
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPS = np.array([op.name.lower() for op in CommOp])
 
 
@@ -98,9 +100,12 @@ def _nodes(result: Result) -> Table:
             "work": WORKS[nodes.work], "start_ns": _ns(nodes.start), "end_ns": _ns(nodes.end)}
 
 
-def json_pieces(result: Result, *, nodes: bool = False) -> Iterator[str]:
-    """One JSON object in pieces: `summary`, then each table as a list of records; NaN becomes null."""
+def json_pieces(result: Result, *, nodes: bool = False, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
+    """One JSON object in pieces: `summary` and what is given as `more`, then each table as a list of records; NaN
+    becomes null."""
     yield '{"summary":' + json.dumps(result.summary(), separators=(",", ":"))
+    for name, value in more.items():
+        yield f',"{name}":' + json.dumps(value, separators=(",", ":"))
     for name, table in tables(result, nodes=nodes).items():
         yield f',"{name}":['
         for number, piece in enumerate(_records(table)):

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from astrarium.config import Config, Knob
 from astrarium.workload.assemble.recipe import Sizes
+from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "OPTIMIZERS", "Precision", "sizes_of", "widths_of"]
+__all__ = ["BYTES", "OPTIMIZERS", "Precision", "numbers_of", "sizes_of", "widths_of"]
 
 Format = Literal["fp32", "fp16", "bf16", "fp8", "fp4"]
 
@@ -31,6 +32,9 @@ class Precision(Config, frozen=True, kw_only=True):
     reduction: Annotated[Format | None, Knob("Gradients of weights in collectives; left out: as they are kept.")] = None
     master: Annotated[Format | None, Knob("The optimizer's own copy of the weights; null: none.")] = "fp32"
     moments: Annotated[Format, Knob("Each of the optimizer's moments.")] = "fp32"
+    products: Annotated[Format | None, Knob("Format in which products with weights are computed, forward and backward, "
+                                            "but for logits (fp8 training: fp8); left out: the wider of weights and "
+                                            "activations.")] = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,13 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
     "adam": Optimizer(2, 16),   # AdamW, arXiv 1711.05101, algorithm 2: lines 6 to 12 counted, a square root as one
     "sgd": Optimizer(1, 6),     # SGD with momentum and weight decay (the same paper, algorithm 1)
 })
+
+
+def numbers_of(precision: Precision) -> Numbers:
+    """Formats in which kernels compute."""
+    wider = precision.weights if BYTES[precision.weights] > BYTES[precision.activations] else precision.activations
+    product = precision.products or wider
+    return Numbers(product, product, precision.activations)
 
 
 def sizes_of(precision: Precision, optimizer: str) -> Sizes:

@@ -14,6 +14,7 @@ from astrarium.workload.config import Workload
 from astrarium.workload.mesh import Mesh, mesh_of
 from astrarium.workload.model.base import Model
 from astrarium.workload.precision import Precision
+from astrarium.workload.software import Software
 from astrarium.workload.transformer_conditions import CONDITIONS
 from astrarium.workload.transformer_rules import RULES
 
@@ -105,6 +106,7 @@ class Transformer(Workload, frozen=True):
                                           "of its forward pass; left out: nothing is loaded.", gt=0)] = default(None)
     checkpoint: Annotated[bool, Knob("At the end weights and optimizer states are stored in remote memory, each once, "
                                      "by all ranks that hold it together.")] = False
+    software: Annotated[Software, Knob("How the training software runs the operators.")] = Software()
     uneven: Annotated[Literal["refuse", "pad", "fractional"],
                       Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")
                       ] = "refuse"

@@ -35,17 +35,26 @@ class Surroundings(Protocol):
     def table(self, schedule: Schedule) -> ScheduleTable: ...
 
 
+Key = tuple[int, int, int, int]
 Early = dict[tuple[int, int, int], list[tuple[int, int]]]  # (position, chunk, phase) -> (receive, bytes)
 
 
 class Board:
     """What the participants of one meeting know of each other: who walks, and messages that came before their phase."""
 
-    __slots__ = ("early", "walks")
+    __slots__ = ("early", "waiting", "walks")
 
     def __init__(self) -> None:
+        self.waiting: list[tuple[Key, Event]] = []
         self.walks: dict[int, Walk] = {}
         self.early: Early = {}
+
+    def join(self, clock: BatchClock, lasts: int, members: int, key: Key, done: Event) -> None:
+        """One more participant of a collective of given time: with the last of them its end is known."""
+        self.waiting.append((key, done))
+        if len(self.waiting) == members:
+            for each, over in self.waiting:
+                clock.at(clock.now + lasts, DONE, each, over)
 
     def deliver(self, position: int, chunk: int, phase: int, receive: int, size: int) -> None:
         """A message for the participant at `position` is there."""

@@ -52,6 +52,6 @@ def lower_stack(stack: Stack, options: Options, forms: Forms | None = None) -> M
     where a size does not divide (`uneven: refuse`)."""
     layout, made = layout_of(options, stack.sizes, stack.axes), lower_block if forms is None else forms.pieces
     blocks = tuple(made(block, layout, recompute=options.recompute if number in stack.layers else "none",
-                        fuse=options.fuse, widths=options.widths, backward=options.backward)
+                        fuse=options.fusion, widths=options.widths, backward=options.backward, numbers=options.numbers)
                    for number, block in enumerate(stack.blocks))
     return ModelPieces(blocks, stack.first, stack.layers, stack.last, stack.tied)

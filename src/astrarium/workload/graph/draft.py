@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph.amount import largest
-from astrarium.workload.pieces import Piece, Step
+from astrarium.workload.graph.kernels import merged
+from astrarium.workload.pieces import Fusion, Piece, Sketch, Step
 
 __all__ = ["ENTRY", "Draft", "Drafts"]
 
@@ -32,12 +33,13 @@ class Draft:
     shift: int = 0
     payload: float = 0.0
     weight: bool = False
+    kernel: Sketch | None = None
 
 
 class Drafts:
-    """A growing list of drafts. Where `fuse`, pointwise neighbours share a kernel, as do products of one operand."""
+    """A growing list of drafts. As `fuse` says, pointwise neighbours share a kernel, as do products of one operand."""
 
-    def __init__(self, fuse: bool) -> None:
+    def __init__(self, fuse: Fusion) -> None:
         self._fuse, self._steps = fuse, list[Draft]()
 
     def __len__(self) -> int:
@@ -48,7 +50,7 @@ class Drafts:
         draft.after.discard(ENTRY)
         last = self._steps[-1] if self._steps else None
         here = len(self._steps) - 1
-        if self._fuse and last is not None and draft.weight == last.weight and _one_kernel(last, draft, here):
+        if last is not None and draft.weight == last.weight and _one_kernel(last, draft, here, self._fuse):
             _merge(last, draft, here)
             return here
         self._steps.append(draft)
@@ -92,12 +94,23 @@ class Drafts:
         return peak
 
 
-def _one_kernel(last: Draft, draft: Draft, here: int) -> bool:
+def _one_kernel(last: Draft, draft: Draft, here: int, fuse: Fusion) -> bool:
+    if not fuse.neighbours:
+        return False
     if draft.pointwise and last.pointwise:
-        return here in draft.after
-    if not (draft.product and last.product) or draft.after != last.after:
+        return here in draft.after and (fuse.norms or not (_normalises(draft) or _normalises(last)))
+    if not (draft.product and last.product):
+        return False
+    if fuse.qkv and here not in draft.after and (draft.writes.keys() & last.writes
+                                                 or (draft.weight and draft.reads.keys() & last.reads)):
+        return True
+    if draft.after != last.after:
         return False
     return bool(draft.reads.keys() & last.reads or draft.writes.keys() & last.writes)
+
+
+def _normalises(draft: Draft) -> bool:
+    return draft.kernel is not None and draft.kernel.kind == "normalisation"
 
 
 def _merge(last: Draft, draft: Draft, here: int) -> None:
@@ -108,6 +121,8 @@ def _merge(last: Draft, draft: Draft, here: int) -> None:
     last.after |= draft.after - {here}
     last.reads.update({name: size for name, size in draft.reads.items() if name not in last.writes})
     last.writes.update(draft.writes)
+    if last.kernel is not None and draft.kernel is not None:
+        last.kernel = merged(last.kernel, draft.kernel)
 
 
 def _step(draft: Draft, in_memory: Collection[str]) -> Step:
@@ -117,4 +132,4 @@ def _step(draft: Draft, in_memory: Collection[str]) -> Step:
     else:
         size = draft.payload
     return Step(draft.name, draft.kind, tuple(sorted(draft.after)), draft.flops, draft.gemm, size, draft.op, draft.axes,
-                draft.shift, draft.weight)
+                draft.shift, draft.weight, draft.kernel)

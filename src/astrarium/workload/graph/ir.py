@@ -44,7 +44,7 @@ class Op(NamedTuple):
     `core` marks what selective recomputation does again; `grad` False: no gradient flows through it. `ring` is the mesh
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
-    gradient goes to its weight alone.
+    gradient goes to its weight alone. `sequences` that attention finds packed into one.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Op(NamedTuple):
     work: float = 1.0
     along: tuple[str, ...] = ()
     stops: bool = False
+    sequences: int = 1
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,14 @@ def add(name: str, text: str) -> Op:
     return Op(name, "add", inputs, outputs, saves="nothing")
 
 
-def attention(name: str, text: str, *, ring: str = "", work: float = 1.0) -> Op:
+def attention(name: str, text: str, *, ring: str = "", work: float = 1.0, sequences: int = 1) -> Op:
     """Flash attention: q[batch,sq,heads,e] * k[batch,sk,kv,e] * v[batch,sk,kv,f] -> o[batch,sq,heads,f]; a fourth
     operand is a table of offsets that the scores look up.
 
     `ring`: the mesh axis around which keys and values travel; then sk is local, and everyone sees all of it.
     """
     inputs, outputs = _parsed(text)
-    return Op(name, "attention", inputs, outputs, ring=ring, work=work)
+    return Op(name, "attention", inputs, outputs, ring=ring, work=work, sequences=sequences)
 
 
 def scan(name: str, text: str, flops: float) -> Op:

@@ -12,7 +12,7 @@ from astrarium.workload.graph.ir import Block, Op, Use
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
-from astrarium.workload.pieces import BlockPieces, Piece, Weight
+from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
 
 __all__ = ["lower_block"]
 
@@ -138,15 +138,17 @@ def _weights(side: Side) -> tuple[Weight, ...]:
     return tuple(found)
 
 
-def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: bool = True,
-                widths: Mapping[str, float] = WIDTHS, backward: bool = True) -> BlockPieces:
+def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: Fusion = FUSED,
+                widths: Mapping[str, float] = WIDTHS, backward: bool = True,
+                numbers: Numbers = BF16) -> BlockPieces:
     """The pieces of a block on one rank.
 
     `recompute`: `none`, `selective` (operators marked `core` run again) or `full` (the whole block from its input).
-    `widths`: bytes per element by precision role. `backward` False: inference; nothing is saved.
+    `widths`: bytes per element by precision role; `numbers`: formats in which kernels compute. `backward` False:
+    inference; nothing is saved.
     Raises InputError where the layout refuses an uneven size.
     """
-    front = Side(block, layout, widths, fuse)
+    front = Side(block, layout, widths, fuse, numbers)
     for use in _entering(block):
         front.known[use.tensor] = Known(Placed(use.dims), ENTRY)
     for op in block.ops:
@@ -165,7 +167,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
         held = {block.output.tensor, *block.states}
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
                            front.drafts.working(held), output)
-    back = Side(block, layout, widths, fuse)
+    back = Side(block, layout, widths, fuse, numbers)
     start, kept = ENTRY, waiting
     if recompute == "full":
         if block.input.tensor:
