@@ -45,7 +45,11 @@ def arguments(parser: Parser) -> None:
                              "micro_batch, recompute, virtual_stages, tp_sequence; may be repeated")
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
                                                        "innermost first, joined by commas; default: the usual ones")
-    parser.add_argument("--compute", metavar="M", default="roofline", help="the compute model; default roofline")
+    parser.add_argument("--compute", metavar="M", default="roofline",
+                        help="the compute model: roofline (default), measured, ... (astrarium list compute)")
+    parser.add_argument("--collectives", metavar="M", default="simulated",
+                        help="where times of collectives come from: simulated (default) or measured")
+    parser.add_argument("--stack", metavar="S", help="a software stack of the catalog: what the job leaves open")
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")
@@ -68,8 +72,9 @@ def run(options: argparse.Namespace) -> int:
     devices = [name.strip() for name in options.device.split(",")]
     common: dict[str, Any] = {
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
-        "compute": options.compute, "top": options.top, "fixed": _fixed(options.fix), "jobs": options.jobs,
-        "limit": options.limit, "progress": _Remarks().show, **_settings(options.settings)}
+        "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
+        "fixed": _fixed(options.fix), "jobs": options.jobs, "limit": options.limit,
+        "progress": _Remarks().show, **_settings(options.settings)}
     if options.today is None and (options.model is None or options.gpus is None):
         options.usage.error("expected MODEL and --gpus, or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \

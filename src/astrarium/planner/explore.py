@@ -90,7 +90,7 @@ class _Search:
     costs: dict[Layout, Costs | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.wires = Wires(self.machine.network)
+        self.wires = Wires(self.machine.network, self.machine.collective.model)
 
     def candidate(self, layout: Layout) -> Candidate | None:
         """A layout with its floors; None where a size of the model does not divide, or where recomputing attention's
