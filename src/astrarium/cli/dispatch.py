@@ -31,6 +31,8 @@ VERBS = {
 }
 """Verb -> (module in this package, one sentence)."""
 
+CATALOGED = frozenset(VERBS) - {"trace", "convert", "astra-sim"}    # verbs that read names of the catalog
+
 INTERRUPTED, NO_READER, TERMINATED, OUR_BUG = 130, 141, 143, 3
 
 
@@ -91,7 +93,15 @@ def _run(arguments: list[str]) -> int:
     verb = cast(Verb, importlib.import_module(f"astrarium.cli.{name}"))
     parser = Parser(prog=f"astrarium {arguments[0]}", description=sentence)
     verb.arguments(parser)
-    return verb.run(parser.parse(arguments[1:]))
+    if arguments[0] not in CATALOGED:
+        return verb.run(parser.parse(arguments[1:]))
+    parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
+                        help="rows of your own beside the catalog's: devices, networks, hosts, models, stacks")
+    options = parser.parse(arguments[1:])
+    from astrarium.catalog import overlay
+
+    with overlay(*options.catalog):
+        return verb.run(options)
 
 
 def _top(arguments: list[str]) -> int:

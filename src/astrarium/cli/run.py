@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
@@ -67,13 +67,14 @@ def run(options: argparse.Namespace) -> int:
     if result.outcome.in_program_order:
         note("collectives were issued in program order: by collective.scheduling "
              f"{design.collective.scheduling} ranks would wait for each other")
+    more = _figures(design, result, options)
     if options.timeline:
         _timeline(result, options)
     if options.parquet:
         from astrarium.result import write_parquet
 
-        write_parquet(result, options.parquet, nodes=options.nodes)
-    _print(design, result, options)
+        write_parquet(result, options.parquet, nodes=options.nodes, more=more)
+    _print(result, options, more)
     return 0
 
 
@@ -124,15 +125,19 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")
 
 
-def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
+def _figures(design: Design, result: Result, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The figures, and what holds for those of training."""
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
 
-    found, about = figures(design, result, options.figure), conditions(design)
+    about = conditions(design)
+    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {})}
+
+
+def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]]) -> None:
     if options.json:
         from astrarium.result.export import json_pieces
 
-        more = {"figures": found, **({"training": about} if about else {})}
         for piece in json_pieces(result, nodes=options.nodes, more=more):
             sys.stdout.write(piece)
         return
@@ -140,4 +145,5 @@ def _print(design: Design, result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    print_tables(summary_tables(result, options.design or options.trace, figure_table(found, about)), sys.stdout)
+    table = figure_table(more["figures"], more.get("training", {}))
+    print_tables(summary_tables(result, options.design or options.trace, table), sys.stdout)

@@ -29,12 +29,14 @@ HOUR, TERA = 3600.0, 1e12
 
 
 def conditions(design: Design) -> dict[str, object]:
-    """What holds for every figure of a training step: sequence length, batch, precision. Empty for other workloads."""
+    """What holds for every figure of a training step: sequence length, batch, precision, the peaks that utilisation
+    refers to. Empty for other workloads."""
     if design.workload.tag != "transformer":
         return {}
     work = cast("Transformer", design.workload)
+    peaks = sorted({float(getattr(compute, "peak", None) or 0.0) for compute, _ in npu_types(design)[1]} - {0.0})
     return {"sequence_tokens": _sequence(work), "global_batch": work.global_batch, "ranks": work.ranks,
-            "precision": _precision(work.precision)}
+            "precision": _precision(work.precision), "peak_flop_per_ns": peaks}
 
 
 def _precision(said: Precision) -> str:
