@@ -22,13 +22,13 @@ from astrarium.planner.wires import Wires
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.pool import Pool
-from astrarium.workload.assemble.recipe import Sizes
+from astrarium.workload.assemble.recipe import Recipe, Sizes
 from astrarium.workload.graph import Forms
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Step
 from astrarium.workload.training import recipe_of
 
-__all__ = ["Costs", "costs_of", "durations"]
+__all__ = ["Costs", "costs_of", "durations", "recipe_of_layout"]
 
 F64 = npt.NDArray[np.float64]
 Axes = tuple[str, ...]
@@ -69,11 +69,14 @@ def canonical(layout: Layout) -> Layout:
                   recompute=layout.recompute, tp_sequence=layout.tp_sequence)
 
 
-def costs_of(job: Job, machine: Machine, layout: Layout, wires: Wires, mesh: Mesh, forms: Forms) -> Costs:
-    """Costs of a `canonical` layout's blocks; collectives are those of `mesh`, the smallest of any layout that has
-    these blocks. Raises InputError where a size does not divide."""
-    work = job.workload(**workload_fields(layout), global_batch=layout.dp * layout.micro_batch)
-    recipe = recipe_of(work, forms)
+def recipe_of_layout(job: Job, layout: Layout, forms: Forms) -> Recipe:
+    """The recipe of a `canonical` layout. Raises InputError where a size does not divide."""
+    return recipe_of(job.workload(**workload_fields(layout), global_batch=layout.dp * layout.micro_batch), forms)
+
+
+def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mesh) -> Costs:
+    """Costs of the blocks of a `canonical` layout's recipe; collectives are those of `mesh`, the smallest of any layout
+    that has these blocks. Raises InputError for kernels that the compute model refuses."""
     order = [block for part in recipe.parts for block in part]
     kinds = recipe.kinds
     took = durations(machine, recipe.mesh, [step for kind in kinds for piece in (kind.forward, kind.backward)

@@ -24,21 +24,13 @@ from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["USUAL", "Machine", "machine_of", "stack_settings"]
-
-USUAL: Mapping[str, tuple[str, str]] = MappingProxyType({
-    "a100_sxm_40gb": ("dgx_a100_nvswitch", "infiniband_hdr"),
-    "a100_sxm_80gb": ("dgx_a100_nvswitch", "infiniband_hdr"),
-    "h100_sxm": ("dgx_h100_nvswitch", "infiniband_ndr"),
-    "h200_sxm": ("dgx_h100_nvswitch", "infiniband_ndr"),
-    "b200": ("dgx_b200_nvswitch", "infiniband_ndr"),
-    "gb200": ("gb200_nvl72", "infiniband_ndr"),
-    "mi300x": ("mi300x_platform", "ethernet_400g"),
-    "mi325x": ("mi300x_platform", "ethernet_400g"),
-})
-"""Device -> networks of the catalog: inside a host, between hosts."""
+__all__ = ["Machine", "machine_of", "stack_settings"]
 
 INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
+KERNELS: Mapping[str, str] = MappingProxyType({
+    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm"})
+"""Devices whose measured kernels have another name."""
+
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
@@ -99,7 +91,7 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     settings = stack_settings(stack, len(found.flat) > 1)
     kind = Kind("compute").load(compute)
     known = {spec.name for spec in specs(kind)}
-    given: dict[str, Any] = {**row.compute, "device": device, **settings["compute"]}
+    given: dict[str, Any] = {**row.compute, "device": KERNELS.get(device, device), **settings["compute"]}
     model = decode(Compute, {"model": compute, **{name: value for name, value in given.items() if name in known}})
     return Machine(device, model, Memory(**row.memory), found,
                    decode(Collective, {**settings["collective"], "model": collectives}),
@@ -131,12 +123,19 @@ def _read(path: str) -> Network:
     return load(Network, path)
 
 
+def _usual(device: str) -> tuple[str, ...]:
+    """Networks inside the device's first host of the catalog, and between hosts. Raises InputError."""
+    name = next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
+    if name is None:
+        raise InputError("network", f"the catalog has no host of {device}",
+                         expected="a network: names of the catalog (`astrarium list network`), or a file")
+    host = catalog.host(name)
+    return (*host.inner, *(() if host.outer is None else (host.outer,)))
+
+
 def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> Network:
     """A network of catalog rows, of which the last takes the NPUs that are left."""
-    if network is None and device not in USUAL:
-        raise InputError("network", f"the usual host and fabric of {device} are not known",
-                         expected="a network: names of the catalog (`astrarium list network`), or a file")
-    names = USUAL[device] if network is None else tuple(name.strip() for name in network.split(","))
+    names = _usual(device) if network is None else tuple(name.strip() for name in network.split(","))
     rows = [catalog.network(name) for name in names]
     dims: list[dict[str, Any]] = []
     left = npus

@@ -10,6 +10,7 @@ from typing import Any
 
 from astrarium.config.named import merged
 from astrarium.cost import FIGURES
+from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
@@ -24,7 +25,7 @@ from astrarium.planner.shortlist import Line, Shortlist, reason
 from astrarium.result import Result
 from astrarium.simulate import simulate
 
-__all__ = ["line_of", "plan", "plan_from", "planned"]
+__all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
 
 TOP = 5
 LIMIT = 10.0        # CPU seconds of one simulation
@@ -45,7 +46,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None 
     (see `Transformer`), such as `precision`; they win over the stack's. Raises InputError.
     """
     machines = [machine_of(name, gpus, network, compute, collectives, stack) for name in _devices(device)]
-    job = job_of(model, seq=seq, global_batch=global_batch, **_settings(machines[0], settings))
+    job = job_of(model, seq=seq, global_batch=global_batch, **settings_for(machines[0], settings))
     return planned(job, machines, model if isinstance(model, str) else type(model).__name__, top=top, fixed=fixed,
                    jobs=jobs, limit=limit, progress=progress)
 
@@ -62,13 +63,13 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     launch = read_launch(path)
     machines = [machine_of(name, npus_of(launch, path, gpus), network, compute, collectives, stack)
                 for name in _devices(device)]
-    launch = replace(launch, settings=_settings(machines[0], launch.settings))
+    launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
                    today=now)
 
 
-def _settings(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
+def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of the workload: the stack's, but for what a layout says, under `settings`."""
     parts = {each.name for each in dataclasses.fields(Layout)}
     row = stack_settings(machine.stack, len(machine.network.flat) > 1)["workload"]
@@ -103,7 +104,14 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         tuple([(f"{machine.device}: {trial.layout}", trial.floor.time) for machine, each in zip(machines, explored)
                for trial in each.unknown]),
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
-        None if now is None else _beside(now, lines[0]))
+        _conditions(lines[0].design), None if now is None else _beside(now, lines[0]))
+
+
+def _conditions(design: Design) -> dict[str, object]:
+    """What holds for every line: sequence, batch, precision, and which models say how long things take."""
+    about = conditions(design)
+    return {**{name: about[name] for name in ("sequence_tokens", "global_batch", "precision")},
+            "compute": design.compute.tag, "collectives": design.collective.model, "stack": design.stack or "none"}
 
 
 def _beside(line: Line, best: Line) -> Line:
