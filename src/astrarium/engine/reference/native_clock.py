@@ -12,7 +12,7 @@ __all__ = ["ARRIVE", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "arrival", 
 
 DONE, ISSUE, DEPART, ARRIVE = range(4)
 
-Key = tuple[int, int, int, int]  # rank, node index, chunk, number; of what arrives: see `arrival`
+Key = tuple[int, int, int, int]  # rank, node index, chunk, number; where it arrives: `arrival`
 
 _key = itemgetter(0)
 
@@ -29,8 +29,8 @@ def ticks(ns: float) -> int:
 
 
 def arrival(key: Key, size: int, step: tuple[int, int, int, int] | None = None) -> Key:
-    """The order of a message among those that arrive in one instant: by (collective, chunk, phase, receive) where it is a
-    `step` of a collective, other messages after these and by bytes; then by the sender's rank and node."""
+    """The order of a message among those that arrive in one instant: by (collective, chunk, phase, receive) where it
+    is a `step` of a collective, other messages after these and by bytes; then by the sender's rank and node."""
     if step is None:
         return OTHERS, size, key[0], key[1]
     collective, chunk, phase, receive = step
