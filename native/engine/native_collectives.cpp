@@ -89,7 +89,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
-    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(kind_of(group), serial, id)) return gather(rank, node, group, id, serial);
+    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(kind_of(group), serial)) return gather(rank, node, group, id, serial);
     std::uint32_t instance = none;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;
@@ -101,7 +101,14 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
                        std::to_string(mine.size) + " bytes here, but another member issued " + op_name(theirs.op) + " of " +
                        std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
                        "one before it on every rank (dependencies of the trace), or try collective.scheduling: fifo");
+    join(instance, position, node);
+}
+
+// A member takes part from now on.
+void Native::join(std::uint32_t instance, std::uint32_t position, std::uint32_t node) {
+    const Collective& theirs = plan_.collectives[instances_[instance].collective];
     Member& member = instances_[instance].members[position];
+    const std::uint32_t rank = member.rank;
     member.node = node;
     if (theirs.custom) return start_custom(instance, position);
     if (theirs.lasts) return meet_lasting(instance);

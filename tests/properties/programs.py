@@ -316,6 +316,6 @@ def _native(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: 
 
 def _native_entries(rng: random.Random, op: CommOp, dims: int) -> tuple[str, ...]:
     able = ["ring", "direct", "direct:2", "ring_two_way", "halving_doubling"]
-    able += {CommOp.ALL_REDUCE: ["double_binary_tree"], CommOp.REDUCE_SCATTER: []}.get(op, ["bruck"])
+    able += {CommOp.ALL_REDUCE: ["double_binary_tree"]}.get(op, ["bruck"])
     return tuple(rng.choice(able) for _ in range(rng.choice([1, dims])))
 

@@ -106,7 +106,8 @@ _TWO_TREES: dict[CommOp, Formula] = {
 }
 
 _BRUCK: dict[CommOp, Formula] = {
-    CommOp.ALL_GATHER: lambda n, b: _same(n - 1, _log2(n)), CommOp.BARRIER: lambda n, b: _same(n - 1, _log2(n)),
+    CommOp.ALL_GATHER: lambda n, b: _same(n - 1, _log2(n)), CommOp.REDUCE_SCATTER: lambda n, b: _same(n - 1, _log2(n)),
+    CommOp.BARRIER: lambda n, b: _same(n - 1, _log2(n)),
     CommOp.ALL_TO_ALL: lambda n, b: _same(_bruck_items(n), _log2(n)),
 }
 

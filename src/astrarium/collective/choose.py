@@ -1,14 +1,15 @@
 """`collective.choice: auto`: the algorithms, the composition and the chunks of one collective, by the estimate.
 
-Candidates are the algorithms of `CANDIDATES` in each dim, every composition, and 1, 2, 4 ... 64 chunks; what the
-design names is the only candidate of its kind. Of those within `SLACK` of the least estimate, those with the fewest
-chunks are taken, and of these the first that is within `SAME` of their least. So the choice is a function of operation,
-bytes, the group's shape and the design: equal ranks choose alike, on every machine, with either engine.
+Candidates are the algorithms of `CANDIDATES` in each dim, every composition, and 1, 2, 4 ... 64 chunks (at last also
+three quarters of the fewest that are good enough); what the design names is the only candidate of its kind. Those
+within `SLACK` of the least estimate are good enough. Of them, the ones with the fewest messages of an NPU are taken,
+and of these the first within `SAME` of their least. So the choice is a function of operation, bytes, the group's
+shape and the design: equal ranks choose alike, on every machine, with either engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -27,23 +28,23 @@ __all__ = ["CANDIDATES", "CHOSEN", "CHUNKS", "SLACK", "choose"]
 
 CHOSEN = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
-SLACK = 0.01
+SLACK = 0.013
 SAME = 0.001
-MESSAGES = 1 << 12  # of one NPU, beyond which there are no further chunks
+MESSAGES = 1 << 12  # of one NPU (both directions of a ring as one), beyond which there are no further chunks
 NAMED = 1 << 10     # chunks that a design names are estimated as so many at most: more change little
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
-KEPT = 24           # of these, the lists with the lowest bounds are estimated:
-FEW = 3             # (where only algorithms are open: so many)
-FIRST = 16          # with so many chunks,
-CLOSEST = 8         # then, for the best pairs of composition and list
-CLOSE = 0.5         # that are not so much slower, with all
-TREE = "double_binary_tree"
+KEPT = 32           # of these, the lists with the least guesses are estimated
+FEW = 4             # (so many with one chunk, or the named number, in one order of the dims):
+PROBES = (4, 16)    # with so many chunks,
+CLOSEST = 6         # then, for the best pairs of composition and list
+CLOSE = 0.5         # that are not so much slower, with others
+TREE, HALVING, BRUCK = "double_binary_tree", "halving_doubling", "bruck"
 
 CANDIDATES: Mapping[Shape, tuple[str, ...]] = MappingProxyType({
-    Shape.SWITCH: ("direct", "ring_two_way"), Shape.FULLY_CONNECTED: ("direct",),
+    Shape.SWITCH: ("direct", HALVING, BRUCK, "ring_two_way"), Shape.FULLY_CONNECTED: ("direct",),
     Shape.RING: ("ring_two_way", "direct", TREE),
-    Shape.RING_ONE_WAY: ("ring", "direct"), Shape.HYPERCUBE: ("halving_doubling", "direct"),
-    Shape.MESH: ("halving_doubling", "ring", "direct", TREE)})
+    Shape.RING_ONE_WAY: ("ring", "direct"), Shape.HYPERCUBE: (HALVING, "direct"),
+    Shape.MESH: (HALVING, "ring", "direct", TREE)})
 
 
 class _Candidate(NamedTuple):
@@ -68,39 +69,69 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
     pacing = Pacing(op, size, parts, settings, free, reaches)
     counts, compositions = _counts(pacing, settings, free), _compositions(pacing, settings, free)
     lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
-    bounds = {names: pacing.bound(names) for names in lists}
-    kept = KEPT if len(counts) * len(compositions) > 1 else FEW
-    if len(lists) > kept:
-        lists = sorted(lists, key=lambda names: bounds[names])[:kept]
-
-    def tried(pairs: Iterable[Pair], count: int) -> list[_Candidate]:
-        return [_Candidate(count, pacing.time(composition, names, count), composition, names)
-                for composition, names in pairs]
-
-    found = tried(product(compositions[:1], lists), counts[0])
+    open_ = len(counts) * len(compositions) > 1
+    if len(lists) > KEPT:
+        lists = _guessed(pacing, lists, PROBES[-1] if open_ else counts[0])[:KEPT]
+    plain = _in_order(pacing, lists, free) if compositions[0] != Composition.THEMIS else lists
+    few = _guessed(pacing, plain, counts[0])[:FEW] if compositions[0] != Composition.THEMIS else plain
+    if not open_ and len(few) == 1:
+        return _settings(_Candidate(counts[0], 0.0, compositions[0], few[0]), parts, settings, free)
+    found = _tried(pacing, product(compositions[:1], few), counts[0])
     quick = min(each.time for each in found)
-    if len(counts) * len(compositions) > 1 and quick > min(bounds.values())[0] * (1 + SLACK):
-        found += _chunked(pacing, tried, compositions, [names for names in lists if bounds[names][0] < quick], counts)
+    if open_:
+        bounds = {names: pacing.bound(names) for names in lists}
+        if quick > min(bounds.values()) * (1 + SLACK):
+            pairs = [(composition, names) for composition in compositions
+                     for names in (plain if composition == compositions[0] else lists) if bounds[names] < quick]
+            found += _chunked(pacing, pairs, counts)
     most = min(each.time for each in found) * (1 + SLACK)
-    fewest = min(each.chunks for each in found if each.time <= most)
-    close = [each for each in found if each.chunks == fewest]
+    near = [each for each in found if each.time <= most]
+    sent = [each.chunks * pacing.messages(each.names) for each in near]
+    close = [each for each, messages in zip(near, sent) if messages == min(sent)]
     most = min(each.time for each in close) * (1 + SAME)
     return _settings(next(each for each in close if each.time <= most), parts, settings, free)
 
 
-def _chunked(pacing: Pacing, tried: Callable[[Iterable[Pair], int], list[_Candidate]],
-             compositions: Sequence[Composition], lists: Sequence[Names], counts: Sequence[int]) -> list[_Candidate]:
-    """With several chunks; in one dim these gain nothing unless all are under way."""
-    pairs = list(product(compositions[1:] if len(pacing.parts) == 1 and len(compositions) > 1 else compositions, lists))
-    some = FIRST if FIRST in counts else counts[-1]
-    found = tried(pairs, some)
-    least = min(each.time for each in found) * (1 + CLOSE)
-    ranked = sorted(range(len(pairs)), key=lambda place: found[place].time)[:CLOSEST]
-    close = [pairs[place] for place in sorted(ranked) if found[place].time <= least]
+def _guessed(pacing: Pacing, lists: Sequence[Names], chunks: int) -> list[Names]:
+    """The quickest by a guess first."""
+    return sorted(lists, key=lambda names: pacing.guess(names, chunks)) if len(lists) > 1 else list(lists)
+
+
+def _tried(pacing: Pacing, pairs: Iterable[Pair], count: int) -> list[_Candidate]:
+    return [_Candidate(count, pacing.time(composition, names, count), composition, names)
+            for composition, names in pairs]
+
+
+def _in_order(pacing: Pacing, lists: Sequence[Names], free: Free) -> list[Names]:
+    """Those for chunks that all go through the dims in one order: a ring on a switch only changes that of Themis."""
+    switches = [free.dims[part.dim].shape == Shape.SWITCH for part in pacing.parts]
+    return [names for names in lists if not free.algorithms or not any(
+        switch and name == "ring_two_way" for switch, name in zip(switches, names.own))]
+
+
+def _chunked(pacing: Pacing, pairs: Sequence[Pair], counts: Sequence[int]) -> list[_Candidate]:
+    """With several chunks. Of one dim these gain nothing unless all are under way."""
+    if len(pacing.parts) == 1 and pairs[0][0] != pairs[-1][0]:
+        pairs = [pair for pair in pairs if pair[0] == Composition.THEMIS]
+    most = {names: _most(pacing, names, counts) for _, names in pairs}
+    found = list[_Candidate]()
+    for count in PROBES:
+        found += [each for pair in pairs for each in _tried(pacing, [pair], min(count, most[pair[1]]))]
+    times = [min(each.time for each in found[place::len(pairs)]) for place in range(len(pairs))]
+    ranked = sorted(range(len(pairs)), key=times.__getitem__)[:CLOSEST]
+    close = [pairs[place] for place in sorted(ranked) if times[place] <= min(times) * (1 + CLOSE)]
     for count in counts:
-        if count != some:
-            found += tried(close, count)
-    return found
+        if count not in PROBES:
+            found += _tried(pacing, [pair for pair in close if count <= most[pair[1]]], count)
+    enough = min(each.time for each in found) * (1 + SLACK)
+    fewest = min(each.chunks for each in found if each.time <= enough)
+    return found + _tried(pacing, close, 3 * fewest // 4) if fewest > 2 and len(counts) > 1 else found
+
+
+def _most(pacing: Pacing, names: Names, counts: Sequence[int]) -> int:
+    """The most chunks with which an NPU does not send too many messages."""
+    most = MESSAGES // (2 * pacing.rounds(names))
+    return max([count for count in counts if count <= most], default=counts[0])
 
 
 def _settings(best: _Candidate, parts: Sequence[SubDim], settings: Settings, free: Free) -> Settings:
@@ -138,7 +169,7 @@ def _compositions(pacing: Pacing, settings: Settings, free: Free) -> tuple[Compo
 def _counts(pacing: Pacing, settings: Settings, free: Free) -> tuple[int, ...]:
     if not free.chunks:
         return (min(settings.chunks, NAMED),)
-    most = max(1, min(pacing.size // pacing.granule, MESSAGES // (2 * sum(part.n - 1 for part in pacing.parts))))
+    most = max(1, pacing.size // pacing.granule)
     return tuple([count for count in CHUNKS if count <= most])
 
 
@@ -166,12 +197,13 @@ def _steps(names: tuple[str, ...], parts: Sequence[SubDim], plain: Sequence[str]
 
 
 def _options(shape: Shape, op: CommOp, n: int, dims: int) -> tuple[str, ...]:
-    """Candidates in a dim. Of two members every algorithm is the same; in the only dim a ring on a switch is never
-    better, among several it changes the order in which Themis takes them."""
+    """Candidates in a dim. Of two members every algorithm is the same; in the only dim others than `direct` are never
+    better on a switch. Among several they change the order in which Themis takes these, and halving and Bruck
+    send fewer messages."""
     if n == 2 or (shape == Shape.MESH and op == CommOp.ALL_TO_ALL):
         return ("direct",)
     if shape == Shape.SWITCH and (dims == 1 or op == CommOp.ALL_TO_ALL):
         return ("direct",)
-    without = {"halving_doubling"} if n & (n - 1) else set()
-    without |= {TREE} if op != CommOp.ALL_REDUCE else set()
+    without = {HALVING} if n & (n - 1) else {BRUCK}
+    without |= {BRUCK} if op == CommOp.ALL_REDUCE else {TREE}
     return tuple([name for name in CANDIDATES[shape] if name not in without])

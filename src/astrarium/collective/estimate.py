@@ -19,11 +19,12 @@ from astrarium.collective.bounds import bound
 from astrarium.engine.plan import Dim, Shape
 from astrarium.vocab import CommOp
 
-__all__ = ["Around", "Counts", "Reach", "Stride", "counts", "strides"]
+__all__ = ["Around", "Counts", "Reach", "Stride", "counts", "ends", "messages", "strides"]
 
 Stride = tuple[int, float, float, int]
 MOST = 64       # messages one after the other; more are taken together
 MOST_OF_A_TREE = 1024
+SENT_IN_TREES = 32      # 8 blocks in two trees, up and down
 PIECES_HIDE = 0.35
 
 
@@ -154,9 +155,17 @@ def _halving(shape: Shape, op: CommOp, n: int, reach: Reach) -> Rows:
     return _one_pass(rows[::-1] if op == CommOp.ALL_GATHER else rows, op)
 
 
+def _bruck(shape: Shape, op: CommOp, n: int, reach: Reach) -> Rows:
+    """Growing bundles on a switch; a reduce_scatter is the all_gather backwards."""
+    if shape != Shape.SWITCH or op not in (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER):
+        return _by_bounds(shape, "bruck", op, n, reach)
+    sizes = [min(1 << level, n - (1 << level)) for level in range((n - 1).bit_length())]
+    return [Counts(0, 1, size, 2, size) for size in (sizes if op == CommOp.ALL_GATHER else sizes[::-1])]
+
+
 _FORMULAS: Mapping[str, Callable[[Shape, CommOp, int, Reach], Rows]] = {
     "direct": _direct, "ring": _ring, "ring_two_way": _two_way, "halving_doubling": _halving,
-    "double_binary_tree": _two_trees}
+    "double_binary_tree": _two_trees, "bruck": _bruck}
 
 
 def _by_bounds(shape: Shape, algorithm: str, op: CommOp, n: int, reach: Reach) -> Rows:
@@ -193,3 +202,30 @@ def strides(dim: Dim, algorithm: str, op: CommOp, n: int, reach: Reach, whole: i
         each = row.times / times
         found.append((row.port, row.held * wire * each, latency * each, times))
     return found
+
+
+@lru_cache(1 << 14)
+def messages(algorithm: str, op: CommOp, n: int) -> int:
+    """How many messages a member sends."""
+    if algorithm == "double_binary_tree":
+        return SENT_IN_TREES
+    once = (n - 1).bit_length() if algorithm in ("halving_doubling", "bruck") else n - 1
+    ways = 2 if algorithm == "ring_two_way" and op != CommOp.ALL_TO_ALL else 1
+    return once * ways * (2 if op == CommOp.ALL_REDUCE else 1)
+
+
+@lru_cache(1 << 14)
+def _totals(shape: Shape, algorithm: str, op: CommOp, n: int, reach: Reach) -> tuple[float, int, float]:
+    """(hops, messages one after the other, blocks that the busiest port carries)."""
+    rows = counts(shape, algorithm, op, n, reach)
+    ports: dict[int, float] = {}
+    for row in rows:
+        ports[row.port] = ports.get(row.port, 0.0) + row.held * row.times
+    return sum([row.hops * row.times for row in rows]), sum([row.times for row in rows]), max(ports.values())
+
+
+def ends(dim: Dim, algorithm: str, op: CommOp, n: int, reach: Reach, whole: int, around: Around) -> tuple[float, float]:
+    """(latencies one after the other, what the busiest port carries) in ns: the two ends of what `op` on `whole` bytes
+    can take in a dim."""
+    hops, times, held = _totals(dim.shape, algorithm, op, n, reach)
+    return hops * dim.latency + times * around.endpoint_delay, held * (-(-whole // n) / dim.bandwidth)

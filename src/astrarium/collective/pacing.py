@@ -10,9 +10,9 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from astrarium.collective import bounds, themis
-from astrarium.collective.compose import Composition, compose
-from astrarium.collective.estimate import Reach, Stride, strides
+from astrarium.collective import bounds, chunking, themis
+from astrarium.collective.compose import Composition, Step, compose
+from astrarium.collective.estimate import Reach, Stride, ends, messages, strides
 from astrarium.collective.groups import SubDim
 from astrarium.collective.lower import Free, Settings
 from astrarium.engine import pace
@@ -43,6 +43,8 @@ class Pacing:
         self._place = {part.dim: place for place, part in enumerate(parts)}
         self._known: dict[tuple[int, str, CommOp, int], list[Stride]] = {}
         self._fixed: dict[tuple[int, str], themis.DimCost] = {}
+        self._steps: dict[tuple[Composition, int, tuple[SubDim, ...]], tuple[Step, ...]] = {}
+        self._ordered: dict[tuple[int, tuple[float, ...]], list[tuple[SubDim, ...]]] = {}
         self._ends: dict[tuple[int, str], tuple[float, float]] = {}
 
     @cached_property
@@ -53,7 +55,7 @@ class Pacing:
         """ns of so many chunks."""
         count = max(1, min(chunks, self.size // self.granule))
         each = -(-self.size // count)
-        orders = self._orders(composition, names, count, each)
+        orders = self._orders(composition, names, count)
         by_op = {self.op: names.own, CommOp.REDUCE_SCATTER: names.scatters, CommOp.ALL_GATHER: names.gathers,
                  CommOp.ALL_REDUCE: names.own}
         rows: list[list[Stride]] = []
@@ -64,7 +66,9 @@ class Pacing:
             if order in paths:
                 continue
             path = []
-            for part, op, size in compose(self.op, each, order, composition):
+            if (composition, each, order) not in self._steps:
+                self._steps[composition, each, order] = compose(self.op, each, order, composition)
+            for part, op, size in self._steps[composition, each, order]:
                 key = part.dim, op, size
                 if key not in phase_of:
                     phase_of[key] = len(rows)
@@ -76,13 +80,19 @@ class Pacing:
         limit = active if active is not None else 0 if composition == Composition.THEMIS else 1
         return pace(rows, phases, [paths[order] for order in orders], limit, self._free.around.endpoint_delay)
 
-    def _orders(self, composition: Composition, names: Names, count: int, each: int) -> list[tuple[SubDim, ...]]:
-        """Per chunk, the dims as its reduce_scatter takes them."""
+    def _orders(self, composition: Composition, names: Names, count: int) -> list[tuple[SubDim, ...]]:
+        """Per chunk, the dims as its reduce_scatter takes them: those of the plan, as a byte changes them."""
         if composition != Composition.THEMIS or len(self.parts) == 1 or self.op == CommOp.ALL_TO_ALL:
             return [self.parts] * count
-        own = names.gathers if self.op == CommOp.ALL_GATHER else names.scatters
-        costs = [self._cost(place, name) for place, name in enumerate(own)]
-        return themis.orders([each * (self.members if self.op == CommOp.ALL_GATHER else 1)] * count, self.parts, costs)
+        own, whole = names.scatters, 1
+        if self.op == CommOp.ALL_GATHER:
+            own, whole = names.gathers, self.members
+        costs = tuple([self._cost(place, name) for place, name in enumerate(own)])
+        key = count, tuple([cost.fixed for cost in costs])
+        if key not in self._ordered:
+            sizes = [each * whole for times, each in chunking.split(self.size, count) for _ in range(times)]
+            self._ordered[key] = themis.orders(sizes, self.parts, costs)
+        return self._ordered[key]
 
     def _cost(self, place: int, name: str) -> themis.DimCost:
         if (place, name) not in self._fixed:
@@ -103,13 +113,28 @@ class Pacing:
                     self._free.dims[part.dim], name, op, part.n, self._reaches[part.dim], whole, self._free.around)]
         return found
 
-    def bound(self, names: Names) -> tuple[float, float]:
-        """(what no number of chunks and no order of the dims is faster than with these algorithms, all that they take
-        one after the other)."""
-        ends = [self._end(place, name) for place, name in enumerate(names.own)]
-        path = sum(end[0] for end in ends)
+    def bound(self, names: Names) -> float:
+        """What no number of chunks and no order of the dims is faster than with these algorithms."""
+        ends = self._ends_of(names)
+        return max(sum([end[0] for end in ends]), *[end[1] for end in ends])
+
+    def guess(self, names: Names, chunks: int) -> float:
+        """Phases in a row, the busiest dim as often as there are chunks, the others once: what lists are ordered by."""
+        ends = self._ends_of(names)
         loads = [end[1] for end in ends]
-        return max(path, *loads), path + sum(loads)
+        return sum([end[0] for end in ends]) + (sum(loads) + (chunks - 1) * max(loads)) / chunks
+
+    def _ends_of(self, names: Names) -> list[tuple[float, float]]:
+        return [self._end(place, name) for place, name in enumerate(names.own)]
+
+    def messages(self, names: Names) -> int:
+        """How many an NPU sends for one chunk."""
+        return sum([messages(name, self.op, part.n) for name, part in zip(names.own, self.parts)])
+
+    def rounds(self, names: Names) -> int:
+        """Messages of a pass of one chunk through the dims, those of both directions of a ring as one."""
+        return sum([min(part.n - 1, messages(name, CommOp.ALL_GATHER, part.n))
+                    for name, part in zip(names.own, self.parts)])
 
     def alone(self, place: int, name: str) -> float:
         """ns of the operation in one dim, as if there were no other."""
@@ -117,6 +142,8 @@ class Pacing:
 
     def unbeaten(self, place: int, names: Sequence[str]) -> tuple[str, ...]:
         """Of algorithms in one dim, those that no other one is better than, or equal to and before."""
+        if len(names) == 1:
+            return tuple(names)
         ends = [self._end(place, name) for name in names]
         return tuple([name for number, (name, mine) in enumerate(zip(names, ends)) if not any(
             other[0] <= mine[0] and other[1] <= mine[1] and (other != mine or rival < number)
@@ -127,11 +154,6 @@ class Pacing:
         if (place, name) not in self._ends:
             part = self.parts[place]
             least = self._whole if self.op == CommOp.ALL_TO_ALL else self._whole * part.n // self.members
-            dim, reach, around = self._free.dims[part.dim], self._reaches[part.dim], self._free.around
-            empty = strides(dim, name, self.op, part.n, reach, 0, around)
-            path = sum(latency * times for _, _, latency, times in empty)
-            loads: dict[int, float] = {}
-            for port, service, _, times in strides(dim, name, self.op, part.n, reach, least, around):
-                loads[port] = loads.get(port, 0.0) + service * times
-            self._ends[place, name] = path, max(loads.values())
+            self._ends[place, name] = ends(self._free.dims[part.dim], name, self.op, part.n, self._reaches[part.dim],
+                                           least, self._free.around)
         return self._ends[place, name]

@@ -31,20 +31,13 @@ def _time(size: float, part: SubDim, cost: DimCost) -> float:
     return size * (part.n - 1) / part.n / cost.bandwidth
 
 
-def _add(load: list[float], size: float, order: Sequence[int], shape: Sequence[SubDim],
-         costs: Sequence[DimCost]) -> None:
+def _added(size: float, order: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCost]) -> list[float]:
+    """ns that a chunk in this order keeps each dim busy."""
+    added = [0.0] * len(shape)
     for d in order:
-        load[d] += _time(size, shape[d], costs[d])
+        added[d] = _time(size, shape[d], costs[d])
         size /= shape[d].n
-
-
-def _order(load: Sequence[float], size: float, last: Sequence[int], shape: Sequence[SubDim],
-           costs: Sequence[DimCost]) -> list[int]:
-    by_load = sorted(last, key=lambda d: load[d])
-    least = by_load[0]
-    if load[by_load[-1]] - load[least] < _time(size / 16, shape[least], costs[least]):
-        return list(range(len(shape)))
-    return by_load
+    return added
 
 
 def orders(sizes: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCost]) -> list[tuple[SubDim, ...]]:
@@ -53,13 +46,20 @@ def orders(sizes: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCos
     Deterministic: of equal loads, the one that came first in the chunk before does so again.
     """
     load = [cost.fixed for cost in costs]
-    order = list(range(len(shape)))
+    default = order = tuple(range(len(shape)))
+    even = {size: [_time(size / 16, part, cost) for part, cost in zip(shape, costs)] for size in set(sizes)}
+    known: dict[tuple[int, tuple[int, ...]], tuple[list[float], tuple[SubDim, ...]]] = {}
     result = []
-    for size in sizes:
-        order = _order(load, size, order, shape, costs) if shape else []
-        _add(load, size, order, shape, costs)
-        result.append(tuple(shape[d] for d in order))
-    return result
+    for size in sizes if shape else ():
+        by_load = tuple(sorted(order, key=load.__getitem__))
+        least = by_load[0]
+        order = default if load[by_load[-1]] - load[least] < even[size][least] else by_load
+        if (size, order) not in known:
+            known[size, order] = _added(size, order, shape, costs), tuple([shape[d] for d in order])
+        added, chosen = known[size, order]
+        load = [before + more for before, more in zip(load, added)]
+        result.append(chosen)
+    return result if shape else [()] * len(sizes)
 
 
 def loads(sizes: Sequence[int], chosen: Sequence[Sequence[SubDim]], shape: Sequence[SubDim],
@@ -67,5 +67,6 @@ def loads(sizes: Sequence[int], chosen: Sequence[Sequence[SubDim]], shape: Seque
     """ns that each dim is busy with the reduce_scatters of all chunks in the `chosen` orders."""
     load = [cost.fixed for cost in costs]
     for size, order in zip(sizes, chosen):
-        _add(load, size, [list(shape).index(part) for part in order], shape, costs)
+        added = _added(size, [list(shape).index(part) for part in order], shape, costs)
+        load = [before + more for before, more in zip(load, added)]
     return load

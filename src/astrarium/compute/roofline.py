@@ -43,14 +43,22 @@ def roofline_of(nodes: ComputeNodes, peak: float, missing: float | None) -> I64:
     memory = nodes.memory
     if memory.bandwidth is None:
         raise InputError("memory.bandwidth", "is missing", expected="what the roofline needs: the local bandwidth")
+    unknown = np.isnan(nodes.num_ops)
+    if not nodes.host.any():
+        _refuse(nodes, unknown)
+        return roofline_native(nodes.num_ops, nodes.tensor_bytes, peak, memory.bandwidth, memory.latency)
     duration = np.zeros(len(nodes), np.int64)
     host, device = np.flatnonzero(nodes.host), np.flatnonzero(~nodes.host)
     duration[host] = replayed(nodes, missing, host)
-    for node in device[np.isnan(nodes.num_ops[device])][:1].tolist():
-        raise nodes.refusal(node, "no num_ops, which the roofline needs", "num_ops, or compute.model: replay")
+    _refuse(nodes, unknown & ~nodes.host)
     duration[device] = roofline_native(nodes.num_ops[device], nodes.tensor_bytes[device], peak, memory.bandwidth,
                                        memory.latency)
     return duration
+
+
+def _refuse(nodes: ComputeNodes, unknown: npt.NDArray[np.bool_]) -> None:
+    for node in np.flatnonzero(unknown)[:1].tolist():
+        raise nodes.refusal(node, "no num_ops, which the roofline needs", "num_ops, or compute.model: replay")
 
 
 def roofline_astra_sim(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:

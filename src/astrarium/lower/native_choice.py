@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from astrarium.collective.choose import CHOSEN, choose
 from astrarium.collective.config import algorithms_of
-from astrarium.collective.estimate import Around
+from astrarium.collective.estimate import Around, Reach
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.lower import Free, Settings
 from astrarium.collective.reach import reach
@@ -22,7 +22,7 @@ from astrarium.vocab import CommOp
 if TYPE_CHECKING:
     from astrarium.lower.kept import Kept
 
-__all__ = ["free_of", "made_choice"]
+__all__ = ["free_of", "made_choice", "reaches_of"]
 
 
 def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...]) -> Free | None:
@@ -41,19 +41,25 @@ def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...]) -> Free | None:
                 said.active_chunks)
 
 
-def made_choice(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32], settings: Settings,
-                kept: Kept | None) -> Settings:
-    """Settings that leave nothing open, for a group of `npus` (in order) with this shape. An irregular group takes what
-    the design has where nobody chooses."""
-    free = settings.free
-    parts = tuple([part for part in shape if part.n > 1])
-    if free is None or not parts or parts[0].dim == FLAT:
-        return settings.chosen()
+def reaches_of(shape: Sequence[SubDim], npus: npt.NDArray[np.int32], dims: Sequence[Dim]) -> dict[int, Reach]:
+    """Per dim, how far the members of a group of `npus` (in order) with this shape are from each other; empty for a
+    group of one NPU, and for an irregular one."""
     reaches = {}
-    for part in parts:
-        inner = prod(dim.npus for dim in free.dims[:part.dim])
-        places = npus[:part.n * part.stride:part.stride].astype(np.int64) // inner % free.dims[part.dim].npus
-        reaches[part.dim] = reach(free.dims[part.dim], places)
+    for part in shape:
+        if part.n > 1 and part.dim != FLAT:
+            inner = prod([dim.npus for dim in dims[:part.dim]])
+            places = npus[:part.n * part.stride:part.stride].astype(np.int64) // inner % dims[part.dim].npus
+            reaches[part.dim] = reach(dims[part.dim], places)
+    return reaches
+
+
+def made_choice(op: CommOp, size: int, shape: Sequence[SubDim], reaches: Mapping[int, Reach], settings: Settings,
+                kept: Kept | None) -> Settings:
+    """Settings that leave nothing open, for a group with this shape. An irregular group takes what the design has where
+    nobody chooses."""
+    if settings.free is None or not reaches:
+        return settings.chosen()
+    parts = tuple([part for part in shape if part.n > 1])
     if kept is None:
         return choose(op, size, parts, settings, reaches)
     key = ("choice", int(op), size, parts, tuple(reaches.items()), settings.on(parts))

@@ -19,6 +19,7 @@ from astrarium.collective.config import (
     composition_of,
     parse_algorithm,
 )
+from astrarium.collective.estimate import Reach
 from astrarium.collective.groups import SubDim, group_shape, world_shape
 from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
 from astrarium.design import Design
@@ -26,7 +27,7 @@ from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
-from astrarium.lower.native_choice import free_of, made_choice
+from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.lower.native_timed import Timed, timer_of
 from astrarium.trace.work import TraceClass
@@ -145,6 +146,7 @@ class CollectiveTable:
         self._timed: Timed | None = timer_of(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._kept = kept
+        self._reaches: dict[int, dict[int, Reach]] = {}     # per kind of group that chooses
         self._index: dict[Key, int] = {}
         self._plans: list[CollectivePlan] = []
 
@@ -227,7 +229,9 @@ class CollectiveTable:
                 settings = replace(settings, algorithms=entries, flat_algorithm=flat, scatters=scatters,
                                    gathers=gathers, free=None)
         if settings.free is not None:
-            settings = made_choice(op, size, shape, self._members(kind), settings, self._kept)
+            if kind not in self._reaches:
+                self._reaches[kind] = reaches_of(shape, self._members(kind), self._dims)
+            settings = made_choice(op, size, shape, self._reaches[kind], settings, self._kept)
         if self._kept is None or self._choice is not None:
             return plan_collective(op, size, shape, settings, cache=self._schedules)
         found: CollectivePlan = self._kept.plans.get(

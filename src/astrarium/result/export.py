@@ -129,21 +129,24 @@ def _plain(column: Column) -> list[Any]:
     return [None if math.isnan(value) else int(value) if value.is_integer() else value for value in column.tolist()]
 
 
-def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False) -> None:
-    """Write everything as one JSON file, whole or not at all."""
+def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False,
+               more: Mapping[str, Any] = NOTHING) -> None:
+    """Write everything as one JSON file, whole or not at all; `more` beside the summary. `Result.load` reads it."""
     target = FilePath(path)
     with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False,
                                      encoding="utf-8") as file:
         try:
-            file.writelines(json_pieces(result, nodes=nodes))
+            file.writelines(json_pieces(result, nodes=nodes, more=more))
         except BaseException:
             os.unlink(file.name)
             raise
     os.replace(file.name, target)
 
 
-def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool = False) -> tuple[str, ...]:
-    """Write one Parquet file per table into `folder` (made if need be); the paths. Needs the extra `parquet`."""
+def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool = False,
+                  more: Mapping[str, Any] = NOTHING) -> tuple[str, ...]:
+    """Write one Parquet file per table into `folder` (made if need be); the paths. The summary and `more` are metadata
+    of `ranks.parquet` (`astrarium`, JSON). `Result.load` reads the folder. Needs the extra `parquet`."""
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
@@ -153,8 +156,12 @@ def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool
     written = []
     for name, table in tables(result, nodes=nodes).items():
         target, part = into / f"{name}.parquet", into / f".{name}.parquet.part"
-        parquet.write_table(arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
-                                         for key, column in table.items()}), part)
+        made = arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
+                            for key, column in table.items()})
+        if name == "ranks":
+            about = json.dumps({"summary": result.summary(), **more}, separators=(",", ":"))
+            made = made.replace_schema_metadata({"astrarium": about})
+        parquet.write_table(made, part)
         os.replace(part, target)
         written.append(str(target))
     return tuple(written)

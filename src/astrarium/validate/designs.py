@@ -12,6 +12,7 @@ from astrarium import catalog, config
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.validate.models import model_of
+from astrarium.validate.room import least
 from astrarium.validate.rows import Row
 from astrarium.validate.systems import System, network_of, system_of
 
@@ -28,6 +29,7 @@ STACKS: tuple[tuple[str, str], ...] = (
     (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
     (r"megascale", "megascale"), (r"korthikanti", "megatron-lm-3"), (r"megatron|vtrain|narayanan", "megatron-lm"))
 MOST_TRIED = 6
+AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,14 @@ def candidates(row: Row) -> list[Candidate]:
     work = {"source": "transformer", "model": model_of(row, assumed), "global_batch": batch, **axes,
             **_training(row, stack, assumed)}
     network = network_of(row, system, row.count("n_gpus") or 1, assumed)
-    return [Candidate(_design(work | more, network, system, stack), stack, system.device, (*assumed, *said), stated)
-            for more, said in _open(row, work)]
+    found = list[Candidate]()
+    for more, said in _open(row, work):
+        kinds = [work["recompute"]] if row.text("recompute") else AGAIN
+        tried = [_design({**work, **more, "recompute": kind}, network, system, stack) for kind in kinds]
+        number = least(tried) if len(tried) > 1 else 0
+        again = [] if row.text("recompute") else [f"recompute: {kinds[number]}, the least that fits"]
+        found.append(Candidate(tried[number], stack, system.device, (*assumed, *again, *said), stated))
+    return found
 
 
 def _axes(row: Row, assumed: list[str]) -> dict[str, int]:
@@ -102,8 +110,6 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         raise InputError("recompute", f"{recompute[:60]!r} is not known", expected="one of " + ", ".join(RECOMPUTE))
     if zero not in ZERO:
         raise InputError("zero", f"{zero[:60]!r} is not known", expected="one of " + ", ".join(ZERO))
-    if not recompute:
-        assumed.append("recompute: none")
     stage = ZERO[zero]
     if stage == 2 and (row.count("pp") or 1) > 1:     # else gradients would be reduced once per micro-batch
         stage = 1

@@ -79,13 +79,17 @@ class Weight(NamedTuple):
     """One weight tensor of a block on one rank.
 
     `elements` of this rank before ZeRO; the gradient must be summed over `replicas` (mesh axes over which the weight is
-    replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts.
+    replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts. `product`: weights of
+    one block with the same number have their gradients from one product (-1: from none); `matrix` elements of one
+    matrix: all, or one expert's.
     """
 
     name: str
     elements: float
     replicas: tuple[str, ...]
     dense: bool = True
+    product: int = -1
+    matrix: float = 0
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,9 @@ def sizes_of(precision: Precision, optimizer: str) -> Sizes:
 
 
 def widths_of(precision: Precision) -> Mapping[str, float]:
-    """Bytes per element by the graph's roles; softmax statistics and losses are fp32, masks a byte, indexes 8."""
+    """Bytes per element by the graph's roles; softmax statistics and losses are fp32, masks a byte, indexes 8.
+    `product`: operands of products with weights, as backward keeps them."""
     activations = BYTES[precision.activations]
     return MappingProxyType({"weights": BYTES[precision.weights], "activations": activations,
                              "gradients": BYTES[precision.gradients], "state": activations, "stats": 4.0, "mask": 1.0,
-                             "index": 8.0})
+                             "index": 8.0, "product": BYTES[numbers_of(precision).product]})

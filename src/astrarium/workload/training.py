@@ -46,7 +46,8 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
         offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint, scattered=_scattered(workload))
+        checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
+        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
 
 
 def _realised(workload: Transformer, pieces: ModelPieces, gradients: float) -> ModelPieces:
@@ -89,7 +90,8 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
         recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
         fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
-        widths=widths_of(workload.precision), numbers=numbers_of(workload.precision))
+        widths=widths_of(workload.precision), numbers=numbers_of(workload.precision),
+        cross_entropy=workload.cross_entropy, weight_gradients=workload.weight_gradients)
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:

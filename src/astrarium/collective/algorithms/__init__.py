@@ -51,7 +51,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
         frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.BARRIER})),
     "bruck": Algorithm(
         f"{_HERE}.bruck:build", "Peers at doubling distance, growing bundles: fewest messages for small payloads.",
-        frozenset({CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.BARRIER})),
+        frozenset({CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.BARRIER})),
     "binomial_tree": Algorithm(
         f"{_HERE}.binomial_tree:build", "One binomial tree that carries the whole payload: ceil(log2 n) steps per way.",
         frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER,

@@ -1,8 +1,8 @@
 """Bruck: peers at doubling distance, ceil(log2 n) steps for any n.
 
 Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997. The
-all-gather is bandwidth-optimal (n - 1 shards each); the all-to-all sends about (n / 2) log2 n blocks; the barrier is
-the dissemination barrier.
+all-gather is bandwidth-optimal (n - 1 shards each), and so is the reduce-scatter, which is the all-gather backwards (as
+in NCCL's PAT); the all-to-all sends about (n / 2) log2 n blocks; the barrier is the dissemination barrier.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ def build(op: CommOp, n: int, _options: Options) -> Schedule:
     if op == CommOp.ALL_TO_ALL:
         blocks = [_riding(n, d) for d in distance]
         peers = distance
+    elif op == CommOp.REDUCE_SCATTER:  # p passes what it has of p+d, p+d+1, … to p + d, the largest d first
+        distance = distance[::-1]
+        blocks = [d + np.arange(min(d, n - d)) for d in distance]
+        peers = distance
     else:  # p holds the shards p, p+1, … p+d-1 and passes them to p - d; the last step passes what is missing
         blocks = [np.arange(min(d, n - d)) for d in distance]
         peers = [n - d for d in distance]
     steps = np.arange(len(distance))
     return one_program(op, "bruck", n, PeerMode.RELATIVE, peers=peers, needs=steps, match=steps,
                        block_counts=[len(b) for b in blocks], block=np.concatenate(blocks) if blocks else [],
-                       recv_peers=[n - x for x in peers], reduce=np.zeros(len(distance)))
+                       recv_peers=[n - x for x in peers],
+                       reduce=np.full(len(distance), op == CommOp.REDUCE_SCATTER))
 
 
 def _riding(n: int, bit: int) -> np.typing.NDArray[np.int64]:

@@ -84,6 +84,7 @@ class Walk:
                  position: int, node: int, done: Event) -> None:
         self.run, self.board, self.group = run, board, meeting.group
         self.rank, self.position, self.node, self.meeting = rank, position, node, meeting.number
+        self.collective = meeting.collective
         self._done, self._limit = done, plan.active_chunks
         self._phases = [chunk.phases for chunk in plan.chunks for _ in range(chunk.repeat)]
         self.phase_count = max(map(len, self._phases), default=0)
@@ -220,7 +221,8 @@ class Stay:
             self._leave()
 
         run.network.send((walk.rank, walk.node, self.chunk, send.number), run.npu(walk.group, walk.position),
-                         run.npu(walk.group, to), size, delivered, self._tag(send.match))
+                         run.npu(walk.group, to), size, delivered, self._tag(send.match),
+                         (walk.collective, self.chunk, self.number, send.match))
 
     def _leave(self) -> None:
         if self._complete == len(self._flags) and self._next == len(self._sends()) and not self._undelivered:

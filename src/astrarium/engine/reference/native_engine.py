@@ -154,6 +154,7 @@ class NativeRuntime:
         number, group, _ = self.argument(node)
         plan = engine.plan.collectives[number]
         meeting = self.meetings[node] = engine.meetings.join(self.rank, group, plan, self.rows.node_id[node])
+        meeting.collective = number if meeting.collective < 0 else meeting.collective
         position = engine.meetings.position(group, self.rank)
         if plan.lasts:
             engine.board(meeting).join(engine.clock, plan.lasts, len(engine.meetings.members(group)),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph.amount import largest
@@ -67,18 +68,23 @@ class Drafts:
         self.wait(last, {min(one, other)} - {last})
         return last
 
+    def products(self) -> Mapping[str, int]:
+        """Tensor -> the product that writes it."""
+        return {name: number for number, draft in enumerate(self._steps) if draft.product for name in draft.writes}
+
     def piece(self, exit_step: int, kept: Collection[str]) -> Piece:
         """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory."""
         needed = {name for draft in self._steps for name in draft.reads} | set(kept)
         return Piece(tuple(_step(draft, needed) for draft in self._steps), exit_step)
 
-    def working(self, kept: Collection[str]) -> float:
-        """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader."""
+    def working(self, kept: Collection[str], sizes: Mapping[str, float] = MappingProxyType({})) -> float:
+        """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader.
+        `sizes`: of tensors that are there in another format than they are written in the end."""
         born: dict[str, tuple[int, float]] = {}
         last: dict[str, int] = {}
         for number, draft in enumerate(self._steps):
             for name, size in draft.writes.items():
-                born.setdefault(name, (number, size))
+                born.setdefault(name, (number, sizes.get(name, size)))
             for name in draft.reads:
                 last[name] = number
         change = [0.0] * (len(self._steps) + 1)

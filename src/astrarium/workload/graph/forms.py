@@ -11,7 +11,7 @@ from astrarium.workload.graph.amount import Amount, Program, Tape
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.lower import lower_block
-from astrarium.workload.pieces import BlockPieces, Fusion, Numbers, Piece, Step, Weight
+from astrarium.workload.pieces import BlockPieces, Fusion, Numbers, Piece, Step
 
 __all__ = ["Forms"]
 
@@ -44,7 +44,7 @@ def _number(amount: Amount) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A block's pieces; `program` has their numbers: three for every step and those of its kernel's shape, one for
+    """A block's pieces; `program` has their numbers: three for every step and those of its kernel's shape, two for
     every weight, then the rest."""
 
     pieces: BlockPieces
@@ -56,7 +56,7 @@ class Form:
         steps = (*pieces.forward.steps, *pieces.backward.steps)
         wanted = [number for step in steps for number in
                   (step.flops, step.gemm, step.bytes, *(step.kernel.shape if step.kernel else ()))]
-        wanted += [weight.elements for weight in pieces.weights]
+        wanted += [number for weight in pieces.weights for number in (weight.elements, weight.matrix)]
         return Form(pieces, tape.program([*wanted, pieces.saved, pieces.working, pieces.output]))
 
     def sized(self, layout: Layout) -> BlockPieces:
@@ -64,7 +64,7 @@ class Form:
         pieces, numbers = self.pieces, iter(self.program.run(layout))
         forward, backward = (Piece(tuple([_step(step, numbers) for step in piece.steps]), piece.exit)
                              for piece in (pieces.forward, pieces.backward))
-        weights = tuple([Weight(each.name, next(numbers), each.replicas, each.dense) for each in pieces.weights])
+        weights = tuple([each._replace(elements=next(numbers), matrix=next(numbers)) for each in pieces.weights])
         return BlockPieces(pieces.name, forward, backward, weights, next(numbers), next(numbers), next(numbers))
 
 
@@ -86,16 +86,16 @@ class Forms:
         return len(self._known)
 
     def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: Fusion, widths: Mapping[str, float],
-               backward: bool, numbers: Numbers) -> BlockPieces:
+               backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
         """What `lower_block` gives."""
         rings = {op.ring for op in block.ops if op.ring}
         key = (block, tuple(layout.axes.items()), tuple(sorted((axis, layout.ranks(axis)) for axis in rings)),
-               recompute, fuse, tuple(widths.items()), backward, numbers)
+               recompute, fuse, tuple(widths.items()), backward, numbers, temporary)
         form = self._known.get(key)
         if form is None:
             tape = Tape()
             made = lower_block(block, Unsized(layout, tape), recompute=recompute, fuse=fuse, widths=widths,
-                               backward=backward, numbers=numbers)
+                               backward=backward, numbers=numbers, temporary=temporary)
             form = Form.of(made, tape)
             if len(self._known) >= MOST:
                 self._known.clear()

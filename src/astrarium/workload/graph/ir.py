@@ -71,7 +71,7 @@ class Block:
     shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
     ends it. `memory` travels beside the stream (an encoder's output, a condition): the block takes it, with
     `gives_memory` also hands it on, or makes it. `losses`: where backward starts besides the block's end.
-    `borrowed`: weights that another block of the same rank holds.
+    `borrowed`: weights that another block of the same rank holds. `reused`: tensors whose gradient takes their place.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Block:
     gives_memory: bool = False
     losses: tuple[Use, ...] = ()
     borrowed: frozenset[str] = frozenset()
+    reused: frozenset[str] = frozenset()
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
         return replace(self, ops=tuple(ops))

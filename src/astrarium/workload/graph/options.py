@@ -24,7 +24,8 @@ class Options:
     (Ulysses, arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip`
     those that a causal or sliding mask leaves. `widths` bytes per element by precision role, `numbers` formats in
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
-    `batch` is the number of replicas, and `backward` False).
+    `batch` is the number of replicas, and `backward` False). `cross_entropy`: `plain` or `fused`; `weight_gradients`:
+    `in_place`, `temporary`, `placeholders` or `beside` (see Transformer).
     """
 
     degrees: Mapping[str, int]
@@ -45,6 +46,8 @@ class Options:
     numbers: Numbers = BF16
     fused_norms: bool = True
     fused_qkv: bool = False
+    cross_entropy: str = "plain"
+    weight_gradients: str = "in_place"
 
     @property
     def fusion(self) -> Fusion:
