@@ -10,11 +10,13 @@ neighbours; these are left out. The error in each file comes from a second fit t
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.metadata
 import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,19 @@ import numpy as np
 
 from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
 from astrarium.compute.kernels import read as load
+from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
-from astrarium.compute.kernels.rows import Rows, devices, read, streams
+from astrarium.compute.kernels.rows import PRECISIONS, Rows, devices, read, streams
 
 SEED = 20260722
 OUT = Path(__file__).parents[1] / "src/astrarium/catalog/kernels"
 SHEETS = json.loads((Path(__file__).parent / "kernel_machines.json").read_text(encoding="utf-8"))
 MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make none
-TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 400}
+COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
+OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
+TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
+SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
 
@@ -132,8 +138,7 @@ def stream(name: str) -> tuple[tuple[float, float], ...]:
     the cache where they fit; in a program they come from memory, so no size moves faster than the largest."""
     size, ns = streams(name)
     if not len(size):
-        size, ns = streams("h100_sxm")
-        ns = ns.min() + (ns - ns.min()) * SHEETS["h100_sxm"]["bandwidth"] / SHEETS[name]["bandwidth"]
+        return machine_of(name).streaming_like(replace(machine_of("h100_sxm"), stream=stream("h100_sxm"))).stream
     octave = np.rint(np.log2(size))
     points = [(float(2.0**o), float(np.median(ns[octave == o] / size[octave == o])) * 2.0**o)
               for o in np.unique(octave) if (octave == o).sum() >= 10]
@@ -142,9 +147,72 @@ def stream(name: str) -> tuple[tuple[float, float], ...]:
     return tuple((float(b), round(float(t), 1)) for b, t in zip(bytes_, rising))
 
 
+def machine_of(name: str) -> Machine:
+    """A device's data sheet."""
+    return Machine(name=name, **SHEETS[name])
+
+
+@functools.cache
+def common_rows(name: str, family: str, precision: str) -> Rows:
+    """Rows of a device's default framework for the model of all devices: as many large as small ones, sampled."""
+    rows = read(name, family)
+    rows = rows.where(rows.precision == precision)
+    likely = [v for v in np.unique(rows.variant) if v.startswith(DEFAULTS[family])] or np.unique(rows.variant).tolist()
+    if not likely:
+        return rows
+    rows = rows.where(rows.variant == max(likely, key=lambda v: ((rows.variant == v).sum(), v)))
+    draw, big = np.random.default_rng(SEED), large(rows, family)
+    chosen = np.concatenate([draw.permutation(np.flatnonzero(each))[:COMMON] for each in (big, ~big)])
+    return replace(rows.where(np.sort(chosen)), variant=np.full(len(chosen), "any"))
+
+
+def fit_common(family: str, precision: str, names: Sequence[str]) -> tuple[Forest, int] | None:
+    """(forest, rows) of several devices together, each seen from its own data sheet; None where none has rows."""
+    some = [(machine_of(name), common_rows(name, family, precision)) for name in names]
+    pairs = [target(rows, family, precision, machine, ("any",)) for machine, rows in some if len(rows.ns) >= LEAST]
+    if not pairs:
+        return None
+    x, y = np.concatenate([x for x, _ in pairs], 1), np.concatenate([y for _, y in pairs])
+    return forest(boost(x, y, np.ones(len(y)), 150)), len(y)
+
+
+def left_out(name: str, family: str, precision: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """Errors on a device's large rows of a model of the other devices, as it is and with 500 of the device's rows."""
+    common = fit_common(family, precision, [other for other in names if other != name])
+    rows = common_rows(name, family, precision)
+    rows = rows.where(large(rows, family)) if len(rows.ns) >= LEAST else rows
+    if common is None or len(rows.ns) < LEAST:
+        return None
+    part = Part(common[0], ("any",), "any", 0, {})
+    model = DeviceModel(machine_of(name), {f"{family}/{precision}": part}, "", "")
+    order = np.random.default_rng(SEED).permutation(len(rows.ns))
+    own, rest = rows.where(order[:CORRECTED]), rows.where(order[CORRECTED:])
+    fixed = replace(model, corrections={f"{family}/{precision}": corrected_by(*model.residual(
+        family, precision, own.shape, own.ns))})
+    found = {key: np.percentile(errors(each, rest, family, precision), [50, 90]).round(1).tolist()
+             for key, each in (("data sheet", model), (f"{CORRECTED} rows", fixed))}
+    print("left out:", name, family, precision, found, flush=True)
+    return found
+
+
+def fit_generic() -> DeviceModel:
+    """The model of all NVIDIA devices; its errors are those of devices left out, one at a time."""
+    names = [name for name in devices() if name not in OTHERS]
+    parts = {}
+    for family in FAMILIES:
+        for precision in PRECISIONS.values():
+            common = fit_common(family, precision, names)
+            if common is not None:
+                each = {name: left_out(name, family, precision, names) for name in (*names, *OTHERS)}
+                parts[f"{family}/{precision}"] = Part(common[0], ("any",), "any", common[1], {
+                    "left out": {name: found for name, found in each.items() if found}})
+    machine = replace(machine_of("h100_sxm"), stream=stream("h100_sxm"))
+    return DeviceModel(machine, parts, SOURCE, NOTICE)
+
+
 def fit_device(name: str, families: Sequence[str], old: Mapping[str, Part]) -> DeviceModel:
     """All parts of a device that have rows: those of `families` fitted, the others as they are in `old`."""
-    machine = Machine(name=name, stream=stream(name), **SHEETS[name])
+    machine = replace(machine_of(name), stream=stream(name))
     parts = {key: part for key, part in old.items() if key.split("/", maxsplit=1)[0] not in families}
     for family in families:
         rows = read(name, family)
@@ -157,8 +225,7 @@ def fit_device(name: str, families: Sequence[str], old: Mapping[str, Part]) -> D
             parts[f"{family}/{precision}"] = part
             print(name, family, precision, part.rows, dict(part.error), part.variants, part.default,
                   f"{time.process_time() - start:.0f} CPU s", flush=True)
-    version = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
-    return DeviceModel(machine, dict(sorted(parts.items())), version, NOTICE)
+    return DeviceModel(machine, dict(sorted(parts.items())), SOURCE, NOTICE)
 
 
 def main() -> None:
@@ -166,10 +233,10 @@ def main() -> None:
     parser.add_argument("device", nargs="*")
     parser.add_argument("--family", nargs="+", choices=list(FAMILIES), help="fit these, keep the others as they are")
     given = parser.parse_args()
-    for name in given.device or devices():
+    for name in given.device or (*devices(), "generic"):
         path = OUT / f"{name}.npz"
         old = load(path).parts if given.family and path.exists() else {}
-        write(fit_device(name, given.family or list(FAMILIES), old), path)
+        write(fit_generic() if name == "generic" else fit_device(name, given.family or list(FAMILIES), old), path)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB", flush=True)
 
 

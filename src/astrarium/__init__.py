@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from astrarium.collective.config import Collective
+    from astrarium.compute.analytic import Analytic
+    from astrarium.compute.calibrated import Calibrated
     from astrarium.compute.config import Replay, Roofline
+    from astrarium.compute.measured import Measured
     from astrarium.config import fields, get, replace, replace_all
     from astrarium.design import AstraSim, Design, NpuType, dump_design, load_design
     from astrarium.errors import (
@@ -47,7 +50,10 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "astrarium.collective.config": ("Collective",),
+    "astrarium.compute.analytic": ("Analytic",),
+    "astrarium.compute.calibrated": ("Calibrated",),
     "astrarium.compute.config": ("Replay", "Roofline"),
+    "astrarium.compute.measured": ("Measured",),
     "astrarium.config": ("fields", "get", "replace", "replace_all"),
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
     "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
@@ -76,12 +82,12 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "AstraSim", "AstrariumError", "Audio", "Case", "Choice", "Collective", "Decoder", "Design", "Diffusion",
-    "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected", "Hypercube", "Image",
-    "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Memory", "Mesh", "Micro", "Network",
-    "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring", "Roofline", "Shortlist", "SingleCollective",
-    "Space", "Stage", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "Transformer",
-    "UnsupportedError",
+    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Decoder",
+    "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
+    "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
+    "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring",
+    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Tier",
+    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

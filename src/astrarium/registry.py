@@ -96,6 +96,10 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
             "A node takes its flops at the peak or its bytes at memory bandwidth, whichever is longer."),
         "measured": ("astrarium.compute.measured:Measured",
                      "Kernels take what a model fitted on measured rows of the device predicts."),
+        "analytic": ("astrarium.compute.analytic:Analytic",
+                     "A device without measured kernels: its data sheet, and the efficiency that measured ones share."),
+        "calibrated": ("astrarium.compute.calibrated:Calibrated",
+                       "A device model corrected by your own timings (`astrarium calibrate`)."),
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),

@@ -85,3 +85,21 @@ def test_a_training_step_is_slower_than_its_roofline() -> None:
         return int(ar.simulate(design).makespan)
 
     assert 1.15 < step({"model": "measured", "device": "h100_sxm"}) / step("h100_sxm") < 1.8
+
+
+def test_exact_rows_take_the_place_of_the_fit() -> None:
+    pytest.importorskip("aiconfigurator_core")
+    from astrarium.compute.kernels.rows import read
+
+    rows = read("h100_sxm", "gemm")
+    at = (rows.precision == "bf16") & (rows.variant == "vllm/0.24.0") & (rows.shape[1:] == 8192).all(0)
+    assert times(rows_of := rows_with(8192), framework="vllm", rows="exact")[0] == round(rows.ns[at][0] * 1000)
+    assert times(rows_of, framework="vllm")[0] != times(rows_of, framework="vllm", rows="exact")[0]
+    unmeasured = rows_with(8191)
+    assert times(unmeasured, framework="vllm") == times(unmeasured, framework="vllm", rows="exact")
+
+
+def rows_with(m: int) -> ComputeNodes:
+    kernel = Kernel("gemm", "bf16", (1, m, 8192, 8192), 1.0, 2.0 * m * 8192**2, 0)
+    return ComputeNodes(np.ones(1), np.ones(1, np.int64), np.zeros(1, np.int64), ["n"], np.zeros(1, np.bool_), 0,
+                        kernel=np.zeros(1, np.int32), kernels=(kernel,))

@@ -25,6 +25,7 @@ VERBS = {
     "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
     "report": ("report", "What searches have found, and why: best designs, importances, convergence; HTML, CSV."),
     "validate": ("validate", "Measured rows beside predictions: errors per source, device and stack."),
+    "calibrate": ("calibrate", "Your own timings of kernels to a device that designs can name."),
     "explain": ("explain", "Why two designs' makespans differ, split exactly by knob."),
     "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from astrarium.compute.timed import Predicted, durations
 from astrarium.config import Knob
@@ -35,6 +35,9 @@ class Measured(Predicted, frozen=True, kw_only=True):
     device: Annotated[str, Knob("A device with measured kernels, such as h100_sxm (all: docs/background/kernels.md).")]
     framework: Annotated[str | None, Knob("Whose kernels: trtllm, vllm or sglang, or one version (trtllm/1.3.0rc20); "
                                           "left out: the device's default for each class of kernels.")] = None
+    rows: Annotated[Literal["fitted", "exact"], Knob(
+        "fitted: the shipped model; exact: a kernel whose shape was measured takes the row's time (needs "
+        "astrarium[measured]).")] = "fitted"
 
     def fitted(self) -> DeviceModel:
         """The device's model. Raises InputError for an unknown device or framework."""
@@ -51,7 +54,12 @@ class Measured(Predicted, frozen=True, kw_only=True):
 
     def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
         """Predicted times of kernels, recorded times of host nodes."""
-        from astrarium.compute.kernels import latency_ns
+        from astrarium.compute.kernels.predict import latencies
 
         model = self.fitted()
-        return durations(self, nodes, model, lambda some: latency_ns(model, some, self.framework, self.clock))
+        if self.rows == "exact":
+            from astrarium.compute.kernels.exact import exact_or_fitted_ns
+
+            return durations(self, nodes, model,
+                             lambda some: exact_or_fitted_ns(model, some, self.framework, self.clock))
+        return durations(self, nodes, model, lambda some: latencies(model, some, self.framework, self.clock))

@@ -18,8 +18,6 @@ from astrarium.errors import InputError
 from astrarium.units import OptionalTime, Time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from astrarium.compute.kernels import DeviceModel
     from astrarium.engine.plugins.compute import ComputeNodes
     from astrarium.vocab import Kernel
@@ -28,7 +26,7 @@ __all__ = ["Predicted", "durations"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
-Predict = Callable[["Sequence[Kernel]"], F64]
+Predict = Callable[["tuple[Kernel, ...]"], F64]
 
 
 class Predicted(Compute, frozen=True, kw_only=True):
@@ -69,11 +67,14 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     by `setting.unknown`."""
     _bandwidth_agrees(nodes, model)
     work, ns = _split(nodes), np.zeros(len(nodes))
-    used, place = np.unique(work.number, return_inverse=True)
-    kernels = [nodes.kernels[number] for number in used.tolist()]
+    # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
+    kernels = tuple(kernel for kernel in nodes.kernels if kernel.kind != "host")
     launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
     factors = factors_of(kernels, setting.in_situ)
-    ns[work.known] = (predict(kernels) * factors + launches * float(setting.launch_gap))[place] if kernels else 0.0
+    each = np.zeros(len(nodes.kernels))
+    each[[kernel.kind != "host" for kernel in nodes.kernels]] = (
+        predict(kernels) * factors + launches * float(setting.launch_gap))
+    ns[work.known] = each[work.number]
     ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
     found = to_ps(ns)
     found[work.host] = replayed(nodes, setting.missing, work.host)

@@ -48,8 +48,8 @@ def test_products_neither_beat_the_peak_nor_crawl(device):
     m, n, k = np.array(np.meshgrid(*[[1024, 1536, 4096, 11008, 16384]] * 3), float).reshape(3, -1)
     part = 2 * m * n * k / model.latency_ns("gemm", "bf16", gemm(m, n, k)) / model.machine.peak("bf16")
     assert part.max() < 1.15
-    assert part.min() > 0.2
-    assert (model.latency_ns("gemm", "bf16", gemm(2 * m, 2 * n, 2 * k)) > 4 * model.latency_ns(
+    assert part.min() > 0.15
+    assert (model.latency_ns("gemm", "bf16", gemm(2 * m, 2 * n, 2 * k)) > 3 * model.latency_ns(
         "gemm", "bf16", gemm(m, n, k))).all()
 
 

@@ -44,9 +44,10 @@ def test_one_query_is_decoding_bound_by_the_cache():
     assert 0.3 < moved / H100.machine.bandwidth / ns < 1
 
 
-def test_groups_are_a_batch_of_equal_products():
-    grouped, batch = kernels.latency_ns(H100, [product(8, 8 * 512, kind="grouped_gemm"), product(8, 512)])
-    assert grouped == pytest.approx(batch)
+def test_groups_share_the_rows_and_read_every_weight() -> None:
+    few, many = kernels.latency_ns(H100, [product(groups, 8192, kind="grouped_gemm") for groups in (8, 64)])
+    assert few < many < 8 * few
+    assert 0.2 < 2 * 8192 * 4096 * 4096 / few / H100.machine.peak("bf16") < 1
 
 
 def test_streams_move_bytes_in_each_launch():

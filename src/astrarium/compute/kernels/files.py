@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import MappingProxyType
@@ -18,9 +18,10 @@ from astrarium.compute.kernels.machine import Machine
 from astrarium.compute.kernels.model import DeviceModel, Part
 from astrarium.errors import InputError, nearest
 
-__all__ = ["load", "names", "read", "write"]
+__all__ = ["from_sheet", "generic", "load", "names", "read", "write"]
 
 FORMAT = 1
+GENERIC = "generic.npz"
 
 
 def _folder() -> Any:
@@ -29,7 +30,21 @@ def _folder() -> Any:
 
 def names() -> tuple[str, ...]:
     """Devices whose fitted model is shipped."""
-    return tuple(sorted(entry.name[:-4] for entry in _folder().iterdir() if entry.name.endswith(".npz")))
+    return tuple(sorted(entry.name[:-4] for entry in _folder().iterdir()
+                        if entry.name.endswith(".npz") and entry.name != GENERIC))
+
+
+@functools.cache
+def generic() -> DeviceModel:
+    """The model fitted on the devices of all tables together; its machine is H100's."""
+    with as_file(_folder().joinpath(GENERIC)) as path:
+        return read(path)
+
+
+def from_sheet(machine: Machine) -> DeviceModel:
+    """A device without a table: its data sheet, and the efficiency that the measured devices have in common."""
+    shared = generic()
+    return replace(shared, machine=machine.streaming_like(shared.machine))
 
 
 @functools.cache

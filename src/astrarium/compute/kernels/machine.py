@@ -39,6 +39,13 @@ class Machine:
         """The same machine with another clock, a part of its own."""
         return replace(self, peaks={name: peak * clock for name, peak in self.peaks.items()})
 
+    def streaming_like(self, other: Machine) -> Machine:
+        """This machine with the sizes and times of another's streams, those above its smallest in proportion to the
+        bandwidths."""
+        least = other.stream[0][1]
+        return replace(self, stream=tuple((size, least + (ns - least) * other.bandwidth / self.bandwidth)
+                                          for size, ns in other.stream))
+
     def peak(self, precision: str) -> float:
         """The peak at a precision, flop/ns. fp16 and bf16 are one; raises InputError where the sheet has none."""
         for name in (precision, SAME_RATE.get(precision, precision)):

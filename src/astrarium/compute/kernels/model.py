@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from astrarium.compute.kernels import attention, experts, gemm
-from astrarium.compute.kernels.forest import Forest, fixed_point
+from astrarium.compute.kernels.correction import Correction
+from astrarium.compute.kernels.forest import I16, Forest, fixed_point
 from astrarium.compute.kernels.machine import STANDS_IN, Machine
 from astrarium.compute.kernels.table import F64, Described
 from astrarium.errors import InputError, nearest
@@ -44,12 +45,13 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class DeviceModel:
-    """`parts`: "family/precision" -> Part."""
+    """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names."""
 
     machine: Machine
     parts: Mapping[str, Part]
     version: str
     notice: str
+    corrections: Mapping[str, Correction] = field(default_factory=dict)
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""
@@ -88,4 +90,15 @@ class DeviceModel:
         described = FAMILIES[family][1](shape, precision, self.machine, option)
         slower = 1.0 if clock == 1 else FAMILIES[family][1](shape, precision, self.machine.at(clock), option
                                                             ).base / described.base
-        return slower * described.base * np.exp2(part.forest(fixed_point(described.features)))
+        columns = fixed_point(described.features)
+        exponent = part.forest(columns)
+        if f"{family}/{precision}" in self.corrections:
+            exponent = exponent + self.corrections[f"{family}/{precision}"](columns)
+        return slower * described.base * np.exp2(exponent)
+
+    def residual(self, family: str, precision: str, shape: F64, ns: F64) -> tuple[I16, F64]:
+        """(features, log2(ns / predicted)) of measured kernels, without a correction."""
+        option = np.full(len(ns), float(self.variant(self.part(family, precision), None)))
+        columns = fixed_point(FAMILIES[family][1](shape, precision, self.machine, option).features)
+        plain = replace(self, corrections=MappingProxyType({}))
+        return columns, np.log2(ns / plain.latency_ns(family, precision, shape))

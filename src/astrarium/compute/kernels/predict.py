@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "latency_ns", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "latencies", "latency_ns", "normalised", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little."""
@@ -63,6 +64,17 @@ def _more(kernel: Kernel) -> float:
     return float(kernel.bytes) - (BYTES.get(kernel.precision, 2.0) * (left + right) + 2.0 * out) * launches
 
 
+def normalised(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
+    """(family, shape columns, times) of a kernel with a shape, which takes the time of that shape so many times."""
+    family, shape, flops = _product(kernel)
+    times = kernel.flops / flops
+    return family, shape, times * _slowdown(kernel) if kernel.kind == "attention_backward" else times
+
+
+def _slowdown(kernel: Kernel) -> float:
+    return float(slowdown(np.array([float(kernel.shape[3])]))[0])
+
+
 def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
                clock: float = 1.0) -> F64:
     """Predicted time of each kernel, all of its launches together, ns [kernels].
@@ -71,14 +83,17 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     the backward pass of attention follows `backward.slowdown`. Other kinds move their bytes.
     """
     out = np.empty(len(kernels))
+    streams = [number for number, kernel in enumerate(kernels) if kernel.kind in STREAMS]
+    launches = np.array([max(1, kernels[number].launches) for number in streams], np.float64)
+    moved = np.array([kernels[number].bytes for number in streams], np.float64)
+    out[streams] = launches * stream_ns(model.machine, moved / launches)
     groups: dict[tuple[str, str], list[tuple[int, tuple[float, ...], float]]] = defaultdict(list)
     for number, kernel in enumerate(kernels):
         if kernel.kind in STREAMS:
-            launches = max(1, kernel.launches)
-            out[number] = launches * stream_ns(model.machine, np.array([kernel.bytes / launches]))[0]
-        elif kernel.kind in KINDS:
-            family, shape, flops = _product(kernel)
-            groups[family, kernel.precision].append((number, shape, kernel.flops / flops))
+            continue
+        if kernel.kind in KINDS:
+            family, shape, times = normalised(kernel)
+            groups[family, kernel.precision].append((number, shape, times))
         else:
             raise InputError("kernel.kind", f"{kernel.kind[:60]!r} has no predicted time",
                              expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
@@ -90,7 +105,12 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
     for number, kernel in enumerate(kernels):
         if (more := _more(kernel)) > 0:
             out[number] += more / model.machine.bandwidth
-    back = [n for n, kernel in enumerate(kernels) if kernel.kind == "attention_backward"]
-    if back:
-        out[back] *= slowdown(np.array([float(kernels[n].shape[3]) for n in back]))
     return out
+
+
+@functools.lru_cache(maxsize=64)
+def latencies(model: DeviceModel, kernels: tuple[Kernel, ...], framework: str | None, clock: float) -> F64:
+    """`latency_ns` of kernels that several classes of ranks share; read-only."""
+    found = latency_ns(model, kernels, framework, clock)
+    found.flags.writeable = False
+    return found

@@ -131,7 +131,8 @@ SHAPES: Mapping[str, tuple[str, str, Callable[[Columns], tuple[list[Any], Any]]]
 def read(device: str, family: str) -> Rows:
     """All rows of a device and operator class whose precision has a name here; none where it has no table.
 
-    Where a framework measured attention with several kernels, rows of its slower fall-back (Triton) are left out.
+    Where a framework measured attention with several kernels, rows of its slower fall-back (Triton) are left out; of
+    several rows of one shape the fastest counts, which the framework would pick.
     """
     folder, name, shape_of = SHAPES[family]
     parts: list[Rows] = []
@@ -144,12 +145,22 @@ def read(device: str, family: str) -> Rows:
         keep = (named != "") & (fast if folder == "attention" and fast.any() else True) & (table["latency"] > 0)
         rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
                     table["latency"] * 1e6)
-        parts.append(rows.where(keep))
+        parts.append(_fastest(rows.where(keep)))
     if not parts:
         none = np.zeros(0, np.str_)
         parts.append(Rows(np.zeros((0, 0)), none, none, np.zeros(0)))
     return Rows(np.concatenate([p.shape for p in parts], 1), np.concatenate([p.precision for p in parts]),
                 np.concatenate([p.variant for p in parts]), np.concatenate([p.ns for p in parts]))
+
+
+def _fastest(rows: Rows) -> Rows:
+    """One row of each shape and precision, in the order of the shapes."""
+    _, precision = np.unique(rows.precision, return_inverse=True)
+    keys = np.vstack([precision.ravel(), rows.shape])
+    order = np.lexsort((rows.ns, *keys[::-1]))
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (keys[:, order[1:]] != keys[:, order[:-1]]).any(0)
+    return rows.where(order[first])
 
 
 def streams(device: str) -> F64:

@@ -1,0 +1,112 @@
+"""`astrarium calibrate FILE... -o mydevice.toml`: your own timings of kernels to a device that designs can name."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from astrarium.cli.arguments import Parser, idle, json_flag, note, place
+from astrarium.errors import InputError
+from astrarium.units import Bandwidth, FlopRate
+
+if TYPE_CHECKING:
+    from astrarium.compute.kernels import Machine
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """Timings, the device that they correct, and where to write."""
+    parser.add_argument("file", nargs="*", metavar="FILE", help="timings: CSV with a header, or JSON; "
+                        "columns: docs/guides/calibrate.md")
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to write the device (standard output)")
+    parser.add_argument("--base", metavar="DEVICE", help="a device with measured kernels that the timings correct")
+    parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
+    parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
+    parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
+    parser.add_argument("--measure", metavar="DESIGN", help="run the distinct kernels of a design's workload here, "
+                        "with PyTorch (on a GPU with CUDA events), and write their timings to -o instead")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Calibrate, or measure; 0."""
+    place("--out", options.out)
+    if options.measure is not None:
+        idle("FILE", options.file, "one of FILE and --measure")
+        return _measure(options)
+    if not options.file:
+        raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
+    from astrarium.compute.calibration import calibrated, dumps, unseen_errors
+    from astrarium.compute.timings import read_timings
+
+    timings = [timing for path in options.file for timing in read_timings(path)]
+    found = calibrated(_base(options), timings)
+    errors = unseen_errors(found)
+    rows = [_sentence(name, ns.size, errors.get(name)) for name, (_, ns) in found.rows.items()]
+    if found.stream != 1:
+        rows.append(f"streams take {found.stream:.3g} of the predicted time")
+    text = dumps(found, "\n".join(rows))
+    if options.json:
+        text = json.dumps({name: {"rows": int(found.rows[name][1].size), "before": before, "after": after}
+                           for name, (before, after) in errors.items()}, indent=1) + "\n"
+        if options.out is not None:
+            sys.stdout.write(text)
+            text = dumps(found, "\n".join(rows))
+    for row in rows:
+        note(row)
+    _write(options.out, text)
+    return 0
+
+
+def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[float, float]] | None) -> str:
+    if errors is None:
+        return f"{name}: {rows} rows, too few to state an error"
+    (median, p90), (median_after, p90_after) = errors
+    return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} % before, {median_after:g} %, "
+            f"{p90_after:g} % after (on rows left out)")
+
+
+def _base(options: argparse.Namespace) -> str | Machine:
+    sheet = {name: getattr(options, name) for name in ("peak", "bandwidth", "units")}
+    if options.base is not None:
+        for name, value in sheet.items():
+            idle(f"--{name}", value, "without --base")
+        from astrarium.compute.kernels import load
+
+        load(options.base)
+        return str(options.base)
+    for name, value in sheet.items():
+        if value is None:
+            raise InputError(f"--{name}", "is missing", expected="--base DEVICE, or --peak, --bandwidth and --units")
+    from astrarium.compute.kernels import Machine
+
+    return Machine("the data sheet", {"bf16": float(FlopRate(options.peak))}, float(Bandwidth(options.bandwidth)),
+                   options.units)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    from astrarium.compute.measure import kernels_of, measured
+    from astrarium.compute.timings import written
+    from astrarium.design import load_design
+    from astrarium.simulate import simulate
+
+    design = load_design(options.measure)
+    timings, skipped, where = measured(kernels_of(lambda plugins: simulate(design, plugins=plugins)))
+    for text in skipped:
+        note(f"not measured: {text}")
+    note(f"{len(timings)} kernels on {where}")
+    _write(options.out, written(timings))
+    return 0
+
+
+def _write(path: str | None, text: str) -> None:
+    if path is None:
+        sys.stdout.write(text)
+        return
+    from astrarium.report.files import write_whole
+
+    with write_whole(path) as file:
+        file.write(text.encode())

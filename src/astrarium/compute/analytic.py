@@ -1,0 +1,57 @@
+"""`compute.model: analytic`: a device without measured kernels, from its data sheet and what measured ones share."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from astrarium.compute.timed import Predicted, durations
+from astrarium.config import Knob, default
+from astrarium.errors import InputError
+from astrarium.units import FlopRate, OptionalFlopRate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from astrarium.compute.kernels import DeviceModel
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+__all__ = ["Analytic"]
+
+
+@functools.lru_cache(maxsize=16)
+def _fitted(peaks: tuple[tuple[str, float], ...], bandwidth: float, units: int) -> DeviceModel:
+    from astrarium.compute.kernels import Machine, from_sheet
+
+    return from_sheet(Machine("the data sheet", dict(peaks), bandwidth, units))
+
+
+class Analytic(Predicted, frozen=True, kw_only=True):
+    """Kernels of a device without measured rows: its data sheet, and the efficiency that measured devices share."""
+
+    tag: ClassVar[str] = "analytic"
+    memory_bound: ClassVar[bool] = True
+    peak: Annotated[FlopRate, Knob("Dense bf16 peak of the data sheet.", gt=0)]
+    fp8_peak: Annotated[OptionalFlopRate, Knob("Dense fp8 peak; left out: fp8 kernels are refused.")] = default(None)
+    fp4_peak: Annotated[OptionalFlopRate, Knob("Dense fp4 peak; left out: fp4 kernels are refused.")] = default(None)
+    int8_peak: Annotated[OptionalFlopRate, Knob("Dense int8 peak; left out: int8 kernels are refused.")] = default(None)
+    fp32_peak: Annotated[OptionalFlopRate, Knob("fp32 (or TF32) peak of products; left out: they are refused.")
+                         ] = default(None)
+    units: Annotated[int, Knob("Multiprocessors (SMs, compute units) over which tiles are spread.", ge=1)]
+
+    def fitted(self, bandwidth: float) -> DeviceModel:
+        """The model of the sheet with a memory of `bandwidth` byte/ns."""
+        given = {"bf16": self.peak, "fp8": self.fp8_peak, "fp4": self.fp4_peak, "int8": self.int8_peak,
+                 "fp32": self.fp32_peak}
+        peaks = tuple((name, float(peak)) for name, peak in given.items() if peak is not None)
+        return _fitted(peaks, bandwidth, self.units)
+
+    def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
+        """Predicted times of kernels, recorded times of host nodes."""
+        from astrarium.compute.kernels.predict import latencies
+
+        if nodes.memory.bandwidth is None:
+            raise InputError("memory.bandwidth", "is missing", expected="what the data sheet says of local memory")
+        model = self.fitted(nodes.memory.bandwidth)
+        return durations(self, nodes, model, lambda some: latencies(model, some, None, self.clock))

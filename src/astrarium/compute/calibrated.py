@@ -1,0 +1,42 @@
+"""`compute.model: calibrated`: a device model corrected by a user's own timings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from astrarium.compute.timed import Predicted, durations
+from astrarium.config import Knob
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from astrarium.compute.kernels import DeviceModel
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+__all__ = ["Calibrated"]
+
+
+class Calibrated(Predicted, frozen=True, kw_only=True):
+    """Kernels take what a device model predicts that your own timings correct (`astrarium calibrate`)."""
+
+    tag: ClassVar[str] = "calibrated"
+    file: Annotated[str, Knob("What `astrarium calibrate` wrote.", file=True)]
+
+    def fitted(self) -> DeviceModel:
+        """The file's model. Raises InputError where it is none."""
+        from astrarium.compute.calibration import load_calibrated
+
+        return load_calibrated(self.file)
+
+    @property
+    def peak(self) -> float:
+        """bf16 peak of the device's data sheet, flop/ns."""
+        return self.fitted().machine.peak("bf16")
+
+    def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
+        """Predicted times of kernels, recorded times of host nodes."""
+        from astrarium.compute.kernels.predict import latencies
+
+        model = self.fitted()
+        return durations(self, nodes, model, lambda some: latencies(model, some, None, self.clock))

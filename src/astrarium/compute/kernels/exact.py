@@ -1,0 +1,45 @@
+"""Rows themselves, in the place of what is fitted on them: needs `astrarium[measured]`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from astrarium.compute.kernels.model import DeviceModel
+from astrarium.compute.kernels.predict import STREAMS, latency_ns, normalised
+from astrarium.compute.kernels.rows import read
+from astrarium.compute.kernels.table import F64
+from astrarium.vocab import Kernel
+
+__all__ = ["exact_or_fitted_ns"]
+
+Key = tuple[float, ...]
+
+
+@functools.lru_cache(maxsize=16)
+def _rows(device: str, family: str, precision: str, variant: str) -> Mapping[Key, float]:
+    """Time of each measured shape; a cache of files that do not change."""
+    found = read(device, family)
+    found = found.where((found.precision == precision) & (found.variant == variant))
+    return {_key(shape): float(ns) for shape, ns in zip(found.shape.T, found.ns)}
+
+
+def _key(shape: Sequence[float] | F64) -> Key:
+    """Whole numbers as they are; the part that a mask leaves to one digit, so that 1/2 is what a causal mask leaves."""
+    return tuple(round(float(x), 1) for x in shape)
+
+
+def exact_or_fitted_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
+                       clock: float = 1.0) -> F64:
+    """`latency_ns`, but kernels whose shape was measured take the row's time. A clock other than 1 is of no row."""
+    out = latency_ns(model, kernels, framework, clock)
+    for number, kernel in enumerate(kernels if clock == 1 else ()):
+        if kernel.kind in STREAMS or kernel.kind == "grouped_gemm":
+            continue
+        family, shape, times = normalised(kernel)
+        part = model.part(family, kernel.precision)
+        variant = part.variants[model.variant(part, framework)]
+        row = _rows(model.machine.name, family, kernel.precision, variant).get(_key(shape))
+        if row is not None:
+            out[number] = row * times
+    return out

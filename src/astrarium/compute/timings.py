@@ -1,0 +1,128 @@
+"""Timings of kernels that a user measured: CSV or JSON rows to kernels and times."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from astrarium.compute.kernels.machine import BYTES
+from astrarium.errors import InputError, nearest
+from astrarium.vocab import Kernel
+
+__all__ = ["COLUMNS", "Timing", "read_timings", "written"]
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "gemm": ("m", "n", "k"),
+    "grouped_gemm": ("groups", "m", "n", "k"),
+    "attention": ("batch", "heads", "queries", "keys", "head_length"),      # or key_length, value_length
+    "attention_backward": ("batch", "heads", "queries", "keys", "head_length"),
+    "mla": ("batch", "heads", "queries", "keys", "key_length", "value_length"),
+    "stream": ("bytes",),
+}
+"""Kind -> columns that a row must have, beside `kind` and one of `ns`, `us`, `ms`."""
+ATTENTION = ("batch", "heads", "kv_heads", "queries", "keys", "key_length", "value_length")
+OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal")
+TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6}
+
+
+class Timing(NamedTuple):
+    """A kernel and what it took."""
+
+    kernel: Kernel
+    ns: float
+
+
+def read_timings(path: str) -> list[Timing]:
+    """The rows of a CSV file with a header, or of a JSON list of objects. Raises InputError with the row's number."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from None
+    if text.lstrip()[:1] == "[":
+        try:
+            rows: Iterable[Any] = json.loads(text)
+        except ValueError as error:
+            raise InputError(path, f"is no JSON: {error}") from None
+    else:
+        rows = csv.DictReader(line for line in text.splitlines() if line and line[0] != "#")
+    found = [_timing(row, f"{path}: row {number}") for number, row in enumerate(rows, 1)]
+    if not found:
+        raise InputError(path, "has no rows", expected="a header and one row a kernel")
+    return found
+
+
+def _timing(row: Any, where: str) -> Timing:
+    if not isinstance(row, Mapping):
+        raise InputError(where, "is no object", expected="names and values")
+    given = {str(name).strip(): value for name, value in row.items() if value not in (None, "")}
+    kind = str(given.pop("kind", "")).strip()
+    if kind not in COLUMNS:
+        raise InputError(where, f"kind {kind[:60]!r} is not known", expected="one of " + ", ".join(COLUMNS),
+                         did_you_mean=nearest(kind, COLUMNS))
+    times = [name for name in TIMES if name in given]
+    if len(times) != 1:
+        raise InputError(where, f"has {len(times)} of the columns ns, us and ms", expected="one")
+    legal = (*COLUMNS[kind], *OPTIONAL, *TIMES)
+    for name in given:
+        if name not in legal:
+            raise InputError(where, f"column {name[:60]!r} is not known for {kind}",
+                             expected="one of " + ", ".join(legal), did_you_mean=nearest(name, legal))
+    precision = str(given.pop("precision", "bf16")).strip()
+    if precision not in BYTES:
+        raise InputError(where, f"precision {precision[:60]!r} is not known", expected="one of " + ", ".join(BYTES),
+                         did_you_mean=nearest(precision, BYTES))
+    numbers = {name: _number(value, f"{where}: {name}", name) for name, value in given.items()}
+    for name in COLUMNS[kind]:
+        if name not in numbers and not (name == "head_length" and {"key_length", "value_length"} <= set(numbers)):
+            raise InputError(where, f"has no {name}", expected=", ".join(COLUMNS[kind]))
+    return Timing(_kernel(kind, precision, numbers), numbers[times[0]] * TIMES[times[0]])
+
+
+def _number(value: Any, where: str, name: str) -> float:
+    if name == "causal" and str(value).strip().lower() in ("true", "false"):
+        return float(str(value).strip().lower() == "true")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and (number > 0 or name == "causal")):
+        raise InputError(where, f"{str(value)[:60]!r} is no time or size", expected="a number above 0")
+    return number
+
+
+def _kernel(kind: str, precision: str, row: Mapping[str, float]) -> Kernel:
+    if kind == "stream":
+        return Kernel("pointwise", precision, (), 1.0, 0.0, int(row["bytes"]))
+    if kind in ("gemm", "grouped_gemm"):
+        first = row.get("batch", 1.0) if kind == "gemm" else row["groups"]
+        flops = 2.0 * row["m"] * row["n"] * row["k"] * (first if kind == "gemm" else 1.0)
+        return Kernel(kind, precision, tuple(int(x) for x in (first, row["m"], row["n"], row["k"])), 1.0, flops, 0)
+    long = row.get("key_length", row.get("head_length", 0.0))
+    value = row.get("value_length", row.get("head_length", 0.0))
+    shape = (row["batch"], row["heads"], row.get("kv_heads", row["heads"]), row["queries"], row["keys"], long, value)
+    work = (2 * row["keys"] - row["queries"] + 1) / (2 * row["keys"]) if row.get("causal") else 1.0
+    flops = 2.0 * row["batch"] * row["heads"] * row["queries"] * row["keys"] * (long + value) * work
+    return Kernel(kind, precision, tuple(int(x) for x in shape), work,
+                  flops * (2.5 if kind == "attention_backward" else 1.0), 0)
+
+
+def written(timings: Iterable[Timing]) -> str:
+    """Timings as the JSON that `read_timings` takes."""
+    rows = []
+    for kernel, ns in timings:
+        row: dict[str, Any] = {"kind": kernel.kind, "precision": kernel.precision, "ns": round(ns, 1)}
+        if kernel.kind == "gemm":
+            row |= dict(zip(("batch", "m", "n", "k"), kernel.shape))
+        elif kernel.kind == "grouped_gemm":
+            row |= dict(zip(("groups", "m", "n", "k"), kernel.shape))
+        elif kernel.shape:
+            row |= dict(zip(ATTENTION, kernel.shape))
+            row |= {"causal": int(kernel.work < 1)}
+        else:
+            row |= {"kind": "stream", "bytes": kernel.bytes}
+        rows.append(row)
+    return json.dumps(rows, indent=1) + "\n"

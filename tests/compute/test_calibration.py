@@ -1,0 +1,109 @@
+"""A user's own timings: reading them, what they correct, and the file that keeps them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astrarium.compute.calibrated import Calibrated
+from astrarium.compute.calibration import calibrated, dumps, load_calibrated, unseen_errors
+from astrarium.compute.kernels import Machine, latency_ns, load
+from astrarium.compute.measure import measured
+from astrarium.compute.timings import Timing, read_timings, written
+from astrarium.engine.plugins.exam_others import exam_compute
+from astrarium.errors import InputError
+from astrarium.vocab import Kernel
+
+
+def product(m: int, n: int, k: int) -> Kernel:
+    return Kernel("gemm", "bf16", (1, m, n, k), 1.0, 2.0 * m * n * k, 0)
+
+
+def slower_device(count: int = 60) -> list[Timing]:
+    """A100 that is 30 % slower, and 60 % slower where k is below 3000."""
+    rng = np.random.default_rng(1)
+    kernels = [product(*(int(x) * 256 for x in rng.integers(4, 40, 3))) for _ in range(count)]
+    times = latency_ns(load("a100_sxm"), kernels)
+    return [Timing(each, ns * (1.6 if each.shape[3] < 3000 else 1.3)) for each, ns in zip(kernels, times)]
+
+
+def test_it_learns_the_device_and_says_its_error_on_rows_left_out(tmp_path: Path) -> None:
+    found = calibrated("a100_sxm", slower_device())
+    (before, _), (after, p90) = unseen_errors(found)["gemm/bf16"]
+    assert before > 20
+    assert after < 5
+    assert p90 < 15
+    path = tmp_path / "mine.toml"
+    path.write_text(dumps(found, "a note"))
+    shape = np.array([[1.0], [4096.0], [4096.0], [8192.0]])
+    again = load_calibrated(str(path))
+    assert again.latency_ns("gemm", "bf16", shape) == found.model().latency_ns("gemm", "bf16", shape)
+    exam_compute(Calibrated(file=str(path), unknown="roofline"))
+
+
+def test_streams_are_scaled() -> None:
+    kernel = Kernel("pointwise", "bf16", (), 1.0, 0.0, 2**28)
+    ns, = latency_ns(load("a100_sxm"), [kernel])
+    model = calibrated("a100_sxm", [Timing(kernel, 2 * ns)]).model()
+    assert latency_ns(model, [kernel])[0] == pytest.approx(2 * ns, rel=1e-3)
+
+
+def test_a_device_from_its_sheet_is_corrected_too(tmp_path: Path) -> None:
+    found = calibrated(Machine("the data sheet", {"bf16": 312e3}, 2039.0, 108), slower_device())
+    (before, _), (after, _) = unseen_errors(found)["gemm/bf16"]
+    assert after < min(before, 8)
+    path = tmp_path / "sheet.toml"
+    path.write_text(dumps(found))
+    assert load_calibrated(str(path)).machine.units == 108
+
+
+def test_csv_and_json_say_the_same(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("# mine\nkind,precision,batch,heads,kv_heads,queries,keys,head_length,causal,m,n,k,bytes,us\n"
+                     "gemm,bf16,,,,,,,,512,1024,2048,,12.5\nattention,fp8,2,8,4,1024,1024,128,true,,,,,100\n"
+                     "stream,bf16,,,,,,,,,,,1048576,3\n")
+    first, second, third = read_timings(str(table))
+    assert first == Timing(product(512, 1024, 2048), 12500.0)
+    assert second.kernel.shape == (2, 8, 4, 1024, 1024, 128, 128)
+    assert second.kernel.work == pytest.approx(1025 / 2048)
+    assert third.kernel.bytes == 2**20
+    again = tmp_path / "t.json"
+    again.write_text(written([first, second, third]))
+    assert read_timings(str(again)) == [first, second, third]
+
+
+@pytest.mark.parametrize(("row", "message"), [
+    ("kind,m,n,k,us\ngem,1,2,3,4\n", "did you mean 'gemm'"),
+    ("kind,m,n,us\ngemm,1,2,3\n", "row 1: has no k"),
+    ("kind,m,n,k\ngemm,1,2,3\n", "has 0 of the columns ns, us and ms"),
+    ("kind,m,n,k,us\ngemm,1,2,3,-4\n", "'-4' is no time or size"),
+    ("kind,m,n,k,kk,us\ngemm,1,2,3,4,5\n", "column 'kk' is not known for gemm"),
+    ("kind,m,n,k,us\n", "has no rows"),
+])
+def test_bad_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(row)
+    with pytest.raises(InputError, match=message):
+        read_timings(str(path))
+
+
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text("format = 2\n")
+    with pytest.raises(InputError, match="no calibration of kernels"):
+        load_calibrated(str(path))
+
+
+def test_kernels_run_with_torch_here() -> None:
+    pytest.importorskip("torch")
+    attention = Kernel("attention", "bf16", (1, 4, 2, 32, 32, 16, 16), 0.5, 1.0, 0)
+    backward = attention._replace(kind="attention_backward")
+    timings, skipped, _ = measured([product(64, 64, 64), attention, Kernel("optimizer", "fp32", (), 1.0, 0.0, 4096, 2),
+                                    backward])
+    assert [each.kernel.kind for each in timings] == ["gemm", "attention", "optimizer"]
+    assert all(each.ns > 0 for each in timings)
+    assert timings[2].kernel.bytes == 2048
+    assert len(skipped) == 1
+    assert "attention_backward" in skipped[0]
