@@ -84,6 +84,13 @@ def test_every_layout_is_one_that_the_rules_allow() -> None:
         assert 24 % (layout.dp * layout.micro_batch) == 0
 
 
+def test_what_takes_too_long_is_named() -> None:
+    found = explore(QUICK.job, QUICK.machine, top=2, fixed={**QUICK.fixed, "pp": [2], "tp": [1]}, limit=1e-6)
+    assert found.found == ()
+    assert found.unknown
+    assert all("stopped at its limit" in trial.problem for trial in found.unknown)
+
+
 def test_an_unknown_part_of_a_layout_is_refused() -> None:
     with pytest.raises(InputError, match="pipeline: is no part of a layout"):
         list(layouts(job_of(DENSE, seq=2048, global_batch=8), 8, 8, {"pipeline": [1]}))

@@ -101,6 +101,13 @@ def test_megatron(tmp_path: Path) -> None:
     assert any(text.startswith("without effect on time: lr") for text in now.job.assumed)
 
 
+def test_formats_of_products(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.sh", MEGATRON).job.base.precision.products is None
+    changed = MEGATRON.replace("--bf16", "--bf16 --fp8-format hybrid --grad-reduce-in-bf16")
+    precision = read(tmp_path, "a.sh", changed).job.base.precision
+    assert (precision.products, precision.gradients) == ("fp8", "bf16")
+
+
 def test_the_same_model_by_name(tmp_path: Path) -> None:
     assert read(tmp_path, "a.sh", MEGATRON, model="llama3-70b").job.layers == 80
     with pytest.raises(InputError, match="layers: is 80, and the model has 32; expected the same model"):

@@ -49,8 +49,8 @@ class Line:
 @dataclass(frozen=True)
 class Shortlist:
     """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
-    were; `unknown`: those that were not finished within the limit (layout, lowest possible ns), the only ones that may
-    be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
+    were; `unknown`: those that were not simulated to the end (layout and why, lowest possible ns), the only ones that
+    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
     layout that the caller runs now."""
 
     model: str
