@@ -150,6 +150,7 @@ def test_torchtitan(tmp_path: Path) -> None:
     (("--bf16", "--cp-comm-type a2a"), "cp_comm_type: 'a2a' is not predicted; expected one of p2p, all_gather"),
     (("--num-layers 80", "--num-layers 79"), "does not divide 79"),
     (("--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 3"), "divide"),
+    (("type rope", "type rope relative"), "position_embedding_type: .* is not predicted"),
     (("--bf16", "'"), "is no list of arguments"), (("--vocab-size", "--vocabulary"), "does not say the model")])
 def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message) as raised:

@@ -204,7 +204,7 @@ def _model(given: Given, layers: int | None, experts: int | None, switched: bool
     plain = given.flag("disable_bias_linear")
     given.raw("add_qkv_bias")
     position = given.raw("position_embedding_type")
-    positions = {"rope": "rotary", "learned_absolute": "learned", "none": "none", None: "learned"}.get(position)
+    positions = {"rope": "rotary", "learned_absolute": "learned", "none": "none", "None": "learned"}.get(str(position))
     longest = given.number("max_position_embeddings")
     topk, inner = given.whole("moe_router_topk", 2), given.number("moe_ffn_hidden_size")
     shared = given.number("moe_shared_expert_intermediate_size", 0, 0)
