@@ -87,6 +87,8 @@ class Shortlist:
 
 def reason(line: Line, best: Line) -> str:
     """What makes a line slower than the best: the parts that are larger, the largest difference first."""
+    if line.time <= best.time:
+        return "nothing: as fast"
     mine, theirs = line.breakdown.mean, best.breakdown.mean
     more = sorted(((mine[part] - theirs[part], part) for part in PARTS), reverse=True)
     said = [f"{WORDS[part]} +{100 * ns / best.time:.1f} %" for ns, part in more if ns > SMALL * best.time][:3]
