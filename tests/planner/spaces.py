@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from astrarium.lower.kept import Kept
@@ -10,6 +10,7 @@ from astrarium.planner.explore import memory_of, workload_of
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, machine_of
+from astrarium.planner.planning import settings_for
 from astrarium.simulate import simulate
 from astrarium.workload.model.decoder import Decoder, Experts
 
@@ -29,18 +30,20 @@ class Case:
     seq: int
     batch: int
     fixed: dict[str, Any]
+    how: tuple[str, str, str | None] = ("roofline", "simulated", None)      # compute, collectives, stack
 
     @property
     def job(self) -> Job:
-        return job_of(self.model, seq=self.seq, global_batch=self.batch)
+        return job_of(self.model, **settings_for(self.machine, {"seq": self.seq, "global_batch": self.batch}))
 
     @property
     def machine(self) -> Machine:
-        return machine_of(self.device, self.npus)
+        return machine_of(self.device, self.npus, None, *self.how)
 
 
 QUICK = Case("dense", DENSE, "h100_sxm", 16, 2048, 16, {"micro_batch": [1, 2], "recompute": ["none"],
                                                        "zero": [0, 1, 3], "virtual_stages": [1, 2], "cp": [1]})
+MEASURED = replace(QUICK, name="measured", how=("measured", "measured", "nemo"))
 LONG = (
     Case("zero and recomputation", DENSE, "a100_sxm_80gb", 32, 2048, 64,
          {"cp": [1], "micro_batch": [1, 4], "virtual_stages": [1, 2]}),

@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.planner.spaces import DENSE, LONG, QUICK, SPARSE, Case, exhaustive
+from tests.planner.spaces import DENSE, LONG, MEASURED, QUICK, SPARSE, Case, exhaustive
 
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
@@ -32,8 +32,9 @@ def compare(case: Case) -> int:
     return len(every) - found.simulated
 
 
-def test_never_worse_than_exhaustive_search() -> None:
-    assert compare(QUICK) > 20
+@pytest.mark.parametrize("case", [QUICK, MEASURED], ids=lambda case: case.name)
+def test_never_worse_than_exhaustive_search(case: Case) -> None:
+    assert compare(case) > 20
 
 
 @pytest.mark.exam
@@ -42,13 +43,13 @@ def test_never_worse_than_exhaustive_search_of_other_spaces(case: Case) -> None:
     compare(case)
 
 
-ROOFLINE, MEASURED = ("roofline", "simulated", None), ("measured", "measured", "nemo")
+ROOFLINE = QUICK.how
 
 
 @pytest.mark.parametrize(("model", "npus", "fixed", "how"), [
     (DENSE, 32, {}, ROOFLINE), (SPARSE, 8, {"cp": [1]}, ROOFLINE), (DENSE, 32, {"zero": [2, 3]}, ROOFLINE),
-    (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]}, ROOFLINE), (DENSE, 32, {}, MEASURED),
-    (DENSE, 32, {"zero": [2, 3]}, MEASURED)])
+    (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]}, ROOFLINE), (DENSE, 32, {}, MEASURED.how),
+    (DENSE, 32, {"zero": [2, 3]}, MEASURED.how)])
 def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[str, list[int]],
                                         how: tuple[str, str, str | None]) -> None:
     machine = machine_of("h100_sxm", npus, None, *how)
@@ -69,7 +70,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
 
 
 def test_kernels_that_nobody_measured_are_refused() -> None:
-    machine = machine_of("h100_sxm", 16, None, *MEASURED)
+    machine = machine_of("h100_sxm", 16, None, *MEASURED.how)
     with pytest.raises(InputError, match="no measured rows of experts"):
         explore(job_of(SPARSE, seq=4096, global_batch=32), machine)
 
@@ -82,6 +83,13 @@ def test_every_layout_is_one_that_the_rules_allow() -> None:
     for layout in random.Random(1).sample(every, 40):
         assert layout.ranks == workload_of(job, layout).ranks == 24
         assert 24 % (layout.dp * layout.micro_batch) == 0
+
+
+def test_what_takes_too_long_is_named() -> None:
+    found = explore(QUICK.job, QUICK.machine, top=2, fixed={**QUICK.fixed, "pp": [2], "tp": [1]}, limit=1e-6)
+    assert found.found == ()
+    assert found.unknown
+    assert all("stopped at its limit" in trial.problem for trial in found.unknown)
 
 
 def test_an_unknown_part_of_a_layout_is_refused() -> None:

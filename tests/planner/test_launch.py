@@ -101,6 +101,18 @@ def test_megatron(tmp_path: Path) -> None:
     assert any(text.startswith("without effect on time: lr") for text in now.job.assumed)
 
 
+def test_branches_of_a_script_are_said(tmp_path: Path) -> None:
+    text = MEGATRON + 'if [[ "$FP8" == 1 ]]; then\n ARGS+=(--fp8-format hybrid)\nfi\n'
+    assert any("every branch of the script counts" in each for each in read(tmp_path, "a.sh", text).job.assumed)
+
+
+def test_formats_of_products(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.sh", MEGATRON).job.base.precision.products is None
+    changed = MEGATRON.replace("--bf16", "--bf16 --fp8-format hybrid --grad-reduce-in-bf16 --cross-entropy-loss-fusion")
+    work = read(tmp_path, "a.sh", changed).job.base
+    assert (work.precision.products, work.precision.gradients, work.cross_entropy) == ("fp8", "bf16", "fused")
+
+
 def test_the_same_model_by_name(tmp_path: Path) -> None:
     assert read(tmp_path, "a.sh", MEGATRON, model="llama3-70b").job.layers == 80
     with pytest.raises(InputError, match="layers: is 80, and the model has 32; expected the same model"):
@@ -143,6 +155,7 @@ def test_torchtitan(tmp_path: Path) -> None:
     (("--bf16", "--cp-comm-type a2a"), "cp_comm_type: 'a2a' is not predicted; expected one of p2p, all_gather"),
     (("--num-layers 80", "--num-layers 79"), "does not divide 79"),
     (("--pipeline-model-parallel-size 4", "--pipeline-model-parallel-size 3"), "divide"),
+    (("type rope", "type rope relative"), "position_embedding_type: .* is not predicted"),
     (("--bf16", "'"), "is no list of arguments"), (("--vocab-size", "--vocabulary"), "does not say the model")])
 def test_what_matters_and_is_not_predicted_is_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message) as raised:
@@ -174,6 +187,7 @@ def test_a_large_file_is_refused(tmp_path: Path) -> None:
 def test_words_of_a_script() -> None:
     assert arguments_of("--a 1 --b=2 --c x y -v --d-e --f -1", "s") == \
         {"a": "1", "b": "2", "c": ["x", "y"], "d_e": True, "f": "-1"}
+    assert arguments_of('MORE+=("--fp8-format hybrid" --x)', "s") == {"fp8_format": "hybrid", "x": True}
     assert arguments_of("torchrun --nproc-per-node 8 pretrain_gpt.py --x", "s") == {"nproc_per_node": "8", "x": True}
     assert arguments_of('A="--x 3"\nrun $A --y ${B:-4} --z ${C}', "s") == {"x": "3", "y": "4", "z": "${C}"}
 

@@ -101,8 +101,8 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         name, job.tokens, machines[0].npus, tuple([_beside(line, lines[0]) for line in lines]),
         sum(each.layouts for each in explored), sum(each.too_large for each in explored),
         sum(each.simulated for each in explored),
-        tuple([(f"{machine.device}: {trial.layout}", trial.floor.time) for machine, each in zip(machines, explored)
-               for trial in each.unknown]),
+        tuple([(f"{machine.device}: {trial.layout} ({trial.problem})", trial.floor.time)
+               for machine, each in zip(machines, explored) for trial in each.unknown]),
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
         _conditions(lines[0].design), None if now is None else _beside(now, lines[0]))
 

@@ -49,8 +49,8 @@ class Line:
 @dataclass(frozen=True)
 class Shortlist:
     """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
-    were; `unknown`: those that were not finished within the limit (layout, lowest possible ns), the only ones that may
-    be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
+    were; `unknown`: those that were not simulated to the end (layout and why, lowest possible ns), the only ones that
+    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
     layout that the caller runs now."""
 
     model: str
@@ -87,6 +87,8 @@ class Shortlist:
 
 def reason(line: Line, best: Line) -> str:
     """What makes a line slower than the best: the parts that are larger, the largest difference first."""
+    if line.time <= best.time:
+        return "nothing: as fast"
     mine, theirs = line.breakdown.mean, best.breakdown.mean
     more = sorted(((mine[part] - theirs[part], part) for part in PARTS), reverse=True)
     said = [f"{WORDS[part]} +{100 * ns / best.time:.1f} %" for ns, part in more if ns > SMALL * best.time][:3]

@@ -76,8 +76,8 @@ def remarks(found: Shortlist) -> Iterator[str]:
            f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be faster (their floors are higher)")
     if found.unknown:
         floor = min(ns for _, ns in found.unknown)
-        yield (f"not finished within the limit: {len(found.unknown):,}, of which none is faster than "
-               f"{format_time(floor)}; the first: {found.unknown[0][0]}")
+        yield (f"not simulated to the end: {len(found.unknown):,}, of which none is faster than {format_time(floor)}; "
+               f"the first: {found.unknown[0][0]}")
     yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
                               f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
     if found.assumed:

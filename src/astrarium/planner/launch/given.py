@@ -110,7 +110,7 @@ class Given:
 
     def rest(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(assumed, ignored): sentences, with arguments that nobody here knows; names without effect on time."""
-        left = [name for name in self.values if name not in self._taken and self.values[name] is not None]
+        left = [name for name, value in self.values.items() if name not in self._taken and value not in (None, False)]
         ignored = [name for name in left if self.harmless.fullmatch(name)]
         unknown = [name[:80] for name in left if not self.harmless.fullmatch(name)]
         said = [f"without effect on time, as they are not known here: {', '.join(unknown)}"] if unknown else []

@@ -30,10 +30,15 @@ HARMLESS = re.compile(
     r"no_(masked|bias|rope|persist|gradient|rdc|async)|nccl_communicator|high_priority|config|te_|rng|inference|"
     r"ddp_average|ddp_pad|use_dist_ckpt|vocab_file|non_persistent|ampere|throughput)\w*")
 
+_BRANCH = re.compile(r"^\s*(if|case|elif)\b", re.MULTILINE)
+"""A script that gives other arguments in other cases."""
+
 
 def read_megatron(text: str, where: str) -> Launch:
     """A job from Megatron-LM's (or a script's) arguments. Raises InputError for what matters and is not predicted."""
     given = Given(where, arguments_of(text, where), HARMLESS)
+    if _BRANCH.search(text):
+        given.assumed.append("every branch of the script counts: nothing in it is run")
     if not given.has("micro_batch_size") and not given.has("tensor_model_parallel_size"):
         raise given.fault("arguments", "no --micro-batch-size and no --tensor-model-parallel-size among them",
                           "Megatron-LM's launch arguments")
@@ -81,6 +86,7 @@ def _refused(given: Given, tp: int, experts: int | None) -> None:
     given.refuse("rampup_batch_size", (), "a batch that grows")
     given.refuse("gtp_weight_remat_size", (1,), "weights gathered over a further axis")
     given.refuse("optimizer_cpu_offload", (False,), "an optimizer on the host")
+    given.refuse("cpu_offloading", (False,), "activations or weights on the host")
     if experts:
         given.refuse("expert_tensor_parallel_size", (tp,), "experts are divided over tp as other layers are")
     else:
@@ -160,10 +166,11 @@ def _settings(given: Given) -> dict[str, Any]:
     half = "fp16" if given.flag("fp16") else "bf16"
     given.raw("bf16")
     reduced = given.flag("grad_reduce_in_bf16") or not given.flag("accumulate_allreduce_grads_in_fp32", half == "bf16")
-    dropout = given.real("hidden_dropout", 0.1) > 0 or given.real("attention_dropout", 0.1) > 0
+    dropout = max(given.real("hidden_dropout", 0.1), given.real("attention_dropout", 0.1)) > 0
     unfused = given.choice("attention_backend", {"auto": False, "flash": False, "fused": False, "unfused": True,
                                                  "local": True}, "auto")
-    given.raw("use_flash_attn")
+    for name in ("use_flash_attn", "use_flash_attention"):
+        given.raw(name)
     comm = given.raw("cp_comm_type")
     comm = comm if comm is not None else "p2p"
     if comm not in ("p2p", "all_gather", "allgather"):
@@ -175,6 +182,9 @@ def _settings(given: Given) -> dict[str, Any]:
         "dropout": dropout, "attention": "unfused" if unfused else "flash",
         "overlap": given.flag("overlap_grad_reduce"), "cp_attention": "ring" if comm == "p2p" else "gather",
         "vocab_multiple": given.whole("make_vocab_size_divisible_by", 128)}
+    if given.flag("cross_entropy_loss_fusion"):
+        found["cross_entropy"] = "fused"
+    given.raw("cross_entropy_fusion_impl")
     if fp8 not in (None, False):
         found["precision"]["products"] = "fp8"
     if bucket is not None:
@@ -204,7 +214,7 @@ def _model(given: Given, layers: int | None, experts: int | None, switched: bool
     plain = given.flag("disable_bias_linear")
     given.raw("add_qkv_bias")
     position = given.raw("position_embedding_type")
-    positions = {"rope": "rotary", "learned_absolute": "learned", "none": "none", None: "learned"}.get(position)
+    positions = {"rope": "rotary", "learned_absolute": "learned", "none": "none", "None": "learned"}.get(str(position))
     longest = given.number("max_position_embeddings")
     topk, inner = given.whole("moe_router_topk", 2), given.number("moe_ffn_hidden_size")
     shared = given.number("moe_shared_expert_intermediate_size", 0, 0)

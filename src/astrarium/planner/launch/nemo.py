@@ -21,7 +21,9 @@ __all__ = ["read_nemo"]
 RENAMED = {"activations_checkpoint_granularity": "recompute_granularity",
            "activations_checkpoint_method": "recompute_method",
            "activations_checkpoint_num_layers": "recompute_num_layers", "num_moe_experts": "num_experts",
-           "grad_sync_dtype": "reduced"}
+           "grad_sync_dtype": "reduced", "ub_tp_comm_overlap": "tp_comm_overlap", "fsdp": "use_megatron_fsdp",
+           "fsdp_sharding_strategy": "sharded"}
+SHARDING = {"full": "optim_grads_params", "hybrid": "optim_grads_params", "grad": "optim_grads"}
 HARMLESS = re.compile(
     r"(exp_manager|name|restore|trainer|mcore_gpt|init_method_std|use_scaled|layernorm|do_layer|pre_process|post_process|"
     r"persist|headscale|transformer_block_type|openai|normalize_attention|rotary|attention_type|overlap_p2p|batch_p2p|"
@@ -72,6 +74,7 @@ def _renamed(values: dict[str, Any], precision: str) -> dict[str, Any]:
         "disable_bias_linear": values.pop("bias", True) is False,
         "normalization": ON.get(str(values.get("normalization", "layernorm")).lower(), "LayerNorm"),
         "grad_reduce_in_bf16": str(values.pop("reduced", "")).lower() in ("bf16", "bfloat16", "16"),
+        "data_parallel_sharding_strategy": SHARDING.get(str(values.pop("sharded", "full"))),
         "overlap_grad_reduce": bool(values.pop("overlap_grad_sync", False))}
     if not values.get("fp8"):
         values.pop("fp8", None)

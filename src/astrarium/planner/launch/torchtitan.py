@@ -39,7 +39,8 @@ def read_torchtitan(text: str, where: str) -> Launch:
                       for name in ("tensor", "context", "pipeline", "expert"))
     replicas = given.whole("parallelism.data_parallel_replicate_degree", 1)
     shard = given.number("parallelism.data_parallel_shard_degree", -1, -1)
-    given.refuse("parallelism.enable_async_tensor_parallel", (False,), "products are not split to overlap them")
+    if given.flag("parallelism.enable_async_tensor_parallel"):
+        given.assumed.append("tp communication is not split to overlap products (enable_async_tensor_parallel)")
     given.refuse("parallelism.expert_tensor_parallel_degree", (1, tp), "experts are divided over tp as others are")
     given.refuse("training.enable_cpu_offload", (False,), "weights on the host")
     given.refuse("parallelism.module_fqns_per_model_part", ([],), "stages of its own")

@@ -63,8 +63,9 @@ def _words(text: str, where: str) -> Iterator[str]:
     if len(words) > MOST_WORDS:
         raise InputError(where, f"has {len(words):,} words", expected=f"at most {MOST_WORDS:,}")
     for each in words:
-        word = _ARRAY.sub("", each)
-        yield word[:-1] if word.endswith(")") and "(" not in word and len(word) > 1 else word
+        for part in each.split() if each.startswith("--") else (each,):       # "--fp8-format hybrid" in quotes
+            word = _ARRAY.sub("", part)
+            yield word[:-1] if word.endswith(")") and "(" not in word and len(word) > 1 else word
 
 
 def _filled(word: str, known: dict[str, str]) -> str:
