@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <tuple>
 #include <vector>
 
 #include "interrupt.hpp"
@@ -63,7 +62,7 @@ public:
             }
             batch_.clear();
             std::swap(batch_, slots_[id].lists[c]);
-            if (c != done || strict) sort();
+            if (c != done || strict) sort(c);
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();
@@ -79,8 +78,11 @@ public:
     }
 
 private:
-    void sort() {
-        const auto before = [](const Keyed& x, const Keyed& y) { return std::tie(x.high, x.low, x.b) < std::tie(y.high, y.low, y.b); };
+    void sort(int c) {
+        const auto before = [c](const Keyed& x, const Keyed& y) {
+            if (x.high != y.high || x.low != y.low) return x.high != y.high ? x.high < y.high : x.low < y.low;
+            return c == arrive && x.b < y.b;
+        };
         if (batch_.size() < large) return std::sort(batch_.begin(), batch_.end(), before);
         std::uint32_t compared = 0;
         std::sort(batch_.begin(), batch_.end(), [&](const Keyed& x, const Keyed& y) {

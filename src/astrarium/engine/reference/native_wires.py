@@ -18,6 +18,7 @@ __all__ = ["NativeNetwork", "Step", "native_network"]
 
 
 Step = tuple[int, int, int, int]
+Keys = tuple[Key, Key]      # as it departs and ends, as it arrives
 
 
 class NativeNetwork(Protocol):
@@ -67,10 +68,10 @@ class Ports:
             ways = self._ways[source, destination] = [
                 Way(d, self._dims[d], self._strides[d], source, destination)
                 for d in differing_dims(self._dims, self._strides, source, destination)]
-        there = arrival(key, size, step)
-        self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(there, ways, size, delivered))
+        keys = key, arrival(key, size, step)
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(keys, ways, size, delivered))
 
-    def _depart(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
+    def _depart(self, keys: Keys, ways: list[Way], size: int, delivered: Event) -> None:
         free, start = self._free, self._clock.now
         links: list[tuple[Way, Port]] = []
         at = ways[0].exit[1]
@@ -92,12 +93,12 @@ class Ports:
                 self._traffic.add(way.exit, size * way.charged, start, held)
         if len(links) > 1:
             head += ticks(size / links[0][0].bandwidth)
-        self._clock.at(head, ARRIVE, key, lambda: self._pass(key, links[1:], ways, size, delivered))
+        self._clock.at(head, ARRIVE, keys[1], lambda: self._pass(keys, links[1:], ways, size, delivered))
 
-    def _pass(self, key: Key, links: list[tuple[Way, Port]], ways: list[Way], size: int, delivered: Event) -> None:
+    def _pass(self, keys: Keys, links: list[tuple[Way, Port]], ways: list[Way], size: int, delivered: Event) -> None:
         """The next of the links that a message passes along a line; at its end, the destination's port."""
         if not links:
-            return self._deliver(key, ways, size, delivered)
+            return self._deliver(keys[0], ways, size, delivered)
         (way, port), *rest = links
         wire = ticks(size / way.bandwidth)
         start = max(self._clock.now, self._free.get(port, 0))
@@ -105,7 +106,7 @@ class Ports:
         if self._traffic is not None:
             self._traffic.add(port, size, start, wire)
         there = start + way.head + (wire if rest else 0)
-        return self._clock.at(there, ARRIVE, key, lambda: self._pass(key, rest, ways, size, delivered))
+        return self._clock.at(there, ARRIVE, keys[1], lambda: self._pass(keys, rest, ways, size, delivered))
 
     def _deliver(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
         free, start, wire = self._free, self._clock.now, 0
@@ -132,13 +133,13 @@ class Routed:
              step: Step | None = None) -> None:
         del tag
         route = self._routes.between(source, destination)
-        there = arrival(key, size, step)
-        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(there, route, 0, 0, size, delivered))
+        keys = key, arrival(key, size, step)
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(keys, route, 0, 0, size, delivered))
 
-    def _next(self, key: Key, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
+    def _next(self, keys: Keys, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
         """The head is at the start of link `step`; its last byte comes there at `tail`."""
         if step == len(route):
-            self._clock.at(self._clock.now, DONE, key, delivered)
+            self._clock.at(self._clock.now, DONE, keys[0], delivered)
             return
         hop = route[step]
         wire = ticks(size / hop.bandwidth)
@@ -147,7 +148,7 @@ class Routed:
             self._traffic.add(hop.port, size, left - wire, wire)
         last = max(left, tail) + hop.latency
         head = left - wire + hop.latency if self._cut_through and step + 1 < len(route) else last
-        self._clock.at(head, ARRIVE, key, lambda: self._next(key, route, step + 1, last, size, delivered))
+        self._clock.at(head, ARRIVE, keys[1], lambda: self._next(keys, route, step + 1, last, size, delivered))
 
 
 def native_network(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> NativeNetwork:
