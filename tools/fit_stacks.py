@@ -3,10 +3,10 @@
 usage: fit_stacks.py ROWS.csv [STACK...] [--apart SOURCE] [--leave-out] [--step N]
 
 Constants are fields of a design (PARAMETERS), one set per stack. Within every source the 1st, 3rd, ... row is fitted,
-the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust
-weights, every source with equal weight, and a weak prior around the start; the same rows give the same constants.
-`--apart` leaves a source out of the fit altogether; `--leave-out` does so with every source in turn (a stack that has
-no other source is taken at the start of its constants).
+the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust weights,
+every source with equal weight, and a weak prior around the start; the same rows give the same constants. `--apart`
+leaves a source out of the fit altogether; `--leave-out` does so with every source in turn (a stack that has no other
+source is taken at the start of its constants).
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
 
 @functools.cache
 def _rows(kind: str, files: str) -> Mapping[str, Mapping[str, Any]]:
-    if kind not in (*KINDS, *RECORDS):
+    if kind not in KINDS + RECORDS:
         raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
                          did_you_mean=nearest(kind, KINDS))
     from importlib import resources

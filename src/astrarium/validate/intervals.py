@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from astrarium import catalog
-from astrarium.design import Design
-from astrarium.validate.predict import NotPredictable, Prediction
+
+if TYPE_CHECKING:
+    from astrarium.design import Design
+    from astrarium.validate.predict import NotPredictable, Prediction
 
 __all__ = ["FEWEST", "SHARE", "Interval", "conformal", "device_of", "interval_of", "intervals"]
 
@@ -69,6 +72,8 @@ def _judges(each: Prediction, fitted: bool) -> bool:
 def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[str, Mapping[str, Interval]]:
     """Stack -> device -> interval of step times, from rows that state enough and on which nothing was fitted (the
     second of each pair says whether something was)."""
+    from astrarium.validate.predict import Prediction
+
     ratios: dict[tuple[str, str], list[float]] = {}
     for each, fitted in found:
         if isinstance(each, Prediction) and each.row.kind == "training" and _judges(each, fitted):
