@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import astrarium as ar
-from astrarium import config
+from astrarium import catalog, config
 from astrarium.workload.assemble.holdings import holdings
 from astrarium.workload.assemble.stages import parts_of, places
 from astrarium.workload.footprint import footprint
@@ -23,12 +23,9 @@ __all__ = ["Cell", "korthikanti", "simumax"]
 
 FOLDER = Path(__file__).parents[1] / "tests" / "published" / "memory"
 GIB = 2.0**30
-MEGATRON: dict[str, Any] = {
-    "zero": 1, "cross_entropy": "fused", "weight_gradients": "placeholders", "precision": {"gradients": "fp32"},
-    "overhead": "64 MiB"}
-"""Megatron-LM with Transformer Engine 2: the distributed optimizer, gradients in fp32, a fused loss, placeholders of
-fused gradient accumulation; overhead: the workspaces of cuBLAS in PyTorch (32 MiB on Hopper and later) and in
-Transformer Engine (32 MiB)."""
+MEGATRON: dict[str, Any] = {name: value for name, value in catalog.load("stacks")["megatron-core"]["workload"].items()
+                            if name in ("zero", "cross_entropy", "weight_gradients", "overhead", "precision")}
+"""What the stack of the runs (`stack: megatron-core`) says of memory."""
 
 
 @dataclass(frozen=True)
