@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "interrupt.hpp"
@@ -11,7 +12,7 @@
 namespace astrarium {
 
 struct Keyed {
-    std::uint64_t high, low;  // rank << 32 | node, chunk << 32 | number
+    std::uint64_t high, low;  // rank << 32 | node, chunk << 32 | number; of what arrives as in Native::arrives
     std::uint32_t kind, a;
     std::uint64_t b;
 };
@@ -79,7 +80,7 @@ public:
 
 private:
     void sort() {
-        const auto before = [](const Keyed& x, const Keyed& y) { return x.high != y.high ? x.high < y.high : x.low < y.low; };
+        const auto before = [](const Keyed& x, const Keyed& y) { return std::tie(x.high, x.low, x.b) < std::tie(y.high, y.low, y.b); };
         if (batch_.size() < large) return std::sort(batch_.begin(), batch_.end(), before);
         std::uint32_t compared = 0;
         std::sort(batch_.begin(), batch_.end(), [&](const Keyed& x, const Keyed& y) {

@@ -101,6 +101,7 @@ private:
         require(c.op >= 0 && c.op <= 15, "collective op out of range");
         require(c.size >= 0, "collective size out of range");
         require(c.turns.empty() || !astra(), "turns under ASTRA-sim's order");
+        require(c.lasts >= 0 && (c.lasts == 0 || (!astra() && !c.custom && c.chunks.empty())), "a collective of given time with messages");
         if (c.custom) check_custom(*c.custom);
         for (const Chunk& chunk : c.chunks)
             for (const Phase& p : chunk.phases) check_phase(p, c.custom.has_value());

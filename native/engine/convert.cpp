@@ -193,6 +193,8 @@ private:
             c.custom = std::move(out);
             c.total_chunks = 1;
         }
+        c.lasts = number<std::int64_t>(s, "lasts");
+        if (c.lasts != 0) c.total_chunks = 1;
         if (const nb::object lists = s.attr("turns"); nb::len(lists) != 0) turns(c, lists);
         return c;
     }

@@ -45,7 +45,7 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
             pending_.push({now_, false, participants[i], none});
             return;
         }
-        if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
+        if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{astra_ ? "a member of a collective ends before another begins" : overlapping};
         if (!astra_) {
             const std::vector<std::size_t>& dims = dims_of(static_cast<std::size_t>(kind));
             for (std::size_t d = 0; d < dims.size(); ++d) {
@@ -158,7 +158,7 @@ const Measured& Fold::measure(std::uint32_t id, std::int32_t kind, const std::ve
 // By content, where other plans may have such a collective. What cannot be measured throws, and leaves nothing behind.
 std::shared_ptr<const Measured> Fold::shared(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
-    if (!finds_lines() || c.custom) return std::make_shared<const Measured>(measured(id, kind, offsets, together));
+    if (!finds_lines() || c.custom || c.lasts) return std::make_shared<const Measured>(measured(id, kind, offsets, together));
     Words content{facts_.content(id, classes_.first_group[static_cast<std::size_t>(kind)]), index_number(static_cast<std::size_t>(kind))};
     content.insert(content.end(), offsets.begin(), offsets.end());
     const std::uint64_t shape = classes_.shape(static_cast<std::size_t>(kind));
@@ -195,6 +195,12 @@ const std::vector<std::uint32_t>& Fold::index_of(std::size_t kind) {
 
 Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<Tick>& offsets, bool together) {
     const Collective& c = plan_.collectives[id];
+    if (c.lasts) {
+        const Tick done = add(*std::max_element(offsets.begin(), offsets.end()), c.lasts);
+        Measured found{std::vector<Tick>(offsets.size(), done), std::vector<std::uint8_t>(offsets.size(), 0), 0, offsets.size(), {}, {}, {}};
+        found.uses.assign(offsets.size(), Uses::Row(plan_.network.dims.size()));
+        return found;
+    }
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
     if (!astra_ && in_no_time(c, group)) throw Unfoldable{"messages that take no time"};
     const std::vector<std::uint32_t>& members = facts_.members(group);

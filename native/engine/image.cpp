@@ -234,12 +234,8 @@ void Image::check(const Collective& c, std::uint32_t kind) {
         throw Asymmetric{{"members of one class take different steps in a collective"}, {classes_.shape(kind), {refined->begin(), refined->end()}}};
     for (const Phase* phase : unknown) {
         const auto [entry, fresh] = checked_.try_emplace({kind, phase->schedule, phase->stride, phase->n});
-        if (fresh) entry->second.number = checked_.size();
+        if (fresh) entry->second = checked_.size();
     }
-}
-
-void Image::check_meeting() {
-    for (const auto& [kind, collective] : std::exchange(meeting_, {})) check(whole_.collectives[collective], kind);
 }
 
 // Labels that tell apart whose steps differ.
@@ -325,65 +321,8 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
 
 std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) {
     const Steps steps{kind, phase.schedule, phase.stride, phase.n};
-    if (steps != last_steps_) last_steps_ = steps, last_family_ = checked_.at(steps).number;
+    if (steps != last_steps_) last_steps_ = steps, last_family_ = checked_.at(steps);
     return last_family_;
-}
-
-// Whether, by class, the ranks heard from stand in one order: (what is heard, whether from the same rank as before).
-bool Image::ordered(std::uint32_t kind, const Phase& phase) {
-    Checked& checked = checked_.at({kind, phase.schedule, phase.stride, phase.n});
-    if (checked.ordered >= 0) return checked.ordered != 0;
-    const Schedule& s = *phase.schedule;
-    checked.ordered = 0;
-    if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(s.send_peer.size / (s.send_ptr.size - 1)) > checks) return false;  // too many to tell
-    const Seat seat{classes_.first_group[kind], 0};
-    std::vector<std::vector<std::pair<std::uint32_t, int>>> heard(size(kind));  // per member: (rank, receive)
-    for (std::uint32_t p = 0; p < size(kind); ++p) {
-        const int index = index_in(phase, p), first = static_cast<int>(p) - index * phase.stride;
-        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)]);
-        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k)
-            heard[static_cast<std::size_t>(first + peer_of(s, index, s.send_peer[k]) * phase.stride)].emplace_back(rank_at(seat, p), s.send_match[k]);
-    }
-    std::map<std::int32_t, std::vector<std::pair<int, bool>>> known;
-    checked.ordered = 1;
-    for (std::uint32_t p = 0; p < heard.size() && checked.ordered; ++p) {
-        auto& mine = heard[p];
-        std::sort(mine.begin(), mine.end());
-        std::vector<std::pair<int, bool>> order;
-        for (std::size_t i = 0; i < mine.size(); ++i) order.emplace_back(mine[i].second, i > 0 && mine[i].first == mine[i - 1].first);
-        const auto [it, fresh] = known.try_emplace(classes_.of[rank_at(seat, p)], order);
-        if (!fresh && it->second != order) checked.ordered = 0;
-    }
-    return checked.ordered != 0;
-}
-
-const std::vector<Image::Seat>& Image::rank_seats(std::uint32_t kind) {
-    auto [at, fresh] = rank_seats_.try_emplace(kind, whole_.ranks());
-    std::vector<Seat>& seats = at->second;
-    for (std::uint32_t r = 0; fresh && kind == all && r < seats.size(); ++r) seats[r].place = r;
-    for (std::size_t g = 0; fresh && kind != all && g < whole_.groups.size(); ++g)
-        for (std::uint32_t p = 0; p < whole_.groups[g].size && classes_.group_kind[g] == static_cast<std::int32_t>(kind); ++p)
-            seats[static_cast<std::size_t>(whole_.groups[g][p])] = {static_cast<std::int32_t>(g), p};
-    return seats;
-}
-
-std::uint32_t Image::sender(std::uint32_t rank, const Heard& heard) {
-    if (!heard.phase) return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + heard.receive]);
-    const Seat& seat = rank_seats(heard.kind)[rank];
-    const Phase& phase = *heard.phase;
-    const Schedule& s = *phase.schedule;
-    const int index = index_in(phase, seat.place);
-    const auto r = static_cast<std::size_t>(s.recv_ptr[static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)])]) + heard.receive;
-    return rank_at(seat, static_cast<std::uint32_t>(static_cast<int>(seat.place) + (peer_of(s, index, s.recv_peer[r]) - index) * phase.stride));
-}
-
-bool Image::ordered(std::uint32_t cls, const Heard& one, const Heard& other) {
-    const auto [known, fresh] = ordered_.try_emplace({cls, one.key(), other.key()}, true);
-    const auto order = [&](std::uint32_t rank) { return sender(rank, one) <=> sender(rank, other); };
-    const auto first = order(static_cast<std::uint32_t>(classes_.first[cls]));
-    for (std::uint32_t r = 0; fresh && known->second && r < whole_.ranks(); ++r)
-        if (classes_.of[r] == static_cast<std::int32_t>(cls)) known->second = order(r) == first;
-    return known->second;
 }
 
 }  // namespace astrarium

@@ -16,15 +16,6 @@
 
 namespace astrarium {
 
-// A message as its receivers have it: what number of a phase on a kind of group, or (no phase) in which slot.
-struct Heard {
-    std::uint32_t kind = 0;
-    const Phase* phase = nullptr;
-    std::uint32_t receive = 0;
-    using Key = std::tuple<std::uint32_t, const Schedule*, int, int, std::uint32_t>;
-    Key key() const { return phase ? Key{kind, phase->schedule, phase->stride, phase->n, receive} : Key{kind, nullptr, 0, 0, receive}; }
-};
-
 class Image {
 public:
     static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
@@ -63,29 +54,16 @@ public:
 
     // Throws unless equals do the same in every step of a collective of a kind of group.
     void check(const Collective& collective, std::uint32_t kind);
-    // The same for those that turned out to meet messages: they are going to run as such.
-    void meets(std::uint32_t kind, std::uint32_t collective) { meeting_.emplace(kind, collective); }
-    void check_meeting();
-    // A number for the steps of a phase; and whether the ranks that a member hears from in them stand in the same order for all
-    // members of its class: then ties between them go alike.
+    // A number for the steps of a phase.
     std::uint64_t family(std::uint32_t kind, const Phase& phase);
-    bool ordered(std::uint32_t kind, const Phase& phase);
-    // Whether the ranks from which the members of a class have two messages stand in one order for all of them.
-    bool ordered(std::uint32_t cls, const Heard& one, const Heard& other);
     Conflicts conflicts;  // grows as a run finds more
 
 private:
     using Steps = std::tuple<std::uint32_t, const Schedule*, int, int>;  // kind, schedule, stride, n: phases that take the same steps
-    struct Checked {
-        std::uint64_t number = 0;
-        int ordered = -1;  // not yet known
-    };
     struct Seat {
         std::int32_t group = -1;
         std::uint32_t place = 0xffffffffu;
     };
-    std::uint32_t sender(std::uint32_t rank, const Heard& heard);
-    const std::vector<Seat>& rank_seats(std::uint32_t kind);
     void find_seats();
     void make_plan();
     std::vector<std::uint64_t> refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const;
@@ -105,10 +83,7 @@ private:
     std::vector<std::int64_t> slot_ptr_, members_;
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
-    std::map<Steps, Checked> checked_;
-    std::set<std::pair<std::uint32_t, std::uint32_t>> meeting_;  // kind, collective
-    std::map<std::tuple<std::uint32_t, Heard::Key, Heard::Key>, bool> ordered_;  // as far as asked for
-    std::map<std::uint32_t, std::vector<Seat>> rank_seats_;                  // by kind, of all ranks: as far as asked for
+    std::map<Steps, std::uint64_t> checked_;  // their numbers
     Steps last_steps_{};  // asked for, of
     std::uint64_t last_family_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "distance.hpp"
 #include "interrupt.hpp"
@@ -63,6 +64,7 @@ void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& 
     const Geometry geometry(network);
     for (int m = 0; m < n_; ++m) add_sends(part, geometry, dim, places, step, m);
     part.receives = part.first_receive.back();
+    number_arrivals(part);
     std::vector<std::int64_t> blocks(part.receives, 0);
     for (const Send& send : part.sends) blocks[part.first_receive[send.to] + send.receive] = send.blocks;
     for (const auto& [repeat, size] : step.chunks) {
@@ -83,6 +85,17 @@ void Line::add_part(const Dim& dim, const std::vector<int>& places, const Step& 
     }
     usable_ = usable_ && static_cast<int>(part.kind.size()) == chunks_ && s.send_peer.size < 1u << 22;
     parts_.push_back(std::move(part));
+}
+
+// Sends by receive, then by member.
+void Line::number_arrivals(Part& part) {
+    for (std::uint32_t m = 0; m + 1 < part.first_send.size(); ++m)
+        for (std::uint32_t k = part.first_send[m]; k < part.first_send[m + 1]; ++k) part.by_arrival.push_back({m, part.sends[k].number});
+    const auto send = [&part](const auto& arrival) -> Send& { return part.sends[part.place[part.first_send[arrival.first] + arrival.second]]; };
+    std::sort(part.by_arrival.begin(), part.by_arrival.end(), [&](const auto& x, const auto& y) {
+        return std::tuple(send(x).receive, x.first, x.second) < std::tuple(send(y).receive, y.first, y.second);
+    });
+    for (std::size_t at = 0; at < part.by_arrival.size(); ++at) send(part.by_arrival[at]).arrival = static_cast<std::uint32_t>(at);
 }
 
 void Line::add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step, int m) const {
@@ -109,8 +122,8 @@ void Line::add_sends(Part& part, const Geometry& geometry, const Dim& dim, const
     part.starts.push_back(!order.empty() && s.send_needs[order.front()] == 0);
 }
 
-// One run. Events of an instant by class, then by (member, chunk, number), as in the native rule book: what ends, then what
-// departs, then what arrives.
+// One run. Events of an instant as in the native rule book: what ends, then what departs, both by (member, chunk, number), then what
+// arrives by (chunk, phase, receive, member).
 class LineRun {
 public:
     // `from` may hold more than the members of `line`.
@@ -120,7 +133,6 @@ public:
         out_.exits.assign(states, -1), out_.uses.resize(static_cast<std::size_t>(line.n_));
         windows_.resize(static_cast<std::size_t>(line.n_) * line.parts_.size());
         out_free_.assign(static_cast<std::size_t>(line.n_) * line.ports_, 0), in_free_ = out_free_;
-        asked_.assign(out_free_.size(), -1);
         for (const Line::Part& part : line.parts_) {
             bits_.push_back(bit_count_);
             bit_count_ += part.receives * static_cast<std::size_t>(line.chunks_);
@@ -172,7 +184,7 @@ private:
     void handle(std::uint64_t what) {
         const auto m = static_cast<std::size_t>(what >> 50 & 0x3ff), chunk = static_cast<std::size_t>(what >> 30 & 0xfffff);
         const auto number = static_cast<std::size_t>(what >> 8 & 0x3fffff), phase = static_cast<std::size_t>(what & 0xff);
-        if (const std::uint64_t c = what >> 62; c != done) return c == depart ? leave_source(m, chunk, number, phase) : land(m, chunk, number, phase);
+        if (const std::uint64_t c = what >> 62; c != done) return c == depart ? leave_source(m, chunk, number, phase) : land(what);
         switch (static_cast<Type>(what >> 60 & 3)) {
             case could_enter:
                 at(m, chunk).there = true;
@@ -231,16 +243,17 @@ private:
         const Tick start = std::max(now_, out_free_[x.out]), held = serial * x.charged;
         out_free_[x.out] = add(start, held);
         out_.uses[m].out.add(start, start + held);
-        push(add(start, x.latency + held - serial), key(arrive, could_enter, m, chunk, number, phase));
+        push(add(start, x.latency + held - serial), static_cast<std::uint64_t>(arrive) << 62 | static_cast<std::uint64_t>(chunk) << 42 |
+                                                        static_cast<std::uint64_t>(phase) << 34 | x.arrival);
     }
 
-    void land(std::size_t m, std::size_t chunk, std::size_t number, std::size_t phase) {
+    void land(std::uint64_t what) {
+        const auto chunk = static_cast<std::size_t>(what >> 42 & 0xfffff), phase = static_cast<std::size_t>(what >> 34 & 0xff);
+        const auto [m, number] = line_.parts_[phase].by_arrival[static_cast<std::size_t>(what & 0x3ffffffff)];
         Tick serial;
         const Line::Send& x = send(m, chunk, number, phase, serial);
         const Tick end = add(std::max(now_, in_free_[x.in]), serial);
         in_free_[x.in] = end;
-        out_.tie = out_.tie || asked_[x.in] == now_;
-        asked_[x.in] = now_;
         out_.uses[x.to].in.add(now_, end);
         push(end, key(done, sent, m, chunk, number, phase));
     }
@@ -291,7 +304,7 @@ private:
     std::vector<Event> heap_;
     std::vector<State> state_;
     std::vector<Window> windows_;
-    std::vector<Tick> out_free_, in_free_, asked_;  // asked_: when a message last came to an in port
+    std::vector<Tick> out_free_, in_free_;
     std::vector<std::size_t> bits_;
     std::size_t bit_count_ = 0;
     std::vector<std::uint8_t> delivered_, complete_;
@@ -302,7 +315,6 @@ Line::Out Line::run(const std::vector<Tick>& from) const {
     const bool alike = alone_ && std::equal(from.begin() + chunks_, from.end(), from.begin());
     if (!alike) return LineRun(*this, from).run();
     Out one = LineRun(*alone_, from).run();
-    if (one.tie) return LineRun(*this, from).run();
     Out all{{}, std::vector<PortUse>(static_cast<std::size_t>(n_), one.uses[0]), one.events * static_cast<std::uint64_t>(n_)};
     for (int m = 0; m < n_; ++m) all.exits.insert(all.exits.end(), one.exits.begin(), one.exits.end());
     return all;

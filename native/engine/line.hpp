@@ -23,7 +23,6 @@ public:
         std::vector<Tick> exits;    // [members * chunks] when each chunk leaves the last phase
         std::vector<PortUse> uses;  // [members]
         std::uint64_t events = 0;
-        bool tie = false;           // one member alone: messages of several ask for a port at one instant
     };
 
     // `places`: coordinates of the members in the dim, ascending in rank.
@@ -42,6 +41,7 @@ private:
         Tick latency;
         int charged;
         std::int64_t blocks;
+        std::uint32_t arrival = 0;  // its place among the sends of a phase that arrive in one instant
     };
     struct Part {  // one phase
         std::vector<Send> sends;  // by member, in order of release
@@ -50,7 +50,9 @@ private:
         std::vector<int> kind;                                        // per chunk: which sizes
         std::vector<std::vector<Tick>> serial, delay;                 // per kind: of sends (as in `sends`), of receives
         std::size_t receives = 0;
+        std::vector<std::pair<std::uint32_t, std::uint32_t>> by_arrival;  // member, number of the send
     };
+    static void number_arrivals(Part& part);
     void add_part(const Dim& dim, const std::vector<int>& places, const Step& step, Tick endpoint, double rate);
     void add_sends(Part& part, const Geometry& geometry, const Dim& dim, const std::vector<int>& places, const Step& step, int member) const;
 

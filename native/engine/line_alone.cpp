@@ -78,6 +78,7 @@ Line::Part Line::own_part(const Part& part) const {
     out.starts = {part.starts[0]}, out.kind = part.kind, out.receives = static_cast<std::size_t>(receives);
     for (const std::vector<Tick>& of : part.serial) out.serial.emplace_back(of.begin(), of.begin() + count);
     for (const std::vector<Tick>& of : part.delay) out.delay.emplace_back(of.begin(), of.begin() + receives);
+    number_arrivals(out);
     return out;
 }
 

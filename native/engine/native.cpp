@@ -28,8 +28,7 @@ void Native::prepare() {
         nodes += plan.program(r).nodes();
     }
     parents_.reserve(nodes);
-    for (std::size_t r = 0; r < ranks; ++r)
-        parents_.insert(parents_.end(), plan.program(r).parents.begin(), plan.program(r).parents.end());
+    count_parents();
     if (record_) start_.assign(nodes, -1), end_.assign(nodes, -1);
     finish_.assign(ranks, 0);
     late_.assign(ranks + alone_, 0);
@@ -38,6 +37,12 @@ void Native::prepare() {
     open_.resize(plan.groups.size() + 1);
     order_sends();
     if (plan.network.backend == Backend::fluid) open_flows();
+}
+
+void Native::count_parents() {
+    parents_.clear();
+    for (std::size_t r = 0; r < plan_.ranks(); ++r)
+        parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
 }
 
 // Sends are released by a cursor: a schedule whose `needs` do not ascend within a program gets an order in which they do.
@@ -67,6 +72,7 @@ Outcome Native::run() {
         for (std::uint32_t n = 0; n < program.nodes(); ++n)
             if (program.parents[n] == 0) make_ready(r, n);
     }
+    if (fold_ && !scouts_) keep_history();
     if (plugins_.growth) {
         clock_.strict = true;
         plugins_.growth->source.start(handed_);
@@ -75,10 +81,7 @@ Outcome Native::run() {
     if (plugins_.network)
         run_foreign();
     else
-        while (!clock_.empty()) {
-            clock_.instant([this](const Keyed& event) { handle(event); });
-            if (recurrence_ && recurrence_->due()) look_for_periods();
-        }
+        while (!clock_.empty()) instant();
     explain_stall();
     return outcome();
 }
@@ -106,6 +109,18 @@ void Native::handle(const Keyed& event) {
     }
 }
 
+// The next instant. What turns out to be wrong in it is undone.
+void Native::instant() {
+    try {
+        clock_.instant([this](const Keyed& event) { handle(event); });
+    } catch (const Unfoldable&) {
+        if (back_to_ == never) throw;
+    }
+    if (back_to_ != never) return go_back();
+    if (recurrence_ && recurrence_->due()) look_for_periods();
+    if (history_) keep_history();
+}
+
 // --- messages
 
 std::uint32_t Native::new_message() {
@@ -131,9 +146,17 @@ void Native::depart(std::uint32_t id) {
     if (flows_) return begin_flow(id);
     const Tick when = wires_.depart(messages_[id].flight, clock_.now);
     if (image_) keep_apart(messages_[id].flight.source, out_held_);
+    clock_.at(when, BatchClock::arrive, arrives(id));
+}
+
+// What arrives in one instant goes by what its receiver makes of it: by collective, chunk, phase and receive, other messages after
+// these and by size. Then, rarely, by the sender's rank and node.
+Keyed Native::arrives(std::uint32_t id) const {
     const Message& m = messages_[id];
-    const std::uint64_t high = image_ ? static_cast<std::uint64_t>(landings_[id].source) << 32 | (m.high & 0xffffffffu) : m.high;
-    clock_.at(when, BatchClock::arrive, {high, m.low, reach_next, id, 0});
+    const std::uint64_t source = (image_ ? landings_[id].source : m.high >> 32) << 32 | (m.high & 0xffffffffu);
+    if (m.purpose != Message::chunk) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
+    const std::uint64_t collective = instances_[m.instance].collective, chunk = m.low >> 32;
+    return {collective << 32 | chunk, std::uint64_t{m.phase} << 32 | m.receive, reach_next, id, source};
 }
 
 void Native::arrive(std::uint32_t id) {
@@ -216,7 +239,7 @@ Alone Native::run_alone() {
     begin(instance, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), wires_.tie() || !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps(), {wires_.uses(0)}};
+    return {alone_done_, {}, wires_.quiet(), !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps(), {wires_.uses(0)}};
 }
 
 Alone Native::run_members() {

@@ -24,7 +24,8 @@ public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
     // One rank per class; throws Unfoldable where that is not exact. Without `fold` no collective is measured.
-    Native(const Plan& plan, Image& image, Fold* fold, bool record);
+    enum class Purpose { result, conflicts };  // conflicts: all collectives are timed, and those that meet others are noted
+    Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose = Purpose::result);
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -95,6 +96,7 @@ private:
     };
 
     void prepare();
+    void count_parents();
 
     // nodes
     void take_work();
@@ -118,6 +120,8 @@ private:
     void issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
+    void join(std::uint32_t instance, std::uint32_t position, std::uint32_t node);
+    void meet_lasting(std::uint32_t instance);
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
@@ -149,16 +153,37 @@ private:
     Aim find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive);
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     void land(std::uint32_t message);
-    Heard heard(const Message& m) const;
-    void refuse_tie(std::uint32_t message);
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
     struct Held {  // until when measured collectives use a class's ports of a dim, one way, and the last of them
-        Tick until = 0;
-        std::uint32_t kind = 0, serial = 0, collective = 0;
+        Tick until = 0, begin = 0;
+        std::uint32_t kind = 0, serial = 0;
         Tick asked = 0;  // just after a message last asked for one
     };
-    void hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
+    bool stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
+    void stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
+    const Measured* timed(std::uint32_t group, const Gathering& all, Tick begin);
+    template <class Visit>
+    void each_use(std::uint32_t group, const Gathering& all, const Measured& measured, Tick begin, Visit&& visit);
+    void meet(const Held& held);
+    void go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin);
     void keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held);
+
+    // earlier states (native_history.cpp)
+    struct History;
+    struct HistoryEnd {
+        void operator()(History* history) const;
+    };
+    auto state() {
+        return std::tie(clock_, ranks_, finish_, busy_, late_, remote_free_, instances_, instance_free_, next_serial_, open_, messages_,
+                        message_free_, meetings_, landings_, gatherings_, out_held_, in_held_, periods_, alone_done_, last_arrival_, skipped_,
+                        instances_opened_, unfinished_);
+    }
+    void instant();
+    void keep_history();
+    void go_back();
+    void forget_history();
+    std::uint64_t interval(std::uint64_t state_size) const;
+    std::uint64_t state_size() const;
 
     // periods that recur (native_periods.cpp)
     void count_periods(Beats& beats);
@@ -175,8 +200,7 @@ private:
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);
     std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
-    bool is_measured(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
-    void meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective);
+    bool is_measured(std::uint32_t kind, std::uint32_t serial);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);
@@ -191,6 +215,7 @@ private:
     std::uint32_t new_message();
     void post(std::uint32_t message);
     void depart(std::uint32_t message);
+    Keyed arrives(std::uint32_t message) const;
     void arrive(std::uint32_t message);
     void handle(const Keyed& event);
 
@@ -228,7 +253,7 @@ private:
     Outcome outcome();
 
     const Plan& plan_;
-    bool record_, alone_;
+    bool record_, alone_, scouts_ = false;
     Image* image_ = nullptr;
     Fold* fold_ = nullptr;
     Plugins plugins_;
@@ -268,33 +293,28 @@ private:
     struct Landing {
         Flight flight;
         std::uint32_t source = 0;  // rank
-        std::uint64_t family = 0;  // messages whose order at a port equals agree upon; 0 none
     };
     std::vector<std::vector<std::vector<Aim>>> aims_;     // by family, class and number of the send; as far as asked for
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
-    struct Landed {
-        std::int32_t npu;
-        Heard heard;
-    };
-    std::vector<Landed> landed_;  // messages that asked for an in port at
-    Tick landed_at_ = -1;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods
     struct Periods {
         struct Issue {
-            std::uint32_t kind, serial, collective;
+            std::uint32_t kind, serial;
             bool measured;
         };
         std::vector<Program> programs;       // the plan's, without what was skipped
         std::vector<std::uint32_t> serials;  // skipped, per kind
         std::vector<Issue> issues;           // of this period
-        std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> met;  // kind, serial, collective
         std::vector<std::uint32_t> number;   // of the open instances, in order
         std::uint64_t events = 0;            // skipped
     };
     std::unique_ptr<Recurrence> recurrence_;
     Periods periods_;
+    std::unique_ptr<History, HistoryEnd> history_;
+    std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer in `parents_`, since the first state that is kept
+    Tick back_to_ = never;  // the run goes back before this time
     Tick skipped_ = 0;
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;

@@ -61,7 +61,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
         i.members[p].left.assign(c.lists(), 0);
     }
     open_[group].emplace_back(serial, id);
-    if (c.custom) return id;
+    if (c.custom || c.lasts) return id;
     i.chunks.resize(static_cast<std::size_t>(members) * chunks);
     std::size_t bits = 0;
     for (std::uint32_t p = 0; p < members; ++p)
@@ -89,7 +89,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
-    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(kind_of(group), serial, id)) return gather(rank, node, group, id, serial);
+    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(kind_of(group), serial)) return gather(rank, node, group, id, serial);
     std::uint32_t instance = none;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;
@@ -101,9 +101,17 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
                        std::to_string(mine.size) + " bytes here, but another member issued " + op_name(theirs.op) + " of " +
                        std::to_string(theirs.size) + " bytes: the ranks issue this group's collectives in different orders; let each wait for the "
                        "one before it on every rank (dependencies of the trace), or try collective.scheduling: fifo");
+    join(instance, position, node);
+}
+
+// A member takes part from now on.
+void Native::join(std::uint32_t instance, std::uint32_t position, std::uint32_t node) {
+    const Collective& theirs = plan_.collectives[instances_[instance].collective];
     Member& member = instances_[instance].members[position];
+    const std::uint32_t rank = member.rank;
     member.node = node;
     if (theirs.custom) return start_custom(instance, position);
+    if (theirs.lasts) return meet_lasting(instance);
     if (member.chunks_left == 0 || theirs.max_phases == 0) {
         member.chunks_left = 0;
         ++instances_[instance].done;
@@ -111,6 +119,15 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
         return close_if_done(instance);
     }
     begin(instance, position);
+}
+
+// A collective of given time: nobody sends, all end so long after the last has come.
+void Native::meet_lasting(std::uint32_t instance) {
+    Instance& i = instances_[instance];
+    if (++i.done < i.members.size()) return;
+    const Tick end = add(clock_.now, plan_.collectives[i.collective].lasts);
+    for (const Member& m : i.members) clock_.at(end, BatchClock::done, {static_cast<std::uint64_t>(m.rank) << 32 | m.node, 0, node_over, m.rank, m.node});
+    close_if_done(instance);
 }
 
 void Native::begin(std::uint32_t instance, std::uint32_t position) {

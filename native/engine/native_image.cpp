@@ -5,10 +5,10 @@
 
 namespace astrarium {
 
-Native::Native(const Plan& plan, Image& image, Fold* fold, bool record)
-    : plan_(plan), record_(record), alone_(false), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
+Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose)
+    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
     prepare();
-    if (fold_ && !record) count_periods(fold_->beats());
+    if (fold_ && !record && !scouts_) count_periods(fold_->beats());
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
@@ -27,7 +27,7 @@ void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std
     Message& m = messages_[message];
     m.state += aim.position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
     m.flight = aim.leaving;
-    landings_[message] = {aim.arriving, aim.source, family << 32 | i.serial};
+    landings_[message] = {aim.arriving, aim.source};
 }
 
 Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) {
@@ -41,35 +41,15 @@ Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phas
     return {membership_.position(group, other), image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
 }
 
+// Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks, which equals need not
+// share.
 void Native::land(std::uint32_t id) {
-    const Landing& landing = landings_[id];
-    const Tick when = wires_.deliver(landing.flight, clock_.now, landing.family);
-    keep_apart(landing.flight.destination, in_held_);
+    const Keyed key = arrives(id);
+    const Tick when = wires_.deliver(landings_[id].flight, clock_.now, {key.high, key.low});
+    if (wires_.tie()) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+    keep_apart(landings_[id].flight.destination, in_held_);
     const Message& m = messages_[id];
-    if (landed_at_ != clock_.now) landed_.clear(), landed_at_ = clock_.now;
-    if (wires_.met() != Wires::Met::nobody) refuse_tie(id);
-    landed_.push_back({landing.flight.destination, heard(m)});
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
-}
-
-Heard Native::heard(const Message& m) const {
-    if (m.purpose != Message::chunk) return {0, nullptr, static_cast<std::uint32_t>(m.tag)};
-    const Instance& i = instances_[m.instance];
-    return {kind_of(i.group), &phases_of(plan_.collectives[i.collective], i.chunks[m.state].chunk)[m.phase], m.receive};
-}
-
-// Messages of several ranks come to one port at one instant: in the order of their ranks, which equals must share.
-void Native::refuse_tie(std::uint32_t id) {
-    const Message& m = messages_[id];
-    const Heard mine = heard(m);
-    if (wires_.met() == Wires::Met::family && image_->ordered(mine.kind, *mine.phase)) return;
-    const std::int32_t npu = landings_[id].flight.destination;
-    const auto cls = static_cast<std::uint32_t>(image_->slot_of(npu));
-    const auto shared = [&](const Landed& other) { return other.npu != npu || image_->ordered(cls, other.heard, mine); };
-    if (std::all_of(landed_.begin(), landed_.end(), shared)) return;
-    Labels apart{0, {}};
-    if (mine.phase) apart = by_steps(image_->classes().shape(mine.kind), image_->size(mine.kind), {{mine.phase->stride, mine.phase->n}});
-    throw Asymmetric{{"messages of several ranks reach one port at one instant"}, std::move(apart)};
 }
 
 // A collective whose messages meet no others: measured once for each pattern of arrivals.
@@ -87,49 +67,96 @@ void Native::gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group,
     begin_measured(group, serial, all);
 }
 
+// All members have come. A timed collective stands if nothing else uses its ports meanwhile.
 void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all) {
-    const auto kind = static_cast<std::size_t>(kind_of(group));
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
-    const Measured& measured = fold_->measure(all.collective, static_cast<std::int32_t>(kind), all.at, begin);
+    const Measured* measured = timed(group, all, begin);
+    const auto early = [&](Tick done) { return add(begin, done) <= clock_.now; };  // it would end before its last member comes
+    if (measured && std::any_of(measured->done.begin(), measured->done.end(), early)) measured = nullptr;
+    if (measured && (stands(group, serial, all, *measured, begin) || scouts_)) return stand(group, serial, all, *measured, begin);
+    if (scouts_) throw Unfoldable{overlapping};
+    if (begin < clock_.now) go_back_before(kind_of(group), serial, begin);
+    if (back_to_ != never) return;
+    image_->conflicts.insert(kind_of(group), serial + skipped(kind_of(group)));
+    const std::uint32_t instance = open_instance(group, all.collective, serial);
+    for (std::uint32_t p = 0; p < all.at.size(); ++p) join(instance, p, all.node[p]);
+}
+
+// Null where it has no time of its own.
+const Measured* Native::timed(std::uint32_t group, const Gathering& all, Tick begin) {
+    try {
+        return &fold_->measure(all.collective, static_cast<std::int32_t>(kind_of(group)), all.at, begin);
+    } catch (const Endless&) {
+        throw;
+    } catch (const Asymmetric&) {
+        throw;
+    } catch (const Unfoldable&) {
+        return nullptr;
+    }
+}
+
+// visit(held, until when messages use the ports, from when to when the collective does) for the ports of each participant, out and
+// in, of each dim that it uses.
+template <class Visit>
+void Native::each_use(std::uint32_t group, const Gathering& all, const Measured& measured, Tick begin, Visit&& visit) {
+    const std::vector<std::size_t>& dims = fold_->dims_of(kind_of(group));
+    for (std::uint32_t p = 0; p < all.at.size(); ++p) {
+        const std::uint32_t rank = membership_.rank(group, p);
+        PortUse roughly;
+        if (measured.uses.empty()) roughly = fold_->use(measured, p, begin, all.at[p]);
+        const Tick base = measured.uses.empty() ? 0 : begin;
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+            const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
+            if (!mine.out.empty()) visit(out_held_[rank][dims[d]], wires_.out_until(rank, dims[d]), Span{base + mine.out.from(), base + mine.out.until()});
+            if (!mine.in.empty()) visit(in_held_[rank][dims[d]], wires_.in_until(rank, dims[d]), Span{base + mine.in.from(), base + mine.in.until()});
+        }
+    }
+}
+
+// Whether it meets nothing of what is known so far. Timed collectives that it meets do not stand either.
+bool Native::stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin) {
+    bool alone = true;
+    each_use(group, all, measured, begin, [&](const Held& held, Tick messages, const Span& mine) {
+        const bool meets = held.until > mine.from && (held.kind != kind_of(group) || held.serial != serial);
+        if (meets) meet(held);
+        alone = alone && !meets && std::max(messages, held.asked) <= mine.from;
+    });
+    if (!alone && scouts_) image_->conflicts.insert(kind_of(group), serial);
+    return alone;
+}
+
+void Native::stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin) {
+    const std::uint32_t kind = kind_of(group);
+    each_use(group, all, measured, begin, [&](Held& held, Tick, const Span& mine) {
+        held = {std::max(held.until, mine.until), begin, kind, serial, held.asked};
+    });
     if (record_) wires_.usage().repeat(measured.steps, begin, fold_->groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
-        const Tick done = add(begin, measured.done[p]);
-        if (done <= clock_.now) throw Unfoldable{"a member of a collective ends before another begins"};
-        const std::vector<std::size_t>& dims = fold_->dims_of(kind);
-        for (std::size_t d = 0; d < dims.size(); ++d) {
-            const std::size_t dim = dims[d];
-            PortUse roughly;
-            if (measured.uses.empty()) roughly = fold_->use(measured, p, begin, all.at[p]);
-            const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
-            const Tick base = measured.uses.empty() ? 0 : begin;
-            hold(out_held_[rank][dim], mine.out, base, wires_.out_until(rank, dim), kind_of(group), serial, all.collective);
-            hold(in_held_[rank][dim], mine.in, base, wires_.in_until(rank, dim), kind_of(group), serial, all.collective);
-        }
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
-        clock_.at(done, late ? BatchClock::arrive : BatchClock::done, {key, 0, late ? measured_over : node_over, rank, all.node[p]});
+        clock_.at(add(begin, measured.done[p]), late ? BatchClock::arrive : BatchClock::done, {key, 0, late ? measured_over : node_over, rank, all.node[p]});
         if (record_ && !measured.loads.empty())
             for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) wires_.carry(rank, load);
     }
 }
 
-// What is measured must have the ports for itself; where it meets others, those that were measured run as messages, another time.
-void Native::hold(Held& held, const Spans& spans, Tick base, Tick messages_until, std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
-    for (const Span& relative : spans) {
-        const Span span{base + relative.from, base + relative.until};
-        const bool meets = held.until > span.from && (held.kind != kind || held.serial != serial);
-        if (meets) meet(held.kind, held.serial, held.collective);
-        if (meets || std::max(messages_until, held.asked) > span.from) meet(kind, serial, collective);
-        held = {std::max(held.until, span.until), kind, serial, collective, held.asked};
-    }
+// A timed collective has met others: it runs as messages after all. The run goes back to before it began.
+void Native::meet(const Held& held) {
+    if (scouts_) return image_->conflicts.insert(held.kind, held.serial);
+    go_back_before(held.kind, held.serial, held.begin);
+}
+
+void Native::go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin) {
+    image_->conflicts.insert(kind, serial + skipped(kind));
+    back_to_ = std::min(back_to_, begin);
 }
 
 // The message whose way was found last asks for ports of an NPU.
 void Native::keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held) {
     auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
     wires_.each_dim([&](std::size_t d) {
-        if (mine[d].until > clock_.now) meet(mine[d].kind, mine[d].serial, mine[d].collective);
+        if (mine[d].until > clock_.now) meet(mine[d]);
         mine[d].asked = clock_.now + 1;
     });
 }
@@ -152,7 +179,13 @@ auto or_unfoldable(Run&& run) {
 
 }  // namespace
 
+// A first run, with all collectives timed, finds most of those that meet others: to go back for each would take longer. Where periods
+// are counted, few have to be found.
 Outcome run_image(Image& image, Fold& fold, bool record) {
+    if (record) try {
+            or_unfoldable([&] { return Native(image.plan(), image, &fold, false, Native::Purpose::conflicts).run(); });
+        } catch (const Unfoldable&) {  // as far as it came
+        }
     return or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
 }
 

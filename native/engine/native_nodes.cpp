@@ -108,6 +108,7 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
     if (--r.left == 0) --unfinished_;
     for (std::int32_t e = program.child_ptr[node]; e < program.child_ptr[node + 1]; ++e) {
         const auto child = static_cast<std::uint32_t>(program.child[static_cast<std::size_t>(e)] - program.skipped);
+        if (history_) counted_down_.push_back(r.node_base + child);
         if (--parents_[r.node_base + child] == 0)
             make_ready(rank, child);
         else if (recurrence_)
@@ -136,7 +137,7 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
     m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
     if (image_) {
-        m.flight = image_->leaving(rank, slot), landings_[id] = {image_->arriving(slot), image_->source(slot), 0};
+        m.flight = image_->leaving(rank, slot), landings_[id] = {image_->arriving(slot), image_->source(slot)};
     } else {
         m.flight.source = m.flight.at = plan_.npu_of[rank];
         m.flight.destination = plan_.npu_of[peer];

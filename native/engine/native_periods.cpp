@@ -9,8 +9,8 @@ constexpr std::size_t largest_state = 1 << 20;  // ranks, messages, and chunks a
 }  // namespace
 
 void Native::count_periods(Beats& beats) {
-    const auto custom = [](const Collective& c) { return c.custom.has_value(); };
-    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), custom) || flows_) return;
+    const auto other = [this](const Collective& c) { return c.custom || (c.lasts && !image_); };
+    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || flows_) return;
     periods_.programs = plan_.programs;
     programs_ = &periods_.programs;
     std::vector<std::uint32_t> program_of, base;
@@ -35,7 +35,7 @@ void Native::look_for_periods() {
     write_held();
     write_events();
     if (const auto jump = recurrence_->end(counts())) skip_periods(*jump);
-    periods_.issues.clear(), periods_.met.clear();
+    periods_.issues.clear();
 }
 
 void Native::write_ranks() {
@@ -141,7 +141,7 @@ void Native::write_message(std::uint32_t id) {
     write_flight(m.flight);
     if (!image_) return;
     write_flight(landings_[id].flight);
-    to.word(landings_[id].source), to.word(static_cast<std::int64_t>(landings_[id].family >> 32));
+    to.word(landings_[id].source);
 }
 
 void Native::write_flight(const Flight& f) {
@@ -158,7 +158,8 @@ std::vector<std::int64_t> Native::counts() const {
     return out;
 }
 
-// Whether a collective is measured depends on its number: as far as the coming ones are like those of this period.
+// Whether a collective is measured depends on its number: as far as the coming ones are like those of this period. What ran as
+// messages in this period would in the next ones.
 void Native::skip_periods(Recurrence::Jump jump) {
     const auto serials = [&](std::uint32_t kind) {  // of a period
         const std::size_t group = kind == Image::all ? membership_.all() : kind - 1;
@@ -166,10 +167,9 @@ void Native::skip_periods(Recurrence::Jump jump) {
     };
     for (const auto& issue : periods_.issues)
         for (std::uint64_t k = 1; k <= jump.periods; ++k)
-            if (image_->conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind), issue.collective) == issue.measured) jump.periods = k - 1;
-    for (const auto& [kind, serial, collective] : periods_.met)
-        for (std::uint64_t k = 1; k <= jump.periods; ++k) image_->conflicts.insert(kind, serial + static_cast<std::uint32_t>(k) * serials(kind), collective);
+            if (issue.measured && image_->conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind))) jump.periods = k - 1;
     recurrence_->jump(jump);
+    forget_history();
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ = add(skipped_, times(periods, jump.time));
     const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
@@ -183,19 +183,10 @@ void Native::skip_periods(Recurrence::Jump jump) {
         periods_.serials[kind] += static_cast<std::uint32_t>(jump.periods) * serials(kind);
 }
 
-bool Native::is_measured(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
-    serial += skipped(kind);
-    const bool measured = !image_->conflicts.contains(kind, serial, collective);
-    if (recurrence_) periods_.issues.push_back({kind, serial, collective, measured});
+bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
+    const bool measured = !image_->conflicts.contains(kind, serial + skipped(kind));
+    if (recurrence_) periods_.issues.push_back({kind, serial + skipped(kind), measured});
     return measured;
-}
-
-void Native::meet(std::uint32_t kind, std::uint32_t serial, std::uint32_t collective) {
-    image_->meets(kind, collective);
-    serial += skipped(kind);
-    image_->conflicts.insert(kind, serial, collective);
-    const std::tuple met{kind, serial, collective};
-    if (recurrence_ && (periods_.met.empty() || periods_.met.back() != met)) periods_.met.push_back(met);
 }
 
 }  // namespace astrarium

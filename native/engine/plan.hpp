@@ -101,6 +101,7 @@ struct Collective {
     std::vector<Chunk> chunks;
     int active_chunks = 1;  // visits of one list at a time; 0: all
     std::optional<Custom> custom;
+    Tick lasts = 0;         // from the last member's coming to the end of all; 0: as long as its messages take
     std::vector<std::vector<Visit>> turns;  // lists of visits; none: one per phase number, chunks in order
     std::vector<std::uint32_t> turn_of;     // per chunk * max_phases + phase: its list
     int total_chunks = 0;

@@ -38,6 +38,9 @@ public:
     void join(const Spans& other, Tick base) {
         for (const Span& span : other) add(astrarium::add(base, span.from), astrarium::add(base, span.until));
     }
+    bool empty() const { return count_ == 0; }
+    Tick from() const { return spans_[0].from; }
+    Tick until() const { return spans_[count_ - 1].until; }
     const Span* begin() const { return spans_.data(); }
     const Span* end() const { return spans_.data() + count_; }
     bool operator==(const Spans& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }

@@ -6,8 +6,6 @@
 namespace astrarium {
 namespace {
 
-constexpr int most_rounds = 16;
-
 class Folding {
 public:
     Folding(const Plan& plan, bool record, bool hurried, std::shared_ptr<LineStore> store, std::shared_ptr<Common> common, GivenUp given_up)
@@ -47,7 +45,7 @@ private:
         }
     }
 
-    // First with every collective as a delay; where communication of an NPU overlaps, with some as messages.
+    // First with every collective as a delay; where communication of an NPU overlaps, with those that meet others as messages.
     Outcome with_classes() {
         Fold fold(plan_, record_, facts_, split_);
         const bool few = !split_.empty() && fold.classes().first.size() * 2 > plan_.ranks();
@@ -60,32 +58,10 @@ private:
         Image image(plan_, fold.classes(), facts_);
         if (kinds_) image.conflicts = conflicts_.renumbered(*kinds_, fold.classes());
         try {
-            return with_messages(image, fold, few);
+            return run_image(image, fold, record_);
         } catch (const Asymmetric&) {
             kinds_ = fold.classes().group_kind, conflicts_ = image.conflicts;
             throw;
-        }
-    }
-
-    // A run finds which measured collectives meet others; another runs those as messages, until no more do.
-    Outcome with_messages(Image& image, Fold& fold, bool few) const {
-        for (int round = 0;; ++round) {
-            if (round == most_rounds) image.conflicts.insert_all();
-            if (few && image.conflicts.all()) throw Unfoldable{"too few equal ranks"};
-            const std::size_t before = image.conflicts.size();
-            try {
-                Outcome out = run_image(image, fold, record_);
-                if (image.conflicts.size() == before) return out;
-            } catch (const Asymmetric&) {
-                if (image.conflicts.size() == before) throw;
-            } catch (const Unfoldable& reason) {
-                if (image.conflicts.size() == before) {
-                    if (image.conflicts.all()) throw;
-                    image.conflicts.insert_all();
-                }
-            }
-            image.check_meeting();
-            image.conflicts.promote_families(round);
         }
     }
 

@@ -114,7 +114,7 @@ void Native::refuse_too_large() const {
     }
     for (std::size_t k = 0; k < members.size(); ++k) {
         const Collective& c = plan_.collectives[k];
-        if (members[k] == 0 || c.custom) continue;
+        if (members[k] == 0 || c.custom || c.lasts) continue;
         const double sends = first_sends(c);
         const double each = sizeof(Member) + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases);
         const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));

@@ -31,7 +31,6 @@ Wires::Wires(const Plan& plan, bool record, bool alone, const Image* image)
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
     in_free_.assign(total, 0);
-    if (alone) last_ask_.assign(total, -1);
     if (image) asks_.resize(total);
     if (record && !alone) bytes_.assign(2 * total, 0), busy_.assign(2 * total, 0);
 }
@@ -170,18 +169,14 @@ bool Wires::passes(const Flight& f) const {
     return hops > 1;
 }
 
-Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
+Tick Wires::deliver(const Flight& flight, Tick now, const Order& order) {
     ways(flight);
     Tick begin = now, serial = 0;
     for (const Way& way : ways_) {
-        if (alone_) {
-            tie_ |= last_ask_[way.in] == now && flight.size > 0;
-            last_ask_[way.in] = now;
-        }
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, through(way.dim, flight.size));
     }
-    if (image_) meet(now, serial, family);
+    if (image_) meet(now, serial, order);
     const Tick end = add(begin, serial);
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
@@ -192,16 +187,14 @@ Tick Wires::deliver(const Flight& flight, Tick now, std::uint64_t family) {
     return end;
 }
 
-// Which of two messages goes first at a port goes by the senders' ranks, which equals need not share. It does not matter where
-// neither takes time.
-void Wires::meet(Tick now, Tick serial, std::uint64_t family) {
-    met_ = Met::nobody;
+// Which of two goes first does not matter where neither takes time.
+void Wires::meet(Tick now, Tick serial, const Order& order) {
+    tie_ = false;
     for (const Way& way : ways_) {
         Ask& last = asks_[way.in];
-        const bool again = last.time == now, held = serial > 0 || (again && last.held);
-        const bool related = !again || (family != 0 && last.family == family);
-        if (again && held) met_ = related && met_ != Met::stranger ? Met::family : Met::stranger;
-        last = {now, related ? family : 0, held};
+        const bool again = last.time == now && last.order == order;
+        tie_ |= again && (serial > 0 || last.held);
+        last = {now, order, serial > 0 || (again && last.held)};
     }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "distance.hpp"
@@ -39,7 +40,11 @@ public:
             if (on_the_way(flight, d)) return false;
         return true;
     }
-    Tick deliver(const Flight& flight, Tick now, std::uint64_t family = 0);  // ports only
+    struct Order {  // of what comes to a port in one instant
+        std::uint64_t high, low;
+        bool operator==(const Order&) const = default;
+    };
+    Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0});  // ports only
     // All links of a message's way in `contention` and `fluid`, in order.
     struct Link {
         std::size_t dim, number;
@@ -78,13 +83,13 @@ public:
     Transit transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in);  // and what the ports carry
     std::vector<Load> loads() const;  // of the one NPU, alone
     Tick quiet() const { return quiet_; }
+    // What a run changes, to keep and to put back.
+    auto state() { return std::tie(quiet_, asks_, out_free_, in_free_, bytes_, busy_, usage_); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
     std::vector<PortUse> uses(std::size_t npu) const;
+    // One rank per class: whether the last delivered message came to a port at one instant with one of its order.
     bool tie() const { return tie_; }
-    // One rank per class: whether the last delivered message came to a port at one instant with one of its family, or of another.
-    enum class Met { nobody, family, stranger };
-    Met met() const { return met_; }
 
 private:
     struct Way {  // one dim of a message
@@ -108,21 +113,19 @@ private:
     std::size_t port(std::size_t dim, int npu, int which) const;
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
-    void meet(Tick now, Tick serial, std::uint64_t family);
+    void meet(Tick now, Tick serial, const Order& order);
     void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
     const Plan& plan_;
     const Image* image_;
     bool record_, alone_, tie_ = false, lines_ = false;  // lines_: there is a mesh
-    Met met_ = Met::nobody;
     Tick quiet_ = 0;
     struct Ask {
         Tick time = -1;
-        std::uint64_t family = 0;
+        Order order{0, 0};
         bool held = false;
     };
     std::vector<Ask> asks_;       // one rank per class, per in port: of its last instant
-    std::vector<Tick> last_ask_;  // per in port
     Geometry geometry_;
     std::vector<std::size_t> base_;  // per dim: its first port
     std::vector<Tick> out_free_, in_free_;

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from astrarium.memory.config import Memory, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
+    from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
     from astrarium.simulate import simulate, simulate_many
     from astrarium.system.config import System
@@ -53,6 +54,7 @@ _WHERE = {
                          "TraceError", "UnsupportedError"),
     "astrarium.memory.config": ("Memory", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
+    "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
     "astrarium.search": ("Case", "Choice", "Space", "Study", "dump_space", "load_space", "search"),
     "astrarium.simulate": ("simulate", "simulate_many"),
     "astrarium.system.config": ("System",),
@@ -76,12 +78,12 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "AstraSim", "AstrariumError", "Audio", "Case", "Choice", "Collective", "Decoder", "Design", "Diffusion",
     "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected", "Hypercube", "Image",
-    "Inference", "InputError", "InternalError", "Latent", "Mamba", "Memory", "Mesh", "Micro", "Network", "NpuType",
-    "PluginError", "Precision", "Remote", "Replay", "Ring", "Roofline", "SingleCollective", "Space", "Stage",
-    "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "Transformer",
+    "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Memory", "Mesh", "Micro", "Network",
+    "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring", "Roofline", "Shortlist", "SingleCollective",
+    "Space", "Stage", "StallError", "Study", "Switch", "System", "Tier", "Torus", "Trace", "TraceError", "Transformer",
     "UnsupportedError",
-    "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "replace", "replace_all", "search",
-    "simulate", "simulate_many",
+    "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
+    "replace_all", "search", "simulate", "simulate_many",
 ]
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium import config
 from astrarium.collective.config import OPERATIONS, Collective, parse_algorithm
-from astrarium.compute.config import Compute, Replay, Roofline
+from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
-from astrarium.config.named import Named
+from astrarium.config.base import concrete
+from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
+from astrarium.stack import SECTIONS, Stacks, with_settings
 from astrarium.system.config import System
 from astrarium.units import Time
 from astrarium.workload.config import Workload
@@ -154,13 +156,14 @@ def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
 
 def _roofline_memory(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
-        if isinstance(compute, Roofline) and memory.bandwidth is None:
-            yield Problem(f"{path}.bandwidth", "is missing", "the local memory bandwidth, which the roofline needs")
+        if compute.memory_bound and memory.bandwidth is None:
+            yield Problem(f"{path}.bandwidth", "is missing",
+                          f"the local memory bandwidth, which compute.model: {compute.tag} needs")
 
 
 def _idle_latency(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
-        if memory.latency > 0 and not isinstance(compute, Roofline):
+        if memory.latency > 0 and not compute.memory_bound:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns, or compute.model: roofline; that of a tier or "
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
@@ -171,13 +174,18 @@ def _no_latency(design: Design) -> Iterator[Problem]:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
 
 
+def _simulated(design: Design) -> Iterator[Problem]:
+    if design.collective.model != "simulated":
+        yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
+
+
 def _stored_whole(design: Design) -> Iterator[Problem]:
     if design.network.switching != "store_and_forward":
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:
@@ -185,9 +193,24 @@ def _by_rule_book(design: Design) -> Iterator[Problem]:
         yield from rule(design)
 
 
+_BASES: Mapping[str, type[Config]] = dict(zip(SECTIONS, (Workload, Compute, Collective, System), strict=True))
+
+
+def _class_of(base: type[Config], given: object) -> type[Config] | None:
+    """The class that a section's plain data ask for; None where they do not say it."""
+    if is_named(base, given):
+        given = spelled_out(base, given, "", [])
+    return concrete(base, given, "", []) if isinstance(given, Mapping) else None
+
+
+def _preset(plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    return with_settings(plain, {section: partial(_class_of, base) for section, base in _BASES.items()})
+
+
 class Design(Config, frozen=True, kw_only=True):
     """A distributed AI system and the work that it does."""
 
+    preset = _preset
     rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
@@ -199,6 +222,13 @@ class Design(Config, frozen=True, kw_only=True):
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
     astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
     fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
+    stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
+                                      "nothing; left out: none.", choices=Stacks())] = None
+
+    @property
+    def explicit(self) -> bool:
+        """A design with a stack states its defaults, which the stack would change."""
+        return self.stack is not None
 
 
 def npu_types(design: Design) -> tuple[npt.NDArray[np.int32], tuple[tuple[Compute, Memory], ...]]:

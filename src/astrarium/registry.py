@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 from astrarium.errors import InputError, nearest
 
-__all__ = ["GROUP", "Entry", "Kind", "entries", "kinds", "load", "names"]
+__all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "names"]
 
 GROUP = "astrarium.plugins"
 
@@ -84,11 +84,18 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "auto": ("", "What the design leaves out is the best by an estimate, for each operation, size and group."),
         "none": ("", "What the design leaves out is fixed: algorithms by the dims' shapes, baseline, one chunk."),
     },
+    "timer": {
+        "simulated": ("", "A collective takes as long as its messages do on the network."),
+        "measured": ("astrarium.collective.timers:measured",
+                     "A collective takes what measured tables say of its fabric, group and payload."),
+    },
     "compute": {
         "replay": ("astrarium.compute.config:Replay", "Every node takes the time that its trace recorded."),
         "roofline": (
             "astrarium.compute.config:Roofline",
             "A node takes its flops at the peak or its bytes at memory bandwidth, whichever is longer."),
+        "measured": ("astrarium.compute.measured:Measured",
+                     "Kernels take what a model fitted on measured rows of the device predicts."),
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),
@@ -119,6 +126,33 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "nsga2": ("astrarium.search.agents.nsga2:Nsga2", "NSGA-II for several objectives (pymoo; extra: search)."),
         "nsga3": ("astrarium.search.agents.nsga3:Nsga3", "NSGA-III for many objectives (pymoo; extra: search)."),
         "ppo": ("astrarium.search.agents.ppo:Ppo", "Proximal policy optimisation (Stable-Baselines3; extra: rl)."),
+    },
+    "figure": {
+        "makespan": ("astrarium.cost.times:MAKESPAN", "Finish of the last rank, ns."),
+        "exposed_comm": ("astrarium.cost.times:EXPOSED_COMM",
+                         "Exposed communication of the rank that finishes last, ns."),
+        "compute_time": ("astrarium.cost.times:COMPUTE_TIME", "Compute time of the rank that finishes last, ns."),
+        "peak_memory": ("astrarium.cost.memory:PEAK_MEMORY", "Highest use of local memory on any rank, bytes."),
+        "ttft": ("astrarium.cost.times:TTFT", "Time to the first token of an inference workload, ns."),
+        "tpot": ("astrarium.cost.times:TPOT", "Time of each further token, ns."),
+        "network_cost": ("astrarium.cost.network:NETWORK_COST", "US dollars of the network (LIBRA's prices)."),
+        "network_bandwidth": ("astrarium.cost.network:NETWORK_BANDWIDTH",
+                              "Byte/ns out of one NPU over all its links."),
+        "energy": ("astrarium.cost.energy:ENERGY",
+                   "Joules of all NPUs and their network, from `power`, `idle_power` and the dims' `energy`."),
+        "system_cost": ("astrarium.cost.price:SYSTEM_COST",
+                        "US dollars of all NPUs (`compute.price`) and the network."),
+        "mfu": ("astrarium.cost.training:MFU",
+                "Share of the NPUs' peak that the model's own products take (PaLM, appendix B), training."),
+        "hfu": ("astrarium.cost.training:HFU",
+                "Share of the NPUs' peak that all products take, recomputed ones too (Korthikanti et al.), training."),
+        "model_tflops_per_npu": ("astrarium.cost.training:TFLOPS_PER_NPU",
+                                 "Model FLOPs of a training step over its time and the ranks, TFLOP/s."),
+        "tokens_per_second": ("astrarium.cost.training:TOKENS", "Tokens of a training step over its time, 1/s."),
+        "tokens_per_second_per_npu": ("astrarium.cost.training:TOKENS_PER_NPU", "The same over the ranks, 1/s."),
+        "samples_per_second": ("astrarium.cost.training:SAMPLES", "Samples of a training step over its time, 1/s."),
+        "cost_per_tera_tokens": ("astrarium.cost.training:COST_PER_TERA_TOKENS",
+                                 "US dollars of 10^12 tokens of training (`compute.hourly_price`)."),
     },
     "backend": {
         "closed_form": ("", "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
@@ -166,6 +200,11 @@ def entries(kind: str) -> Mapping[str, Entry]:
         raise InputError(kind, "unknown kind", expected="one of " + ", ".join(kinds()),
                          did_you_mean=nearest(kind, kinds()))
     return {**_built_in(kind), **_plugins().get(kind, {})}
+
+
+def built_ins(kind: str) -> tuple[str, ...]:
+    """The names of one kind but for plug-ins: nothing is looked for."""
+    return tuple(_built_in(kind))
 
 
 def names(kind: str) -> tuple[str, ...]:

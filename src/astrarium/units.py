@@ -18,7 +18,7 @@ from astrarium.errors import InputError, nearest
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Bandwidth", "Bytes", "EnergyPerByte", "FlopRate", "OptionalBandwidth", "OptionalBytes",
+__all__ = ["Bandwidth", "Bytes", "EnergyPerByte", "FlopRate", "Frequency", "OptionalBandwidth", "OptionalBytes",
            "OptionalEnergyPerByte", "OptionalFlopRate", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
            "format_bytes", "format_flop_rate", "format_rate", "format_time", "number_in"]
 
@@ -128,6 +128,14 @@ class Power(Quantity):
     __slots__ = ()
     dimension, example = "power", "700 W"
     units: ClassVar[Units] = {"W": (1.0, 1.0), "mW": (1.0, 1e3), "kW": (1e3, 1.0), "MW": (1e6, 1.0)}
+
+
+class Frequency(Quantity):
+    """Base unit cycle/ns."""
+
+    __slots__ = ()
+    dimension, example = "frequency", "1830 MHz"
+    units: ClassVar[Units] = {"GHz": (1.0, 1.0), "MHz": (1.0, 1e3), "kHz": (1.0, 1e6), "Hz": (1.0, 1e9)}
 
 
 class EnergyPerByte(Quantity):

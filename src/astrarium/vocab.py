@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CommOp", "NodeKind", "PeerMode", "Schedule"]
+__all__ = ["KERNELS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Schedule"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -42,6 +43,30 @@ class NodeKind(enum.IntEnum):
     COMM_SEND = 5
     COMM_RECV = 6
     COMM_COLL = 7
+
+
+KERNELS = ("gemm", "grouped_gemm", "attention", "attention_backward", "mla", "normalisation", "pointwise", "embedding",
+           "optimizer", "quantisation", "scan", "host")
+"""Kinds of a Kernel."""
+
+
+class Kernel(NamedTuple):
+    """What one compute node runs on one NPU.
+
+    `shape`: of a gemm (batch, m, n, k), m along the result's rows; of a grouped_gemm (groups, m of all groups, n, k);
+    of attention, attention_backward and mla (batch, heads, kv_heads, queries, keys, length of a key, length of a
+    value); else (). `work`: part of the full product that is computed, above all of a masked attention. `precision`:
+    bf16, fp16, fp8, fp4, int8, int4 or fp32, that of the operands of products. `flops` and `bytes` are the node's,
+    over all of its `launches`; where these have several shapes, `shape` is that of the first.
+    """
+
+    kind: str
+    precision: str
+    shape: tuple[int, ...]
+    work: float
+    flops: float
+    bytes: int
+    launches: int = 1
 
 
 class PeerMode(enum.IntEnum):

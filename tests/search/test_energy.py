@@ -8,10 +8,11 @@ import pytest
 
 import astrarium as ar
 from astrarium.config import replace_all
+from astrarium.cost.energy import energy
+from astrarium.cost.price import system_cost
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.cost import network_cost
 from astrarium.search import Space, search
-from astrarium.search.energy import energy, system_cost
 from astrarium.units import EnergyPerByte, Power
 
 from .designs import four_dims

@@ -14,8 +14,8 @@ from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search import Space
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.figures import NAMED
 from astrarium.search.goal import Case, Judge, goal_of
+from astrarium.search.named import NAMED
 from astrarium.simulate import simulate
 
 

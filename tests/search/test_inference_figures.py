@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import astrarium as ar
-from astrarium.search.figures import FIGURES
+from astrarium.cost import FIGURES
 
 
 @pytest.mark.parametrize(("figure", "best"), [("ttft", 1), ("tpot", 8)])

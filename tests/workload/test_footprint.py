@@ -30,7 +30,9 @@ def test_equals_the_peak_of_the_tensors_in_order(case: dict[str, object]) -> Non
 
 @pytest.mark.parametrize("more", [
     {}, {"schedule": "gpipe"}, {"schedule": "interleaved", "virtual_stages": 3}, {"schedule": "zero_bubble"},
-    {"recompute": "full"}, {"recompute": "selective", "attention": "unfused"}])
+    {"recompute": "full"}, {"recompute": "selective", "attention": "unfused"}, {"weight_gradients": "temporary"},
+    {"weight_gradients": "placeholders", "cross_entropy": "fused"}, {"weight_gradients": "beside", "overhead": "2 GB"},
+    {"precision": {"products": "fp8"}}])
 def test_equals_the_simulated_peak(more: dict[str, Any]) -> None:
     """Compute alone runs in order, so the engine's memory over time has the same peak, rank by rank; but for a message
     that is still on its way while the next one is awaited."""

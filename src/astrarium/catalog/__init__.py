@@ -9,34 +9,68 @@ In a design the names stand for sections: `compute: h100_sxm`, `network: dgx_h10
 from __future__ import annotations
 
 import functools
-import importlib
-import sys
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from astrarium.catalog.columns import COLUMNS, PRECISIONS
+from astrarium.catalog.overlay import VARIABLE, overlay, parse, rows_of
 from astrarium.errors import InputError, nearest
+from astrarium.units import FlopRate
 
-__all__ = ["KINDS", "Device", "Link", "device", "load", "network"]
+__all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay"]
 
-KINDS = ("devices", "networks", "models")
+KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks")
+RECORDS = ("fitted", "intervals")       # what validation left: rows that were fitted, intervals of step times
 
 
 @dataclass(frozen=True)
 class Device:
-    """`compute` and `memory` are keyword arguments of Roofline and Memory."""
+    """`compute` and `memory` are keyword arguments of Roofline and Memory; `row`: all columns, as text with units
+    (`clock`, `l2`, `power`, `scale_up`, ...; what nobody publishes is not there)."""
 
     name: str
     title: str
     compute: Mapping[str, Any]
     memory: Mapping[str, Any]
     source: str
+    row: Mapping[str, Any]
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Number formats that have a peak rate of their own."""
+        return tuple(self.row.get("peaks", ()))
+
+    def peak(self, precision: str) -> FlopRate:
+        """Dense peak rate of matrix products in a number format. Raises InputError for one without a published rate."""
+        rates = {"bf16": self.row["peak"], "fp16": self.row["peak"], **self.row.get("peaks", {})}
+        if precision not in rates:
+            known = precision in PRECISIONS
+            raise InputError(f"catalog.devices.{self.name}.peaks",
+                             f"has no rate of {precision}" if known else f"{precision[:60]!r} is no number format",
+                             expected="one of " + ", ".join(rates), did_you_mean=nearest(precision, rates))
+        return FlopRate(rates[precision])
+
+
+@dataclass(frozen=True)
+class Host:
+    """`npus` of a `device`, joined by the dims `inner`; `outer`, where there is one, joins hosts (rows of networks)."""
+
+    name: str
+    title: str
+    device: str
+    npus: int
+    inner: tuple[str, ...]
+    outer: str | None
+    source: str
 
 
 @dataclass(frozen=True)
 class Link:
-    """`dim` holds keyword arguments of the dim class named by `shape`; npus and latency, where None, are yours."""
+    """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
+    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours."""
 
     name: str
     title: str
@@ -48,25 +82,29 @@ class Link:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The dim as plain data: what the row says of shape, npus, bandwidth and latency."""
+        """The dim as plain data: what the row says of shape, npus, bandwidth, latency and fabric."""
         known = {"shape": self.shape, "npus": self.npus, **self.dim, "latency": self.latency}
         return {key: value for key, value in known.items() if value is not None}
 
 
-@functools.cache
 def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
     """The rows of a kind, name -> columns, in the order of the file. Raises InputError for an unknown kind.
 
-    A file is read once per process; what comes back cannot be changed.
+    Rows of files in `overlay` stand behind the catalog's. A file is read once per process; what comes back cannot be
+    changed.
     """
-    if kind not in KINDS:
+    return _rows(kind, os.environ.get(VARIABLE, ""))
+
+
+@functools.cache
+def _rows(kind: str, files: str) -> Mapping[str, Mapping[str, Any]]:
+    if kind not in KINDS + RECORDS:
         raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
                          did_you_mean=nearest(kind, KINDS))
-    from importlib.resources import files
+    from importlib import resources
 
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    text = files(__name__).joinpath(f"{kind}.toml").read_text(encoding="utf-8")
-    rows: Mapping[str, Mapping[str, Any]] = _frozen(toml.loads(text))
+    ours = parse(resources.files(__name__).joinpath(f"{kind}.toml").read_text(encoding="utf-8"))
+    rows: Mapping[str, Mapping[str, Any]] = _frozen({**ours, **(rows_of(kind, files, ours) if kind in COLUMNS else {})})
     return rows
 
 
@@ -89,12 +127,20 @@ def device(name: str) -> Device:
     """A device by name. Raises InputError with the nearest match."""
     row = _row("devices", name)
     memory = MappingProxyType({key: row[key] for key in ("capacity", "bandwidth")})
-    return Device(name, row["title"], MappingProxyType({"peak": row["peak"]}), memory, row["source"])
+    return Device(name, row["title"], MappingProxyType({"peak": row["peak"]}), memory, row["source"], row)
+
+
+def host(name: str) -> Host:
+    """A host by name. Raises InputError with the nearest match."""
+    row = _row("hosts", name)
+    inner = (row["inner"],) if isinstance(row["inner"], str) else tuple(row["inner"])
+    return Host(name, row["title"], row["device"], row["npus"], inner, row.get("outer"), row["source"])
 
 
 def network(name: str) -> Link:
     """A network by name. Raises InputError with the nearest match."""
     row = _row("networks", name)
     known = ("bandwidth", "bandwidth_per_npu")
-    dim = MappingProxyType({key: row[key] for key in known if key in row})
+    measured = {"fabric": name} if name in load("collectives") else {}
+    dim = MappingProxyType({**{key: row[key] for key in known if key in row}, **measured})
     return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"])

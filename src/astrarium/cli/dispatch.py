@@ -21,13 +21,17 @@ VERBS = {
     "show": ("show", "Print a trace, a design with its network, or what its workload does, for people."),
     "trace": ("trace", "Traces as a product: write workloads, link profiler traces, convert, count what is in one."),
     "convert": ("convert", "ASTRA-sim's inputs to a design file; traces to JSON lines and back."),
+    "plan": ("plan", "The fastest layouts of training a model on so many devices that fit, and why others lost."),
     "search": ("search", "Look for the best designs of a space: agents, objectives, resumable studies."),
     "report": ("report", "What searches have found, and why: best designs, importances, convergence; HTML, CSV."),
+    "validate": ("validate", "Measured rows beside predictions: errors per source, device and stack."),
     "explain": ("explain", "Why two designs' makespans differ, split exactly by knob."),
     "list": ("list_", "What there is to choose from: topologies, algorithms, devices, operations, back ends."),
     "astra-sim": ("astra_sim", "ASTRA-sim's own command line, with its answers."),
 }
 """Verb -> (module in this package, one sentence)."""
+
+CATALOGED = frozenset(VERBS) - {"trace", "convert", "astra-sim"}    # verbs that read names of the catalog
 
 INTERRUPTED, NO_READER, TERMINATED, OUR_BUG = 130, 141, 143, 3
 
@@ -89,7 +93,15 @@ def _run(arguments: list[str]) -> int:
     verb = cast(Verb, importlib.import_module(f"astrarium.cli.{name}"))
     parser = Parser(prog=f"astrarium {arguments[0]}", description=sentence)
     verb.arguments(parser)
-    return verb.run(parser.parse(arguments[1:]))
+    if arguments[0] not in CATALOGED:
+        return verb.run(parser.parse(arguments[1:]))
+    parser.add_argument("--catalog", metavar="FILE.toml", action="append", default=[],
+                        help="rows of your own beside the catalog's: devices, networks, hosts, models, stacks")
+    options = parser.parse(arguments[1:])
+    from astrarium.catalog import overlay
+
+    with overlay(*options.catalog):
+        return verb.run(options)
 
 
 def _top(arguments: list[str]) -> int:

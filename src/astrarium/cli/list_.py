@@ -104,7 +104,10 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "network": lambda: _catalog("network", "networks", (
         ("shape", "{}"), ("npus", "{} NPUs"), ("bandwidth", "{} per link"), ("bandwidth_per_npu", "{} per NPU"),
         ("latency", "{} per hop"))),
+    "host": lambda: _catalog("host", "hosts", (
+        ("npus", "{} NPUs"), ("device", "{}"), ("inner", "{0[0]} inside"), ("outer", "{} between hosts"))),
     "models": _models,
+    "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
     "field": _fields,
 }
 

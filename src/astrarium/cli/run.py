@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from astrarium.cli.arguments import Parser, fold, idle, json_flag, note, place, timeline
 from astrarium.cli.arguments import rank as rank_number
@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
     from astrarium.result import Result
+    from astrarium.validate.intervals import Interval
 
 __all__ = ["arguments", "run"]
 
@@ -36,6 +37,8 @@ def arguments(parser: Parser) -> None:
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
     parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
+    parser.add_argument("--figure", metavar="NAME", action="append", default=[],
+                        help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
     parser.add_argument("--pure", action="store_true", help="the pure-Python engine: the same integers, slowly")
 
 
@@ -65,13 +68,15 @@ def run(options: argparse.Namespace) -> int:
     if result.outcome.in_program_order:
         note("collectives were issued in program order: by collective.scheduling "
              f"{design.collective.scheduling} ranks would wait for each other")
+    within = _interval(design)
+    more = _figures(design, result, options, within)
     if options.timeline:
         _timeline(result, options)
     if options.parquet:
         from astrarium.result import write_parquet
 
-        write_parquet(result, options.parquet, nodes=options.nodes)
-    _print(result, options)
+        write_parquet(result, options.parquet, nodes=options.nodes, more=more)
+    _print(result, options, more, within)
     return 0
 
 
@@ -122,14 +127,40 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")
 
 
-def _print(result: Result, options: argparse.Namespace) -> None:
+def _figures(design: Design, result: Result, options: argparse.Namespace,
+             within: Interval | None) -> dict[str, dict[str, Any]]:
+    """The figures, what holds for those of training, and the interval of the step time."""
+    from astrarium.cost import figures
+    from astrarium.cost.training import conditions
+    from astrarium.report.interval import plain_interval
+
+    about = conditions(design)
+    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
+            **({"interval": plain_interval(within, result)} if within else {})}
+
+
+def _interval(design: Design) -> Interval | None:
+    """How far a measured step may be from the predicted one; None for a design without a stack."""
+    if design.stack is None:
+        return None
+    from astrarium.validate.intervals import interval_of
+
+    return interval_of(design)
+
+
+def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
+           within: Interval | None) -> None:
     if options.json:
         from astrarium.result.export import json_pieces
 
-        for piece in json_pieces(result, nodes=options.nodes):
+        for piece in json_pieces(result, nodes=options.nodes, more=more):
             sys.stdout.write(piece)
         return
+    from astrarium.report.figures import figure_table
+    from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    print_tables(summary_tables(result, options.design or options.trace), sys.stdout)
+    table = figure_table(more["figures"], more.get("training", {}))
+    print_tables(summary_tables(result, options.design or options.trace, table,
+                                interval_table(within, result)), sys.stdout)

@@ -69,10 +69,23 @@ def _window(collective: Collective) -> Iterator[Problem]:
                       "beforehand has one chunk in each dim", "1, or 0 for all chunks as they come")
 
 
+OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK)
+
+
+def _timed(collective: Collective) -> Iterator[Problem]:
+    """Where a timer says how long collectives take, there is nothing to choose."""
+    if collective.model == "simulated":
+        return
+    for name in (*OPERATIONS, "composition", "chunks", "active_chunks"):
+        if getattr(collective, name):
+            yield Problem(name, f"means nothing with model {collective.model}, which sends no messages",
+                          "model: simulated, or nothing here")
+
+
 class Collective(Config, frozen=True, kw_only=True):
     """Algorithms per operation and dim, chunking, and how the dims work together."""
 
-    rules = (_window,)
+    rules = (_window, _timed)
     all_reduce: PerDim = ()
     all_gather: PerDim = ()
     reduce_scatter: PerDim = ()
@@ -82,6 +95,9 @@ class Collective(Config, frozen=True, kw_only=True):
     gather: PerDim = ()
     scatter: PerDim = ()
     barrier: PerDim = ()
+    model: Annotated[str, Knob("Where a collective's time comes from. simulated: its messages on the network; "
+                               "measured: tables of the fabrics that the dims name, from the coming of the last "
+                               "member, whatever else the network carries.", choices=Kind("timer"))] = "simulated"
     custom: Annotated[Custom, Knob("Algorithms read from files.")] = Custom()
     choice: Annotated[str, Knob("Who chooses what is left out of algorithms, composition and chunks. auto: the best by "
                                 "an estimate, for each operation, size and group; none: algorithms by the dims' "
@@ -100,9 +116,6 @@ class Collective(Config, frozen=True, kw_only=True):
     endpoint_delay: Annotated[Time, Knob("Time at an NPU before the first messages of a phase of a collective, and "
                                          "after each message that arrives in it, before what it lets go on goes on.")
                               ] = default("0 ns")
-
-
-OPERATIONS = tuple(op.name.lower() for op in CommOp if op != CommOp.REDUCE_SCATTER_BLOCK)
 
 
 def active_chunks_of(collective: Collective) -> int:

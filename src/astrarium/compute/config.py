@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from astrarium import catalog
 from astrarium.config import Config, Knob, default
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
+from astrarium.errors import InternalError
 from astrarium.registry import Kind
 from astrarium.units import FlopRate, OptionalPower, OptionalTime
 
-__all__ = ["Compute", "Replay", "Roofline"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+    I64 = npt.NDArray[np.int64]
+
+__all__ = ["Compute", "Replay", "Roofline", "replays_all"]
 
 
 class Compute(Config, frozen=True, kw_only=True):
@@ -22,10 +31,22 @@ class Compute(Config, frozen=True, kw_only=True):
     shorthand: ClassVar[Shorthand | None] = Shorthand(
         lambda name: {"model": "roofline", **catalog.device(name).compute},
         "a device of the catalog (`astrarium list device`)")
+    memory_bound: ClassVar[bool] = False        # needs memory.bandwidth, counts memory.latency
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
                      ] = default(None)
     idle_power: Annotated[OptionalPower, Knob("What one NPU draws at all other times (for energy).")] = default(None)
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
+    hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
+                            ] = None
+
+    def durations(self, nodes: ComputeNodes) -> I64:
+        """Time of every node, ps [nodes]; see `ComputeModel`."""
+        raise InternalError(f"{type(self).__name__} has no durations for {len(nodes)} nodes")
+
+
+def replays_all(compute: Any) -> bool:
+    """Whether communication and memory nodes take their recorded time too."""
+    return bool(getattr(compute, "everything", False))
 
 
 class Replay(Compute, frozen=True):
@@ -36,11 +57,25 @@ class Replay(Compute, frozen=True):
                                           "left out: such a node is refused.")] = default(None)
     everything: Annotated[bool, Knob("Communication and memory nodes take their recorded time too.")] = False
 
+    def durations(self, nodes: ComputeNodes) -> I64:
+        """Recorded times. Raises InputError for a node without one."""
+        from astrarium.compute.replay import replayed
+
+        return replayed(nodes, self.missing)
+
 
 class Roofline(Compute, frozen=True):
     """A node takes its flops at the peak or its bytes at memory bandwidth, the longer; host nodes replay."""
 
     tag: ClassVar[str] = "roofline"
+    memory_bound: ClassVar[bool] = True
     peak: Annotated[FlopRate, Knob("Peak compute rate of one NPU, at the precision of the workload.", gt=0)]
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
+
+    def durations(self, nodes: ComputeNodes) -> I64:
+        """Device nodes by the roofline, host nodes by their recorded time. Raises InputError for a host node without
+        one, for a device node without flops, and where `memory.bandwidth` is not said."""
+        from astrarium.compute.roofline import roofline_of
+
+        return roofline_of(nodes, float(self.peak), self.missing)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.compute.checked import LIMIT_PS
 from astrarium.errors import InputError
 
-__all__ = ["replay_astra_sim", "replay_native"]
+if TYPE_CHECKING:
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+__all__ = ["replay_astra_sim", "replay_native", "replayed"]
 
 I64 = npt.NDArray[np.int64]
 PS_PER_US = 1_000_000
@@ -34,6 +39,18 @@ def replay_native(micros: npt.ArrayLike, missing: float | None = None) -> tuple[
     if missing is None:
         return duration, none
     return np.where(none, np.int64(np.rint(missing * 1000)), duration), np.zeros_like(none)
+
+
+def replayed(nodes: ComputeNodes, missing: float | None, chosen: I64 | None = None) -> I64:
+    """Recorded durations of nodes (of `chosen` ones, indexes), ps; nodes without one take `missing` ns. Raises the
+    nodes' refusal where that is not given."""
+    recorded = nodes.duration if chosen is None else nodes.duration[chosen]
+    duration, none = replay_native(recorded // PS_PER_US, missing)
+    if none.any():
+        first = int(np.flatnonzero(none)[0])
+        raise nodes.refusal(first if chosen is None else int(chosen[first]), "the trace recorded no duration for it",
+                            "duration_micros, or compute.missing")
+    return duration
 
 
 def replay_astra_sim(micros: npt.ArrayLike, missing: float | None = None) -> tuple[I64, npt.NDArray[np.bool_]]:

@@ -7,13 +7,20 @@ ASTRA-sim's tutorial, latency + bytes / bandwidth) adds it to the second term of
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.compute.checked import to_ps, truncated_ns
+from astrarium.compute.replay import replayed
+from astrarium.errors import InputError
 from astrarium.units import FlopRate, number_in
 
-__all__ = ["roofline_astra_sim", "roofline_native"]
+if TYPE_CHECKING:
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+__all__ = ["roofline_astra_sim", "roofline_native", "roofline_of"]
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -29,6 +36,29 @@ def roofline_native(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, band
     work, moved = np.asarray(flops, np.float64), np.asarray(size, np.float64)
     access = moved / bandwidth if latency == 0 else np.where(moved > 0, latency + moved / bandwidth, 0.0)
     return to_ps(np.maximum(work / peak, access))
+
+
+def roofline_of(nodes: ComputeNodes, peak: float, missing: float | None) -> I64:
+    """Durations of nodes, ps: on the device by the roofline, on the host as recorded, or `missing` ns."""
+    memory = nodes.memory
+    if memory.bandwidth is None:
+        raise InputError("memory.bandwidth", "is missing", expected="what the roofline needs: the local bandwidth")
+    unknown = np.isnan(nodes.num_ops)
+    if not nodes.host.any():
+        _refuse(nodes, unknown)
+        return roofline_native(nodes.num_ops, nodes.tensor_bytes, peak, memory.bandwidth, memory.latency)
+    duration = np.zeros(len(nodes), np.int64)
+    host, device = np.flatnonzero(nodes.host), np.flatnonzero(~nodes.host)
+    duration[host] = replayed(nodes, missing, host)
+    _refuse(nodes, unknown & ~nodes.host)
+    duration[device] = roofline_native(nodes.num_ops[device], nodes.tensor_bytes[device], peak, memory.bandwidth,
+                                       memory.latency)
+    return duration
+
+
+def _refuse(nodes: ComputeNodes, unknown: npt.NDArray[np.bool_]) -> None:
+    for node in np.flatnonzero(unknown)[:1].tolist():
+        raise nodes.refusal(node, "no num_ops, which the roofline needs", "num_ops, or compute.model: replay")
 
 
 def roofline_astra_sim(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, bandwidth: float) -> I64:

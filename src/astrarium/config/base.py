@@ -57,7 +57,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
     key that picks one in a file); a concrete one sets `tag`. `rules` yield the problems that need more than one field.
     Where a class has a `shorthand`, text may stand in its place, or a mapping with `like`. Of every group in `either`
-    at most one field is set: a change of one unsets the others.
+    at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
+    imply.
     """
 
     variants: ClassVar[Variants | None] = None
@@ -66,6 +67,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     shorthand: ClassVar[Shorthand | None] = None
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
+    preset: ClassVar[Callable[[Mapping[str, Any]], Mapping[str, Any]] | None] = None
+
+    @property
+    def explicit(self) -> bool:
+        """Whether a file states defaults too, since what it leaves out has other values (`preset`)."""
+        return False
 
     def __post_init__(self) -> None:
         if self.variants is not None and not self.tag:
@@ -115,6 +122,7 @@ def decode_into(cls: type[Config], given: str | Mapping[str, Any], path: str, pr
 
 def _decoded(cls: type[Config], plain: Mapping[str, Any], path: str, problems: list[Problem], like: str) -> Any:
     """`plain` as a `cls`; `like`: the name of the catalog from which the data come."""
+    plain = plain if cls.preset is None else cls.preset(plain)
     kind = concrete(cls, plain, path, problems)
     if kind is None:
         return plain
@@ -172,6 +180,7 @@ def decode(cls: type[C], plain: object) -> C:
 def to_plain(config: Config, *, defaults: bool = False) -> dict[str, Any]:
     """`config` as mappings, lists and scalars (quantities stay); `defaults`: also fields at their default."""
     plain: dict[str, Any] = {config.tag_key: config.tag} if config.tag_key else {}
+    defaults = defaults or config.explicit
     base = None if defaults else type(config)
     for spec in specs(type(config)):
         value = getattr(config, spec.name)

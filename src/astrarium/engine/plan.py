@@ -159,7 +159,7 @@ class CollectivePlan:
     has one array per list, of visits `chunk * phases + phase` in order; every visit stands in one list, all chunks have
     equally many phases. Empty: a list per phase number, with the chunks in order. Lists that some run one after the
     other has obeyed cannot make ranks wait for each other. `how`: composition, algorithms and chunks in words, for the
-    result.
+    result. `lasts` above 0 (ps; without chunks): nobody sends, all end so long after the last one has come.
     """
 
     op: int
@@ -167,6 +167,7 @@ class CollectivePlan:
     chunks: tuple[Chunk, ...]
     active_chunks: int = 1
     custom: CustomProgram | None = None
+    lasts: int = 0
     turns: tuple[I32, ...] = ()
     how: str = ""
 

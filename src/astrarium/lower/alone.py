@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from astrarium.compute.config import Replay
+from astrarium.compute.config import replays_all
 from astrarium.design import Design
 from astrarium.trace.columns import Traces
 
@@ -16,7 +16,7 @@ __all__ = ["replays_everything", "without_peers"]
 def replays_everything(design: Design) -> bool:
     """Whether every node of every NPU takes its recorded time."""
     models = [design.compute, *(kind.compute for kind in design.npu_types if kind.compute is not None)]
-    return all(isinstance(model, Replay) and model.everything for model in models)
+    return all(map(replays_all, models))
 
 
 def without_peers(traces: Traces) -> Traces:

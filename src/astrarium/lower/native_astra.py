@@ -85,7 +85,7 @@ def _dim(index: int, dim: LinkDim) -> AstraDim:
     if dim.tag not in TOPOLOGY or (isinstance(dim, Ring) and dim.one_way):
         raise UnsupportedError(f"network.dims[{index}].shape", f"{dim.tag} does not exist under compat: astra_sim",
                                expected="ring (two-way), switch or fully_connected")
-    link = float(dim.link_bandwidth)
+    link = float(dim.message_bandwidth)
     typed = number_in(link, Bandwidth, "GiB/s")
     return AstraDim(TOPOLOGY[dim.tag], dim.npus, link * 1e9 / (1 << 30) if typed is None else typed, float(dim.latency))
 

@@ -29,6 +29,7 @@ from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
+from astrarium.lower.native_timed import Timed, timer_of
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
@@ -135,12 +136,14 @@ class CollectiveTable:
         self._kinds, self._shapes = kinds or shapes_of(groups, names, npu_of, [dim.npus for dim in dims])
         flat, said = design.network.flat, design.collective
         balanced = said.composition == "themis" or (said.composition is None and said.choice == "auto")
-        self._links = tuple([Link(float(dim.npu_bandwidth), plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
+        self._links = tuple([Link(float(dim.npu_bandwidth * dim.efficiency),
+                                  plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                              for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
         self._tags = tuple([dim.tag for dim in flat])
         self._settings: dict[CommOp, Settings] = {} if kept is None else kept.settings.get(
             (said, self._dims, self._links, design.memory.bandwidth), dict)
         self._custom = _custom(design)
+        self._timed: Timed | None = timer_of(design)
         self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._kept = kept
         self._reaches: dict[int, dict[int, Reach]] = {}     # per kind of group that chooses
@@ -164,7 +167,7 @@ class CollectiveTable:
     def settings(self, keys: Sequence[Key]) -> tuple[Settings, ...] | None:
         """What plans of collectives depend on beside operation, bytes and kind of group, per operation among them; None
         where that is not all."""
-        if self._custom or self._choice is not None:
+        if self._custom or self._timed is not None or self._choice is not None:
             return None
         return tuple([self._settings_of(CommOp(op)) for op in dict.fromkeys([op for op, _, _ in keys])])
 
@@ -215,6 +218,8 @@ class CollectiveTable:
         members, shape = self._shapes[kind]
         if op in self._custom:
             return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
+        if self._timed is not None and members > 1:
+            return self._timed(op, size, shape, self._members(kind))
         settings = self._settings_of(op)
         if self._choice is not None:
             entries = chosen_algorithms(self._choice, op, size, self._members(kind).tolist(), self._dims)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astrarium.compute.config import Replay, Roofline
-from astrarium.compute.durations import DURATIONS
+from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
 from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 from astrarium.engine.plugins.desk import Desk
@@ -18,12 +17,13 @@ from astrarium.engine.source import Stage
 from astrarium.errors import InputError
 from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
+from astrarium.lower.native_plugins import local_memory
 from astrarium.network.dims import plan_dims
 from astrarium.workload.config import Live
 
 if TYPE_CHECKING:
     from astrarium.collective.lower import ScheduleCache
-    from astrarium.engine.plugins import ComputeModel, Plugins
+    from astrarium.engine.plugins import Plugins
 
 __all__ = ["lower_live"]
 
@@ -64,12 +64,12 @@ class _Times:
 
     def _timed(self, kind: int, num_ops: float, tensor_bytes: int) -> int:
         compute, memory = self._types[kind]
-        if self._model is None and isinstance(compute, Roofline) and memory.bandwidth is not None:
-            return int(DURATIONS["none"].roofline([num_ops], [tensor_bytes], float(compute.peak),
-                                                  float(memory.bandwidth), float(memory.latency))[0])
-        if self._model is None and isinstance(compute, (Replay, Roofline)):
-            raise InputError("compute.model", "replay takes recorded times, and this workload has none",
-                             expected="roofline, or a compute plug-in")
         node = ComputeNodes(np.array([num_ops], np.float64), np.array([tensor_bytes], np.int64), np.zeros(1, np.int64),
-                            [""], np.zeros(1, np.bool_), kind)
-        return int(durations_of(self._model or cast("ComputeModel", compute), node)[0])
+                            [""], np.zeros(1, np.bool_), kind, memory=local_memory(memory),
+                            refusal=lambda *_: _unrecorded(compute))
+        return int(durations_of(self._model or compute, node)[0])
+
+
+def _unrecorded(compute: Compute) -> InputError:
+    return InputError("compute.model", f"{compute.tag} takes recorded times, and this workload has none",
+                      expected="roofline, or a compute plug-in")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.compute.config import Compute, Replay, Roofline
-from astrarium.compute.durations import DURATIONS
+from astrarium.compute.config import Compute, replays_all
 from astrarium.engine.plan import Kind, Lane, Program
-from astrarium.errors import InputError
 from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.distinct import distinct
-from astrarium.lower.native_plugins import plugged
+from astrarium.lower.native_plugins import timed
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -47,16 +43,16 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
 
     Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU.
-    `model`, or else a `compute` that no rule here knows, is a plug-in. `remote`: there is remote memory.
+    `model` stands in the place of `compute` where it is given. `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
     kind = _KIND[trace.type]
     lane = _lanes(kind, trace.is_cpu)
     duration = np.zeros(kind.size, np.int64)
-    if model is None and type(compute) in _TIMED:
-        _TIMED[type(compute)](trace, compute, memory, kind, duration)
-    else:
-        plugged(trace, model or cast("ComputeModel", compute), npu_type, kind, duration)
+    if model is None and replays_all(compute):
+        kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
+    nodes = np.flatnonzero(kind == Kind.DELAY)
+    duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
     comm = _COMM[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
@@ -100,15 +96,6 @@ def _lanes(kind: U8, host: Bool) -> I16:
     return np.where(host & _HOSTED[kind], np.int16(Lane.CPU), lane) if host.any() else lane
 
 
-def _replayed(trace: TraceClass, nodes: I64, missing: float | None, key: str) -> I64:
-    """Recorded durations of `nodes` (indexes), ps."""
-    duration, none = DURATIONS["none"].replay(trace.duration_us[nodes], missing)
-    if none.any():
-        raise trace.fault(int(nodes[np.flatnonzero(none)[0]]), "the trace recorded no duration for it",
-                          expected=f"duration_micros, or {key}")
-    return duration
-
-
 def _met(trace: TraceClass) -> Bool:
     """[nodes] whether a collective is a meeting (`recorded_meetings`) on every rank of the class."""
     found = np.zeros(trace.node_id.size, np.bool_)
@@ -116,35 +103,6 @@ def _met(trace: TraceClass) -> Bool:
     a = trace.slot_a if trace.slot is None else trace.slot_a[:, trace.slot]
     found[comm] = (trace.type[comm] == NodeKind.COMM_COLL) & (a >= 0).all(axis=0)
     return found
-
-
-def _replay(trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
-    assert isinstance(compute, Replay)
-    del memory
-    if compute.everything:
-        kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
-    nodes = np.flatnonzero(kind == Kind.DELAY)
-    duration[nodes] = _replayed(trace, nodes, compute.missing, "compute.missing")
-
-
-def _roofline(trace: TraceClass, compute: Compute, memory: Memory, kind: U8, duration: I64) -> None:
-    """Device nodes by the roofline, host nodes by their recorded time."""
-    assert isinstance(compute, Roofline)
-    if memory.bandwidth is None:
-        raise InputError("memory.bandwidth", "is missing", expected="what the roofline needs: the local bandwidth")
-    timed = kind == Kind.DELAY
-    host = np.flatnonzero(timed & trace.is_cpu)
-    duration[host] = _replayed(trace, host, compute.missing, "compute.missing")
-    device = np.flatnonzero(timed & ~trace.is_cpu)
-    for node in device[np.isnan(trace.num_ops[device])][:1]:
-        raise trace.fault(int(node), "no num_ops, which the roofline needs",
-                          expected="num_ops, or compute.model: replay")
-    duration[device] = DURATIONS["none"].roofline(trace.num_ops[device], trace.tensor_size[device],
-                                                  float(compute.peak), float(memory.bandwidth), float(memory.latency))
-
-
-_Timed = Callable[[TraceClass, Compute, Memory, U8, I64], None]
-_TIMED: Mapping[type[Compute], _Timed] = MappingProxyType({Replay: _replay, Roofline: _roofline})
 
 
 def _refuse(trace: TraceClass, remote: bool, kind: U8) -> None:

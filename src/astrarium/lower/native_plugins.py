@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium import registry
 from astrarium.design import Design
-from astrarium.engine.plan import Dim, Kind
+from astrarium.engine.plan import Dim
 from astrarium.errors import PluginError
+from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
-    from astrarium.engine.plugins import CollectiveChoice, ComputeModel, Plugins
+    from astrarium.engine.plugins import CollectiveChoice, ComputeModel, LocalMemory, Plugins
 
-__all__ = ["chosen_algorithms", "plugged", "plugins_of"]
+__all__ = ["chosen_algorithms", "local_memory", "plugins_of", "timed"]
 
 I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 OWN = {"backend": ("closed_form", "contention", "fluid", "library"), "scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
 
@@ -67,19 +67,46 @@ def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:
     return make
 
 
-def plugged(trace: TraceClass, model: ComputeModel, npu_type: int, kind: U8, duration: I64) -> None:
-    """Fill in the durations (ps) that a compute plug-in gives to the compute nodes of a class."""
+class _Names(Sequence[str]):
+    """Names of nodes, each made when somebody asks."""
+
+    def __init__(self, trace: TraceClass, nodes: I64) -> None:
+        self._name, self._nodes = trace.names, nodes
+
+    def __len__(self) -> int:
+        return int(self._nodes.size)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self._one(node) for node in self._nodes[index].tolist()]
+        return self._one(int(self._nodes[index]))
+
+    def _one(self, node: int) -> str:
+        return "" if self._name is None else self._name(node)
+
+
+def local_memory(memory: Memory) -> LocalMemory:
+    """What compute models are told of an NPU's memory."""
+    from astrarium.engine.plugins.compute import LocalMemory
+
+    return LocalMemory(None if memory.bandwidth is None else float(memory.bandwidth), float(memory.latency),
+                       None if memory.capacity is None else float(memory.capacity))
+
+
+def timed(trace: TraceClass, nodes: I64, model: ComputeModel, memory: Memory, npu_type: int) -> I64:
+    """Durations (ps) that a compute model gives to the `nodes` (indexes) of a class."""
     from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 
-    nodes = np.flatnonzero(kind == Kind.DELAY)
-    recorded = trace.duration_us[nodes].astype(np.int64) * 1_000_000
-    duration[nodes] = durations_of(model, ComputeNodes(
-        np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64), recorded,
-        _names(trace, nodes), np.asarray(trace.is_cpu[nodes], np.bool_), npu_type))
-
-
-def _names(trace: TraceClass, nodes: I64) -> list[str]:
-    return [""] * nodes.size if trace.names is None else [trace.names(node) for node in nodes.tolist()]
+    return durations_of(model, ComputeNodes(
+        np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64),
+        trace.duration_us[nodes].astype(np.int64) * 1_000_000, _Names(trace, nodes),
+        np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if trace.kernel is None else trace.kernel[nodes],
+        trace.kernels, local_memory(memory),
+        lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected)))
 
 
 def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Sequence[int],

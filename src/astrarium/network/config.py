@@ -19,11 +19,29 @@ from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, Optiona
 
 __all__ = ["Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
 
+
+class _Fabrics:
+    """The names of the fabrics of the catalog."""
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(catalog.load("collectives"))
+
+    def load(self, name: str) -> Any:
+        return catalog.load("collectives")[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in catalog.load("collectives")
+
+
 LinkBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of one link, one direction (or bandwidth_per_npu).", gt=0)]
 NpuBandwidth = Annotated[OptionalBandwidth, Knob("Bandwidth of all links of one NPU in this dim, one direction "
                                                  "(or bandwidth).", gt=0)]
 Energy = Annotated[OptionalEnergyPerByte, Knob("Energy of what leaves an NPU in this dim (for the objective energy).")]
 HopLatency = Annotated[Time, Knob("Time of the first byte over one hop; a switch is two hops.")]
+Efficiency = Annotated[float, Knob("Share of the bandwidth that messages get, up to 1 (measured ones: catalog/"
+                                   "collectives.toml).", gt=0)]
+FabricName = Annotated[str | None, Knob("Fabric on which collectives were measured, for collective.model: measured; "
+                                        "names of the catalog bring theirs.", choices=_Fabrics())]
 
 
 _NAME = "a name of the catalog (`astrarium list network`)"
@@ -38,7 +56,9 @@ class Dim(Config, frozen=True):
     either = (("bandwidth", "bandwidth_per_npu"),)
 
 
-def _one_bandwidth(dim: LinkDim | Torus) -> Iterator[Problem]:
+def _rates(dim: LinkDim | Torus) -> Iterator[Problem]:
+    if dim.efficiency > 1:
+        yield Problem("efficiency", f"{dim.efficiency} is more than the whole bandwidth", "more than 0, at most 1")
     if dim.bandwidth is not None and dim.bandwidth_per_npu is not None:
         yield Problem("bandwidth_per_npu", "is given beside bandwidth, from which it follows", "one of the two")
     if dim.bandwidth is None and dim.bandwidth_per_npu is None:
@@ -54,11 +74,13 @@ class _Counted(Dim, frozen=True):
 class LinkDim(_Counted, frozen=True, kw_only=True):
     """A dim of equal links."""
 
-    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_one_bandwidth,)
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_rates,)
     latency: HopLatency
     bandwidth: LinkBandwidth = default(None)
     bandwidth_per_npu: NpuBandwidth = default(None)
     energy: Energy = default(None)
+    efficiency: Efficiency = 1.0
+    fabric: FabricName = None
 
     @property
     def links_per_npu(self) -> int:
@@ -69,6 +91,11 @@ class LinkDim(_Counted, frozen=True, kw_only=True):
     def link_bandwidth(self) -> float:
         """Byte/ns of one link, one direction."""
         return self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / self.links_per_npu
+
+    @property
+    def message_bandwidth(self) -> float:
+        """Byte/ns that messages get of one link, one direction: its bandwidth x efficiency."""
+        return self.link_bandwidth * self.efficiency
 
     @property
     def npu_bandwidth(self) -> float:
@@ -110,7 +137,7 @@ def _power_of_two(dim: Hypercube) -> Iterator[Problem]:
 class Hypercube(LinkDim, frozen=True, kw_only=True):
     """NPUs whose numbers differ in one bit are linked."""
 
-    rules = (_one_bandwidth, _power_of_two)
+    rules = (_rates, _power_of_two)
     tag: ClassVar[str] = "hypercube"
 
 
@@ -137,18 +164,21 @@ def _has_sides(torus: Torus) -> Iterator[Problem]:
 class Torus(_Sides, frozen=True, kw_only=True):
     """Ring dims of equal links, one per direction; everywhere else it counts as those dims."""
 
-    rules = (_one_bandwidth, _has_sides)
+    rules = (_rates, _has_sides)
     tag: ClassVar[str] = "torus"
     latency: HopLatency
     bandwidth: LinkBandwidth = default(None)
     bandwidth_per_npu: NpuBandwidth = default(None)
     energy: Energy = default(None)
+    efficiency: Efficiency = 1.0
+    fabric: FabricName = None
 
     def rings(self) -> tuple[Ring, ...]:
         """The ring dims that this is."""
         link = self.bandwidth if self.bandwidth is not None else (self.bandwidth_per_npu or 0.0) / (2 * len(self.npus))
         energy = None if self.energy is None else EnergyPerByte.of(self.energy)
-        return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link), energy=energy)
+        return tuple(Ring(npus, latency=Time.of(self.latency), bandwidth=Bandwidth.of(link), energy=energy,
+                          efficiency=self.efficiency, fabric=self.fabric)
                      for npus in self.npus)
 
 

@@ -19,6 +19,6 @@ def shape_of(dim: LinkDim) -> plan.Shape:
 
 
 def plan_dims(network: Network) -> tuple[plan.Dim, ...]:
-    """Every flat dim: shape, NPUs, byte/ns of one link, ns of one hop."""
-    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.link_bandwidth), float(dim.latency))
+    """Every flat dim: shape, NPUs, byte/ns that messages get of one link, ns of one hop."""
+    return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.message_bandwidth), float(dim.latency))
                  for dim in network.flat)

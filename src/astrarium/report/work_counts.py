@@ -14,6 +14,8 @@ import numpy.typing as npt
 from astrarium.compute.config import Compute, Roofline
 from astrarium.compute.durations import DURATIONS
 from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.lower.native_plugins import timed
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Workload
@@ -119,13 +121,19 @@ def _count(row: Operator, trace: TraceClass, node: int, gemm: Mapping[tuple[str,
 
 
 def _durations(compute: Compute, design: Design, trace: TraceClass) -> I64 | None:
-    """Time of every compute node alone in ps; None where neither a roofline nor the nodes say it."""
+    """Time of every compute node alone in ps; None where the model has no answer."""
     rule = DURATIONS[design.compat]
     if isinstance(compute, Roofline):
         flops = np.nan_to_num(trace.num_ops)
         bandwidth = float(design.memory.bandwidth or 0)
         return rule.roofline(flops, trace.tensor_size, float(compute.peak), bandwidth) if bandwidth else None
-    return trace.duration_us.astype(np.int64) * 10**6 if trace.duration_us.any() else None
+    nodes = np.flatnonzero(trace.type == NodeKind.COMP)
+    found = np.zeros(trace.type.size, np.int64)
+    try:
+        found[nodes] = timed(trace, nodes, compute, design.memory, 0)
+    except InputError:
+        return None
+    return found
 
 
 def _gemm_flops(workload: Workload) -> dict[tuple[str, float], float] | None:

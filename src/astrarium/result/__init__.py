@@ -18,12 +18,17 @@ from astrarium.result.result import Result
 
 if TYPE_CHECKING:
     from astrarium.result.export import tables, write_json, write_parquet
+    from astrarium.result.stored import Stored
 
-__all__ = ["Collectives", "Comm", "Dims", "Links", "MemoryUse", "Messages", "Nodes", "Path", "Ranks", "Result", "Work",
-           "tables", "write_json", "write_parquet"]
+__all__ = ["Collectives", "Comm", "Dims", "Links", "MemoryUse", "Messages", "Nodes", "Path", "Ranks", "Result",
+           "Stored", "Work", "tables", "write_json", "write_parquet"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Stored":
+        from astrarium.result.stored import Stored
+
+        return Stored
     if name not in ("tables", "write_json", "write_parquet"):
         raise AttributeError(f"module 'astrarium.result' has no attribute {name!r}")
     from astrarium.result import export

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ Column = npt.NDArray[Any]
 Table = Mapping[str, Column]
 BLOCK = 1 << 14     # rows per piece of text
 WORKS = np.array([work.name.lower() for work in Work])
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPS = np.array([op.name.lower() for op in CommOp])
 
 
@@ -98,9 +100,12 @@ def _nodes(result: Result) -> Table:
             "work": WORKS[nodes.work], "start_ns": _ns(nodes.start), "end_ns": _ns(nodes.end)}
 
 
-def json_pieces(result: Result, *, nodes: bool = False) -> Iterator[str]:
-    """One JSON object in pieces: `summary`, then each table as a list of records; NaN becomes null."""
+def json_pieces(result: Result, *, nodes: bool = False, more: Mapping[str, Any] = NOTHING) -> Iterator[str]:
+    """One JSON object in pieces: `summary` and what is given as `more`, then each table as a list of records; NaN
+    becomes null."""
     yield '{"summary":' + json.dumps(result.summary(), separators=(",", ":"))
+    for name, value in more.items():
+        yield f',"{name}":' + json.dumps(value, separators=(",", ":"))
     for name, table in tables(result, nodes=nodes).items():
         yield f',"{name}":['
         for number, piece in enumerate(_records(table)):
@@ -124,21 +129,24 @@ def _plain(column: Column) -> list[Any]:
     return [None if math.isnan(value) else int(value) if value.is_integer() else value for value in column.tolist()]
 
 
-def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False) -> None:
-    """Write everything as one JSON file, whole or not at all."""
+def write_json(result: Result, path: str | os.PathLike[str], *, nodes: bool = False,
+               more: Mapping[str, Any] = NOTHING) -> None:
+    """Write everything as one JSON file, whole or not at all; `more` beside the summary. `Result.load` reads it."""
     target = FilePath(path)
     with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f".{target.name}.", delete=False,
                                      encoding="utf-8") as file:
         try:
-            file.writelines(json_pieces(result, nodes=nodes))
+            file.writelines(json_pieces(result, nodes=nodes, more=more))
         except BaseException:
             os.unlink(file.name)
             raise
     os.replace(file.name, target)
 
 
-def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool = False) -> tuple[str, ...]:
-    """Write one Parquet file per table into `folder` (made if need be); the paths. Needs the extra `parquet`."""
+def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool = False,
+                  more: Mapping[str, Any] = NOTHING) -> tuple[str, ...]:
+    """Write one Parquet file per table into `folder` (made if need be); the paths. The summary and `more` are metadata
+    of `ranks.parquet` (`astrarium`, JSON). `Result.load` reads the folder. Needs the extra `parquet`."""
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError as error:
@@ -148,8 +156,12 @@ def write_parquet(result: Result, folder: str | os.PathLike[str], *, nodes: bool
     written = []
     for name, table in tables(result, nodes=nodes).items():
         target, part = into / f"{name}.parquet", into / f".{name}.parquet.part"
-        parquet.write_table(arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
-                                         for key, column in table.items()}), part)
+        made = arrow.table({key: arrow.array(column.astype(str) if column.dtype == object else column)
+                            for key, column in table.items()})
+        if name == "ranks":
+            about = json.dumps({"summary": result.summary(), **more}, separators=(",", ":"))
+            made = made.replace_schema_metadata({"astrarium": about})
+        parquet.write_table(made, part)
         os.replace(part, target)
         written.append(str(target))
     return tuple(written)

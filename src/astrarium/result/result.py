@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from astrarium.result.ranks import Ranks, ranks_of
 from astrarium.result.source import Source
 from astrarium.result.unexplained import unexplained_share
 from astrarium.units import Bytes, Time, format_bytes, format_time
+
+if TYPE_CHECKING:
+    from astrarium.result.stored import Stored
 
 __all__ = ["Duration", "Result", "Size"]
 
@@ -172,6 +176,14 @@ class Result:
     def phases(self) -> tuple[PhaseTime, ...]:
         """Prefill and decode of an inference workload; else none."""
         return phase_times(self.outcome, self.traces)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Stored:
+        """What `run --json` wrote (a file), or `run --parquet` (a folder): summary, tables, figures. Raises InputError
+        for what is neither."""
+        from astrarium.result.stored import load
+
+        return load(path)
 
     def busiest_link(self) -> tuple[str, float] | None:
         """(name, utilisation) of the busiest link or port, the first of equals; None where no traffic was recorded."""

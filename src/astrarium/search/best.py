@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from astrarium.cost import FIGURES
 from astrarium.errors import InputError
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Goal, Judge, Objective
 from astrarium.search.limits import Limits
 from astrarium.search.space import Space

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from astrarium.config import replace_all
+from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
 from astrarium.result import Result
 from astrarium.search.expression import Node, Op, compiled, names_in
-from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Case, Goal, Judge
 from astrarium.search.limits import NO_LIMITS, STOPPED, Guard, Limits
 from astrarium.search.space import Point, Space
@@ -212,7 +212,8 @@ class Evaluator:
             if figure.over_cases == "largest":
                 figures[place] = max(value for _, value in values)
             else:
-                figures[place] = sum(weight * value for weight, value in values)
+                total = sum(weight * value for weight, value in values)
+                figures[place] = total / sum(weight for weight, _ in values) if figure.over_cases == "mean" else total
 
 
 def _nothing(_: Sequence[Any]) -> float:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from astrarium.cost import sentence
 from astrarium.errors import InputError
 from astrarium.search.agents.libraries import needed
 from astrarium.search.axes import Axis
-from astrarium.search.figures import FIGURES
 from astrarium.search.scope import plain
 from astrarium.search.stored import StoredStudy
 
@@ -31,7 +31,7 @@ def columns(study: StoredStudy) -> dict[str, str]:
     for each in goal.objectives:
         found[f"objective:{each.name}"] = f"Objective, {'more' if each.maximize else 'less'} is better: {each.measure}."
     for name in study.figures:
-        found[f"figure:{name}"] = FIGURES[name].sentence
+        found[f"figure:{name}"] = sentence(name)
     for text in goal.requirements:
         found[f"slack:{text}"] = "By how much the requirement is met; negative: it is not."
     return found | {"feasible": "Whether there are objectives and every requirement is met.",

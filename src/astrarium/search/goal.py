@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.result import Result
 from astrarium.search.components import Rule, components_of, levels_of
 from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, names_in
-from astrarium.search.figures import FIGURES, NAMED
+from astrarium.search.named import NAMED
 from astrarium.search.scope import Scope
 from astrarium.search.space import Space
 

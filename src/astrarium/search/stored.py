@@ -11,10 +11,10 @@ from typing import Any, cast
 import msgspec
 
 from astrarium.config import decode
+from astrarium.cost import FIGURES
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Options
 from astrarium.search.disk import damaged, disk_error, reading
-from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Case, Goal, Judge, Objective
 from astrarium.search.spacefile import space_from
 from astrarium.search.store import APPLICATION, Trial, trials_in

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import TraceError, UnsupportedError
+from astrarium.vocab import Kernel
 
 __all__ = ["Generated", "Phase", "Tensors", "TraceClass"]
 
@@ -29,7 +30,8 @@ class TraceClass:
     `parent[parent_ptr[i]:parent_ptr[i+1]]` (indexes). Comm nodes (collectives, sends, receives; in node order) have
     their arguments in `slot_a` and `slot_b` [ranks, slots]: peer rank and tag of sends and receives; of collectives
     `slot_b` is the group's index or -1 for all ranks. Comm node k has slot `slot[k]`, or slot k where `slot` is None;
-    comm nodes share one only if they are equal in type, operation, bytes and priority.
+    comm nodes share one only if they are equal in type, operation, bytes and priority. `kernel` numbers the node's
+    Kernel in `kernels`, -1 where flops and bytes are all that is known; None: of no node.
     """
 
     ranks: I32
@@ -51,6 +53,8 @@ class TraceClass:
     names: Callable[[int], str] | None = None   # node index -> the node's name, for messages
     slot: I32 | None = None                     # [comm nodes] slot of each
     begin: int = 0                              # ps after the run's start at which these ranks begin
+    kernel: I32 | None = None
+    kernels: tuple[Kernel, ...] = ()            # distinct; other classes of the run may have the same ones
 
     def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
         """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""

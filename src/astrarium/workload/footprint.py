@@ -23,7 +23,7 @@ from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Footprint", "footprint", "footprints"]
+__all__ = ["KINDS", "Footprint", "footprint", "footprints"]
 
 F64 = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Footprint:
 
     `weights`, `gradients` and `states` (of the optimizer) include what is gathered or not yet sharded at that moment.
     `activations` are those of all micro-batches in flight, `working` what running blocks need besides, `messages` the
-    buffers between stages. `parameters` of this rank before ZeRO.
+    buffers between stages, `overhead` what the workload says of it. `parameters` of this rank before ZeRO.
     """
 
     parameters: float
@@ -44,11 +44,13 @@ class Footprint:
     activations: float
     working: float
     messages: float
+    overhead: float = 0.0
 
     @property
     def total(self) -> float:
         """All of it."""
-        return self.weights + self.gradients + self.states + self.activations + self.working + self.messages
+        held = self.weights + self.gradients + self.states + self.activations + self.working + self.messages
+        return held + self.overhead
 
 
 KINDS = ("weights", "gradients", "states", "activations", "working", "messages")
@@ -79,7 +81,7 @@ def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -
     peak = np.array(peaks)[which]
     peak[:, KINDS.index("activations")] += before
     owned = holdings(recipe, parts)
-    return _with(owned, np.vstack([peak, _load(owned)]))
+    return _with(owned, np.vstack([peak, _load(owned)]), recipe.overhead)
 
 
 def _load(owned: Holdings) -> F64:
@@ -89,10 +91,10 @@ def _load(owned: Holdings) -> F64:
     return row
 
 
-def _with(owned: Holdings, peaks: F64) -> Footprint:
+def _with(owned: Holdings, peaks: F64, overhead: float) -> Footprint:
     most = peaks[int(peaks.sum(axis=1).argmax())]
     fixed = {"weights": owned.weights, "gradients": owned.gradients, "states": owned.states}
-    return Footprint(parameters=owned.elements, **{
+    return Footprint(parameters=owned.elements, overhead=overhead, **{
         kind: float(value) + fixed.get(kind, 0.0) for kind, value in zip(KINDS, most.tolist(), strict=True)})
 
 

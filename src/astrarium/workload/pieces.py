@@ -7,16 +7,50 @@ from typing import NamedTuple
 
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["BlockPieces", "Piece", "Step", "Weight"]
+__all__ = ["BF16", "FUSED", "BlockPieces", "Fusion", "Numbers", "Piece", "Sketch", "Step", "Weight"]
+
+
+class Numbers(NamedTuple):
+    """Formats in which kernels compute: products with weights, those with experts' weights, everything else."""
+
+    product: str = "bf16"
+    experts: str = "bf16"
+    vector: str = "bf16"
+
+
+BF16 = Numbers()
+
+
+class Fusion(NamedTuple):
+    """Which operators share a kernel: elementwise neighbours (`neighbours`), norms and softmax with these (`norms`),
+    and the gradients of products of one operand (`qkv`)."""
+
+    neighbours: bool = True
+    norms: bool = True
+    qkv: bool = False
+
+
+FUSED = Fusion()
+
+
+class Sketch(NamedTuple):
+    """A Kernel to be, before its sizes are whole numbers. `operands` of a product: left and right operand, result."""
+
+    kind: str
+    precision: str
+    shape: tuple[float, ...] = ()
+    work: float = 1.0
+    launches: int = 1
+    operands: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
     """One node to be. `after` holds indexes of earlier steps of the piece; empty: it waits for the piece's entry.
 
-    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written. Collectives and messages:
-    `bytes` as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV go to, or
-    come from, the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of
-    weights, which may wait.
+    Compute: `flops` (all), of which `gemm` are of GEMM class; `bytes` read and written; the `kernel`. Collectives and
+    messages: `bytes` as Chakra counts them (all_gather: the shard), `axes` the mesh axes of the group. SEND and RECV
+    go to, or come from, the rank `shift` further along the one axis in `axes` (cyclic). `weight`: a gradient of
+    weights, which may wait. `host`: ns of a step on the host.
     """
 
     name: str
@@ -29,6 +63,8 @@ class Step(NamedTuple):
     axes: tuple[str, ...] = ()
     shift: int = 0
     weight: bool = False
+    kernel: Sketch | None = None
+    host: float = 0
 
 
 @dataclass(frozen=True)
@@ -43,13 +79,17 @@ class Weight(NamedTuple):
     """One weight tensor of a block on one rank.
 
     `elements` of this rank before ZeRO; the gradient must be summed over `replicas` (mesh axes over which the weight is
-    replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts.
+    replicated and its gradient partial), and ZeRO shards over those. `dense`: False for experts. `product`: weights of
+    one block with the same number have their gradients from one product (-1: from none); `matrix` elements of one
+    matrix: all, or one expert's.
     """
 
     name: str
     elements: float
     replicas: tuple[str, ...]
     dense: bool = True
+    product: int = -1
+    matrix: float = 0
 
 
 @dataclass(frozen=True)

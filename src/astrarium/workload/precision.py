@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 
 from astrarium.config import Config, Knob
 from astrarium.workload.assemble.recipe import Sizes
+from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "OPTIMIZERS", "Precision", "sizes_of", "widths_of"]
+__all__ = ["BYTES", "OPTIMIZERS", "Precision", "numbers_of", "sizes_of", "widths_of"]
 
 Format = Literal["fp32", "fp16", "bf16", "fp8", "fp4"]
 
@@ -31,6 +32,9 @@ class Precision(Config, frozen=True, kw_only=True):
     reduction: Annotated[Format | None, Knob("Gradients of weights in collectives; left out: as they are kept.")] = None
     master: Annotated[Format | None, Knob("The optimizer's own copy of the weights; null: none.")] = "fp32"
     moments: Annotated[Format, Knob("Each of the optimizer's moments.")] = "fp32"
+    products: Annotated[Format | None, Knob("Format in which products with weights are computed, forward and backward, "
+                                            "but for logits (fp8 training: fp8); left out: the wider of weights and "
+                                            "activations.")] = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,13 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
 })
 
 
+def numbers_of(precision: Precision) -> Numbers:
+    """Formats in which kernels compute."""
+    wider = precision.weights if BYTES[precision.weights] > BYTES[precision.activations] else precision.activations
+    product = precision.products or wider
+    return Numbers(product, product, precision.activations)
+
+
 def sizes_of(precision: Precision, optimizer: str) -> Sizes:
     """Bytes per parameter. A step reads the gradient, reads and writes the states, and writes the weights."""
     kind, master = OPTIMIZERS[optimizer], BYTES[precision.master] if precision.master else 0.0
@@ -58,8 +69,9 @@ def sizes_of(precision: Precision, optimizer: str) -> Sizes:
 
 
 def widths_of(precision: Precision) -> Mapping[str, float]:
-    """Bytes per element by the graph's roles; softmax statistics and losses are fp32, masks a byte, indexes 8."""
+    """Bytes per element by the graph's roles; softmax statistics and losses are fp32, masks a byte, indexes 8.
+    `product`: operands of products with weights, as backward keeps them."""
     activations = BYTES[precision.activations]
     return MappingProxyType({"weights": BYTES[precision.weights], "activations": activations,
                              "gradients": BYTES[precision.gradients], "state": activations, "stats": 4.0, "mask": 1.0,
-                             "index": 8.0})
+                             "index": 8.0, "product": BYTES[numbers_of(precision).product]})

@@ -17,11 +17,13 @@ from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
 from astrarium.workload.pieces import BlockPieces
-from astrarium.workload.precision import sizes_of, widths_of
+from astrarium.workload.precision import numbers_of, sizes_of, widths_of
+from astrarium.workload.realised import realised
 from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.software import Software
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["even_parts", "recipe_of", "training"]
+__all__ = ["even_parts", "recipe_of", "sequence_of", "training"]
 
 
 def training(workload: Transformer, forms: Forms | None = None) -> Generated:
@@ -36,6 +38,7 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
     pieces = model_pieces(_padded(workload), _options(workload, mesh), forms)
     sizes = sizes_of(workload.precision, workload.optimizer)
     bucket = workload.bucket if workload.bucket is not None else sizes.sent * max(40e6, 1e6 * workload.dp)
+    pieces = _realised(workload, pieces, sizes.gradients)
     tied = pieces.tied if workload.pp > 1 else frozenset[str]()
     return Recipe(
         mesh=mesh, kinds=_once(pieces) if workload.pp == 1 else pieces.blocks, parts=_parts(workload, pieces),
@@ -43,7 +46,18 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
         offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint, scattered=_scattered(workload))
+        checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
+        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
+
+
+def _realised(workload: Transformer, pieces: ModelPieces, gradients: float) -> ModelPieces:
+    """The layers as the software runs them; the embedding and the head are left as they are, but for accumulation."""
+    software, layers = workload.software, set(pieces.layers)
+    ends = Software(accumulation=software.accumulation)
+    blocks = tuple([realised(block, software if number in layers else ends, workload.tp,
+                             2 if workload.recompute == "full" else 1, gradients)
+                    for number, block in enumerate(pieces.blocks)])
+    return replace(pieces, blocks=blocks)
 
 
 def _scattered(workload: Transformer) -> tuple[str, ...]:
@@ -72,10 +86,12 @@ def _options(workload: Transformer, mesh: Mesh) -> Options:
     return Options(
         degrees={axis: mesh.size((axis,)) for axis in AXES},
         batch=workload.replica_batch * workload.dp / workload.micro_batches,
-        seq=_seq(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
+        seq=sequence_of(workload), tp_sequence=workload.tp_sequence, sp_attention=workload.sp_attention,
         cp_attention=workload.cp_attention, attention=workload.attention, mask=workload.mask,
         recompute=workload.recompute, fuse=workload.fusion, dropout=workload.dropout, uneven=workload.uneven,
-        widths=widths_of(workload.precision))
+        fused_norms=workload.software.fused_norms, fused_qkv=workload.software.fused_qkv,
+        widths=widths_of(workload.precision), numbers=numbers_of(workload.precision),
+        cross_entropy=workload.cross_entropy, weight_gradients=workload.weight_gradients)
 
 
 def _zero_axes(workload: Transformer) -> tuple[str, ...]:
@@ -84,7 +100,8 @@ def _zero_axes(workload: Transformer) -> tuple[str, ...]:
     return tuple(part for axis in named for part in (("ep", "idp") if axis == "dp" else (axis,)))
 
 
-def _seq(workload: Transformer) -> int:
+def sequence_of(workload: Transformer) -> int:
+    """Tokens of a sample: the workload's, else the model's."""
     if workload.seq is not None:
         return workload.seq
     found = getattr(workload.model, "seq", None)

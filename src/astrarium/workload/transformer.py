@@ -14,6 +14,7 @@ from astrarium.workload.config import Workload
 from astrarium.workload.mesh import Mesh, mesh_of
 from astrarium.workload.model.base import Model
 from astrarium.workload.precision import Precision
+from astrarium.workload.software import Software
 from astrarium.workload.transformer_conditions import CONDITIONS
 from astrarium.workload.transformer_rules import RULES
 
@@ -90,6 +91,16 @@ class Transformer(Workload, frozen=True):
                                                   "sliding) mask hides.")] = "full"
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     dropout: Annotated[bool, Knob("Training with dropout: masks are kept.")] = False
+    cross_entropy: Annotated[Literal["plain", "fused"],
+                             Knob("plain: logits in fp32, their gradient beside them; fused: logits in the format of "
+                                  "activations, their gradient in their place (Transformer Engine).")] = "plain"
+    weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside"],
+                                Knob("Gradients of weights before they are added to what is kept: added by the product "
+                                     "itself; tensors for a moment; in place, with an empty tensor for every shape of "
+                                     "matrix (Megatron-LM with Transformer Engine 2); or all kept, in the weights' "
+                                     "format (nanotron).")] = "in_place"
+    overhead: Annotated[OptionalBytes, Knob("Bytes that every rank holds besides: driver, libraries' workspaces, "
+                                            "buffers of communication; left out: none.", ge=0)] = default(None)
     precision: Annotated[Precision, Knob("Number formats.")] = Precision()
     optimizer: Annotated[Literal["adam", "sgd"], Knob("Optimizer: its states and its step.")] = "adam"
     clip: Annotated[bool, Knob("Gradients are clipped by their global norm, which all ranks agree on.")] = True
@@ -105,6 +116,7 @@ class Transformer(Workload, frozen=True):
                                           "of its forward pass; left out: nothing is loaded.", gt=0)] = default(None)
     checkpoint: Annotated[bool, Knob("At the end weights and optimizer states are stored in remote memory, each once, "
                                      "by all ranks that hold it together.")] = False
+    software: Annotated[Software, Knob("How the training software runs the operators.")] = Software()
     uneven: Annotated[Literal["refuse", "pad", "fractional"],
                       Knob("Sizes that do not divide: refused, rounded up, or divided as real numbers (COSMIC).")
                       ] = "refuse"

@@ -1,4 +1,4 @@
-"""The *compute* protocol: how long nodes take. Columns in, a column out; `per_node` makes it from a function."""
+"""The *compute* protocol: how long nodes take. Columns in, a column out; `PerNode` makes it from a function."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.errors import PluginError
+from astrarium.errors import InputError, PluginError
+from astrarium.vocab import Kernel
 
-__all__ = ["ComputeModel", "ComputeNode", "ComputeNodes", "PerNode", "durations_of"]
+__all__ = ["ComputeModel", "ComputeNode", "ComputeNodes", "LocalMemory", "PerNode", "durations_of"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LocalMemory:
+    """What the design's `memory` says of the NPU: `bandwidth` byte/ns and `capacity` bytes (None: it does not say),
+    `latency` ns before the first byte."""
+
+    bandwidth: float | None = None
+    latency: float = 0.0
+    capacity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -27,11 +38,20 @@ class ComputeNode:
     name: str
     host: bool              # runs on the host's CPU
     rank_type: int          # 0: the design's own NPUs, n: entry n of its npu_types
+    kernel: Kernel | None = None    # None: flops and bytes are all that is known
+
+
+def _refusal(index: int, message: str, expected: str) -> InputError:
+    return InputError(f"compute node {index}", message, expected=expected)
 
 
 @dataclass(frozen=True, eq=False)
 class ComputeNodes:
-    """The compute nodes of one class of equal ranks: columns [nodes], in order of node id."""
+    """The compute nodes of one class of equal ranks: columns [nodes], in order of node id.
+
+    `kernel` numbers the node's Kernel in `kernels`, -1: it has none; None: no node has. `refusal(i, message, expected)`
+    is an error that names node i, for the model to raise.
+    """
 
     num_ops: F64
     tensor_bytes: I64
@@ -39,6 +59,10 @@ class ComputeNodes:
     name: Sequence[str]
     host: npt.NDArray[np.bool_]
     rank_type: int
+    kernel: npt.NDArray[np.int32] | None = None
+    kernels: Sequence[Kernel] = ()
+    memory: LocalMemory = LocalMemory()
+    refusal: Callable[[int, str, str], InputError] = _refusal
 
     def __len__(self) -> int:
         return len(self.num_ops)
@@ -46,7 +70,11 @@ class ComputeNodes:
     def node(self, index: int) -> ComputeNode:
         """One row."""
         return ComputeNode(float(self.num_ops[index]), int(self.tensor_bytes[index]), int(self.duration[index]),
-                           self.name[index], bool(self.host[index]), self.rank_type)
+                           self.name[index], bool(self.host[index]), self.rank_type, self._kernel(index))
+
+    def _kernel(self, index: int) -> Kernel | None:
+        number = -1 if self.kernel is None else int(self.kernel[index])
+        return None if number < 0 else self.kernels[number]
 
 
 class ComputeModel(Protocol):
@@ -69,10 +97,13 @@ class PerNode:
 
 
 def durations_of(model: ComputeModel, nodes: ComputeNodes) -> I64:
-    """`model.durations(nodes)`, checked. Raises PluginError naming the model, with its own exception as the cause."""
+    """`model.durations(nodes)`, checked. Raises the InputError that the model raises, and PluginError naming the model
+    for any other exception, which is the cause."""
     who = f"compute plug-in {type(model).__qualname__}"
     try:
         found = _untyped(model.durations(nodes))
+    except InputError:
+        raise
     except Exception as error:
         raise PluginError(who, f"raised {type(error).__name__}: {error}") from error
     if not isinstance(found, np.ndarray) or found.dtype != np.int64 or found.shape != (len(nodes),):

@@ -182,6 +182,10 @@ def _check_collective(plan: Plan, collective: CollectivePlan, heaviest: float) -
     for chunk in collective.chunks:
         for phase in chunk.phases:
             _check_phase(plan, phase, collective.custom is not None, heaviest)
+    require(whole(collective.lasts) and collective.lasts >= 0, "collective time out of range")
+    require(not collective.lasts or not (collective.custom or collective.chunks
+                                         or plan.policy.order == Order.ASTRA_SIM),
+            "a collective of given time with messages")
     if collective.turns:
         require(plan.policy.order != Order.ASTRA_SIM, "turns under ASTRA-sim's order")
         _check_turns(collective)

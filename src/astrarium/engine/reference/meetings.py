@@ -15,12 +15,13 @@ def op_name(op: int) -> str:
 
 
 class Meeting:
-    """One collective: its number (unique in a run) and who has come, with which plan."""
+    """One collective: its number (unique in a run) and who has come, with which plan; `collective`: which of the plan's
+    its first member issued, for those who ask."""
 
-    __slots__ = ("count", "group", "number", "plans")
+    __slots__ = ("collective", "count", "group", "number", "plans")
 
     def __init__(self, number: int, group: int, count: int) -> None:
-        self.number, self.group, self.count = number, group, count
+        self.number, self.group, self.count, self.collective = number, group, count, -1
         self.plans: dict[int, CollectivePlan] = {}
 
 

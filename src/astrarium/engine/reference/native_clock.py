@@ -8,15 +8,16 @@ from operator import itemgetter
 from astrarium.engine.reference.clock import Event
 from astrarium.errors import UnsupportedError
 
-__all__ = ["ARRIVE", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "ticks"]
+__all__ = ["ARRIVE", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "arrival", "ticks"]
 
 DONE, ISSUE, DEPART, ARRIVE = range(4)
 
-Key = tuple[int, int, int, int]  # rank, node index, chunk, number
+Key = tuple[int, int, int, int]  # rank, node index, chunk, number; where it arrives: `arrival`
 
 _key = itemgetter(0)
 
 NOTHING = 2**63 - 1
+OTHERS = 2**64 - 1      # in the place of collective and chunk
 LONGEST_NS = 9.2e15     # about 2^63 ps
 
 
@@ -25,6 +26,15 @@ def ticks(ns: float) -> int:
     if not 0 <= ns < LONGEST_NS:
         raise UnsupportedError("workload", "a delay of more than 2^63 ps (106 days)")
     return round(ns * 1000.0)
+
+
+def arrival(key: Key, size: int, step: tuple[int, int, int, int] | None = None) -> Key:
+    """The order of a message among those that arrive in one instant: by (collective, chunk, phase, receive) where it
+    is a `step` of a collective, other messages after these and by bytes; then by the sender's rank and node."""
+    if step is None:
+        return OTHERS, size, key[0], key[1]
+    collective, chunk, phase, receive = step
+    return collective << 32 | chunk, phase << 32 | receive, key[0], key[1]
 
 
 class BatchClock:

@@ -35,17 +35,26 @@ class Surroundings(Protocol):
     def table(self, schedule: Schedule) -> ScheduleTable: ...
 
 
+Key = tuple[int, int, int, int]
 Early = dict[tuple[int, int, int], list[tuple[int, int]]]  # (position, chunk, phase) -> (receive, bytes)
 
 
 class Board:
     """What the participants of one meeting know of each other: who walks, and messages that came before their phase."""
 
-    __slots__ = ("early", "walks")
+    __slots__ = ("early", "waiting", "walks")
 
     def __init__(self) -> None:
+        self.waiting: list[tuple[Key, Event]] = []
         self.walks: dict[int, Walk] = {}
         self.early: Early = {}
+
+    def join(self, clock: BatchClock, lasts: int, members: int, key: Key, done: Event) -> None:
+        """One more participant of a collective of given time: with the last of them its end is known."""
+        self.waiting.append((key, done))
+        if len(self.waiting) == members:
+            for each, over in self.waiting:
+                clock.at(clock.now + lasts, DONE, each, over)
 
     def deliver(self, position: int, chunk: int, phase: int, receive: int, size: int) -> None:
         """A message for the participant at `position` is there."""
@@ -75,6 +84,7 @@ class Walk:
                  position: int, node: int, done: Event) -> None:
         self.run, self.board, self.group = run, board, meeting.group
         self.rank, self.position, self.node, self.meeting = rank, position, node, meeting.number
+        self.collective = meeting.collective
         self._done, self._limit = done, plan.active_chunks
         self._phases = [chunk.phases for chunk in plan.chunks for _ in range(chunk.repeat)]
         self.phase_count = max(map(len, self._phases), default=0)
@@ -211,7 +221,8 @@ class Stay:
             self._leave()
 
         run.network.send((walk.rank, walk.node, self.chunk, send.number), run.npu(walk.group, walk.position),
-                         run.npu(walk.group, to), size, delivered, self._tag(send.match))
+                         run.npu(walk.group, to), size, delivered, self._tag(send.match),
+                         (walk.collective, self.chunk, self.number, send.match))
 
     def _leave(self) -> None:
         if self._complete == len(self._flags) and self._next == len(self._sends()) and not self._undelivered:

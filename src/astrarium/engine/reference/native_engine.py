@@ -154,8 +154,12 @@ class NativeRuntime:
         number, group, _ = self.argument(node)
         plan = engine.plan.collectives[number]
         meeting = self.meetings[node] = engine.meetings.join(self.rank, group, plan, self.rows.node_id[node])
+        meeting.collective = number if meeting.collective < 0 else meeting.collective
         position = engine.meetings.position(group, self.rank)
-        if plan.custom is not None:
+        if plan.lasts:
+            engine.board(meeting).join(engine.clock, plan.lasts, len(engine.meetings.members(group)),
+                                       (self.rank, node, 0, 0), done)
+        elif plan.custom is not None:
             program = engine.custom[id(plan.custom)][int(plan.custom.program_of[position])]
             CustomWalk(engine, engine.post, plan.custom, program, meeting, self.rank, position, node, done).start()
         else:

@@ -31,9 +31,10 @@ class Flows:
         self._due = NEVER               # the earliest look at ends that is scheduled
         self._looked_at = False
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
+             step: tuple[int, int, int, int] | None = None) -> None:
         """As `NativeNetwork` says."""
-        del tag
+        del tag, step
         self._clock.at(self._clock.now, DEPART, key,
                        partial(self._begin, key, self._routes.between(source, destination), size, delivered))
 

@@ -30,8 +30,10 @@ class ForeignWires:
         self._fault: PluginError | None = None
         self._over = False
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
+             step: tuple[int, int, int, int] | None = None) -> None:
         """`delivered` runs when the plug-in calls the send back."""
+        del step
         self._post(DEPART, self._plugin.sim_send, "send", key, source, destination, size, delivered, tag)
 
     def receive(self, key: Key, source: int, destination: int, size: int, there: Event, tag: int) -> None:

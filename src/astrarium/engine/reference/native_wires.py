@@ -8,19 +8,24 @@ from typing import Protocol
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
-from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, ticks
+from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, arrival, ticks
 from astrarium.engine.reference.native_flows import Flows
 from astrarium.engine.reference.routes import Hop, Routes, port_numbers
 from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
-__all__ = ["NativeNetwork", "native_network"]
+__all__ = ["NativeNetwork", "Step", "native_network"]
+
+
+Step = tuple[int, int, int, int]
 
 
 class NativeNetwork(Protocol):
-    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination."""
+    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination. `step`:
+    (collective, chunk, phase, receive) where a collective sends."""
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None: ...
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
+             step: Step | None = None) -> None: ...
 
 
 class Way:
@@ -54,14 +59,16 @@ class Ports:
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
+             step: Step | None = None) -> None:
         del tag
         ways = self._ways.get((source, destination))
         if ways is None:
             ways = self._ways[source, destination] = [
                 Way(d, self._dims[d], self._strides[d], source, destination)
                 for d in differing_dims(self._dims, self._strides, source, destination)]
-        self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(key, ways, size, delivered))
+        there = arrival(key, size, step)
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(there, ways, size, delivered))
 
     def _depart(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
         free, start = self._free, self._clock.now
@@ -121,10 +128,12 @@ class Routed:
         self._clock, self._routes, self._traffic = clock, Routes(network.dims), traffic
         self._free: dict[Port, int] = {}
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0) -> None:
+    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
+             step: Step | None = None) -> None:
         del tag
         route = self._routes.between(source, destination)
-        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(key, route, 0, 0, size, delivered))
+        there = arrival(key, size, step)
+        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(there, route, 0, 0, size, delivered))
 
     def _next(self, key: Key, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
         """The head is at the start of link `step`; its last byte comes there at `tail`."""

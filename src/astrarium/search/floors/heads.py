@@ -80,6 +80,10 @@ def heads_of(judge: Judge, floor: str | None) -> OneHead | WorkHeads:
     """The heads of a search. `floor`: the makespan's, an expression that the caller vouches for. Raises InputError and
     UnsupportedError where there is no floor."""
     design = judge.space.base
+    knobs = {path for axis in judge.space.axes for path in axis.paths}
+    if floor is None and design is not None and (design.collective.model != "simulated" or "collective.model" in knobs):
+        raise UnsupportedError("collective.model", "there is no floor of collectives whose time is measured",
+                               expected="simulated")
     if floor is not None or design is None or isinstance(design.workload, SingleCollective):
         text = collective_makespan if floor is None else lambda *_: floor
         return OneHead(judge, objective_floor(judge, lambda design, judge: judge.scope.node(

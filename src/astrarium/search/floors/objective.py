@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from astrarium.cost import FIGURES
 from astrarium.design import Design
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import Ring
 from astrarium.network.cost import LIBRA, tiers_of
 from astrarium.search.expression import Node, Op, Ref, bounds, make, names_in
-from astrarium.search.figures import FIGURES
 from astrarium.search.goal import Judge
 from astrarium.workload.single import SingleCollective
 

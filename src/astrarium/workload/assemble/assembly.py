@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated, Tensors, TraceClass
+from astrarium.vocab import Kernel
 from astrarium.workload.assemble.memory import tensors_of
 from astrarium.workload.assemble.names import namer
 from astrarium.workload.assemble.pool import Pool
@@ -62,7 +63,8 @@ def assemble(recipe: Recipe) -> Generated:
     stages = [_stage(recipe, pool, made, where, stage) for stage in range(recipe.stages)]
     columns, names = pool.columns(), pool.names()
     groups = groups_of(recipe.mesh, pool.arguments, where)
-    classes = tuple(_class(recipe, pool, columns, groups, where, number, stage.tiled, stage.name(names))
+    kernels = tuple(pool.kernels)
+    classes = tuple(_class(recipe, pool, columns, kernels, groups, where, number, stage.tiled, stage.name(names))
                     for number, stage in enumerate(stages))
     return Generated(classes, groups.members, tuple(map(str, range(1, len(groups.members) + 1))),
                      _OnDemand([stage.tensors for stage in stages]))
@@ -86,8 +88,8 @@ def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: in
                   lambda steps: namer(whole, templates, which, units, steps, first))
 
 
-def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], groups: Groups, where: Places,
-           stage: int, tiled: Tiled, name: Callable[[int], str]) -> TraceClass:
+def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], kernels: tuple[Kernel, ...],
+           groups: Groups, where: Places, stage: int, tiled: Tiled, name: Callable[[int], str]) -> TraceClass:
     """The columns of a stage; comm nodes of equal arguments share a slot."""
     ranks, rows = recipe.mesh.on("pp", stage), tiled.rows
     told = columns["arguments"][rows]
@@ -97,10 +99,11 @@ def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], 
     slot_of[used] = np.arange(len(used), dtype=np.int32)
     every = list(pool.arguments)
     slot_a, slot_b = slots_of(recipe.mesh, groups, where, stage, ranks, [every[number] for number in used.tolist()])
-    size = len(rows)
+    size, micros = len(rows), columns["duration_us"][rows]
     return TraceClass(
         ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
-        is_cpu=np.zeros(size, np.bool_), duration_us=np.zeros(size, np.uint64), num_ops=columns["num_ops"][rows],
+        is_cpu=micros > 0, duration_us=micros, num_ops=columns["num_ops"][rows],
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
-        parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b, names=name, slot=slot_of[told])
+        parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b, names=name, slot=slot_of[told],
+        kernel=columns["kernel"][rows], kernels=kernels)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.units import Part
+from astrarium.workload.pieces import Weight
 
 __all__ = ["Holdings", "holdings"]
 
@@ -41,6 +42,23 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
             gradients += each / (shards if recipe.zero >= 2 else 1)
             weights += each / (shards if recipe.zero >= 3 else 1)
     sizes, states = recipe.sizes, own * recipe.sizes.states
+    besides = elements if recipe.weight_gradients == "beside" else _placeholders(recipe, parts)
     away = recipe.offload == "optimizer"
-    return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients, 0.0 if away else states,
-                    states if away else 0.0, once * (sizes.weights + sizes.states))
+    return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients + besides * sizes.weights,
+                    0.0 if away else states, states if away else 0.0, once * (sizes.weights + sizes.states))
+
+
+def _placeholders(recipe: Recipe, parts: Sequence[Part]) -> float:
+    """Elements of one tensor for every shape of a layer's matrices: what autograd is given for a gradient that the
+    product has already added to what is kept. Matrices whose gradients one product makes are one tensor."""
+    if recipe.weight_gradients != "placeholders":
+        return 0.0
+    shapes = dict[tuple[tuple[str, float], ...], float]()
+    for block in {block for part in parts for block in part.blocks} & recipe.inner:
+        products = dict[int, list[Weight]]()
+        for weight in recipe.kinds[block].weights:
+            products.setdefault(weight.product, []).append(weight)
+        products.pop(-1, None)
+        for made in products.values():
+            shapes[tuple((weight.name, weight.matrix) for weight in made)] = sum(weight.matrix for weight in made)
+    return sum(shapes.values())

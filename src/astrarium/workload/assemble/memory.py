@@ -63,8 +63,8 @@ def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: S
 
 def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
     owned = holdings(recipe, parts)
-    size = np.array([owned.weights, owned.gradients, owned.states])
-    return Some(size, np.full(3, -1, np.int64), np.zeros(3, np.int64), np.zeros(0, np.int64))
+    size = np.array([owned.weights, owned.gradients, owned.states, recipe.overhead])
+    return Some(size, np.full(4, -1, np.int64), np.zeros(4, np.int64), np.zeros(0, np.int64))
 
 
 def held(tensors: Sequence[Held | Again], what: str = "") -> Some:

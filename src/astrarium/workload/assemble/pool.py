@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InternalError
-from astrarium.vocab import CommOp, NodeKind
+from astrarium.vocab import CommOp, Kernel, NodeKind
 from astrarium.workload.mesh import Mesh
-from astrarium.workload.pieces import Piece, Step
+from astrarium.workload.pieces import Piece, Sketch, Step
 
 __all__ = ["ENTRY", "Arguments", "Pool", "Strip", "strip_of"]
 
@@ -55,6 +55,8 @@ class _Row(NamedTuple):
     flops: float = float("nan")
     bytes: int = 0
     arguments: int = -1
+    kernel: int = -1
+    micros: int = 0
 
 
 @dataclass
@@ -63,12 +65,22 @@ class Pool:
 
     mesh: Mesh
     rows: dict[_Row, int] = field(default_factory=dict)
+    kernels: dict[Kernel, int] = field(default_factory=dict)
     _collectives: dict[tuple[object, ...], int] = field(default_factory=dict)
     arguments: dict[Arguments, int] = field(default_factory=dict)
 
-    def compute(self, name: str, flops: float, size: float) -> int:
-        """Row number of a compute node: FLOPs, bytes read and written."""
-        return self._row(_Row(name, NodeKind.COMP, float(round(flops)), round(size)))
+    def compute(self, name: str, flops: float, size: float, kernel: Sketch | None) -> int:
+        """Row number of a compute node: FLOPs, bytes read and written, what runs it."""
+        work, moved, number = float(round(flops)), round(size), -1
+        if kernel is not None:
+            shape = tuple([max(1, round(each)) for each in kernel.shape])
+            made = Kernel(kernel.kind, kernel.precision, shape, kernel.work, work, moved, kernel.launches)
+            number = self.kernels.setdefault(made, len(self.kernels))
+        return self._row(_Row(name, NodeKind.COMP, work, moved, -1, number))
+
+    def host(self, name: str, time: float) -> int:
+        """Row number of a node of the host that takes `time` ns, in whole microseconds."""
+        return self._row(_Row(name, NodeKind.COMP, micros=max(1, round(time / 1000))))
 
     def memory(self, name: str, kind: NodeKind, size: float) -> int:
         """Row number of an access to remote memory."""
@@ -95,7 +107,8 @@ class Pool:
     def step(self, step: Step, turn: int = 0) -> int:
         """Row number of a step of a piece; messages of equal `turn` belong together."""
         if step.kind == NodeKind.COMP:
-            return self.compute(step.name, step.flops, step.bytes)
+            return self.host(step.name, step.host) if step.host else self.compute(step.name, step.flops, step.bytes,
+                                                                                  step.kernel)
         if step.kind in MEMORY:
             return self.memory(step.name, step.kind, step.bytes)
         if step.kind == NodeKind.COMM_COLL:
@@ -129,6 +142,8 @@ class Pool:
             "comm_type": np.array([-1 if each is None or each.op is None else each.op for each in of], np.int32),
             "comm_size": np.where(comm, size, 0),
             "priority": np.array([0 if each is None else each.priority for each in of], np.int32),
+            "kernel": np.array([row.kernel for row in rows], np.int32),
+            "duration_us": np.array([row.micros for row in rows], np.uint64),
             "arguments": np.array([row.arguments for row in rows], np.int32)}
 
 

@@ -51,6 +51,8 @@ class Recipe:
     stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank of the
     first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
+    `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
+    that every rank holds besides.
     """
 
     mesh: Mesh
@@ -71,6 +73,9 @@ class Recipe:
     sample: float = 0
     checkpoint: bool = False
     scattered: Axes = ()
+    inner: frozenset[int] = frozenset()
+    weight_gradients: str = "in_place"
+    overhead: float = 0
     _shards: dict[Axes, Axes] = field(default_factory=dict, init=False, repr=False, compare=False)
     _known: dict[int, Totals] = field(default_factory=dict, init=False, repr=False, compare=False)
 

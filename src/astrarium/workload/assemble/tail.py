@@ -12,9 +12,11 @@ from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.sharding import Pending, reduction
 from astrarium.workload.assemble.stages import Places
 from astrarium.workload.assemble.units import Part
+from astrarium.workload.pieces import Sketch
 
 __all__ = ["NORM_BYTES", "tail"]
 
+STEP = Sketch("optimizer", "fp32")
 NORM_BYTES = 4       # one fp32 number: the sum of squares of a rank's gradients
 
 
@@ -76,7 +78,8 @@ def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: li
     times."""
     if not recipe.clip:
         return ready
-    node = build.node(pool.compute("gradients.norm", 2 * owned.own, owned.own * recipe.sizes.gradients), ready)
+    node = build.node(pool.compute("gradients.norm", 2 * owned.own, owned.own * recipe.sizes.gradients,
+                                   STEP), ready)
     replicas = recipe.mesh.real(("cp", "sp", "dp") if recipe.zero else ("ep",))
     for axes in filter(None, (replicas, recipe.mesh.real(("tp", "pp")))):
         node = build.node(pool.collective("gradients.norm.all_reduce", CommOp.ALL_REDUCE, NORM_BYTES, axes), [node])
@@ -90,7 +93,8 @@ def _step(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: li
     if owned.remote > 0:
         load = build.node(pool.memory("optimizer.load", NodeKind.MEM_LOAD, owned.remote), ready)
         ready = [load]
-    node = build.node(pool.compute("optimizer.step", owned.own * sizes.step_flops, owned.own * sizes.step_bytes), ready)
+    node = build.node(pool.compute("optimizer.step", owned.own * sizes.step_flops, owned.own * sizes.step_bytes, STEP),
+                      ready)
     if load >= 0:
         store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, owned.remote), [node])
         build.held.append(Held("states", owned.remote, load, (store,)))

@@ -7,8 +7,8 @@ says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from astrarium.workload.graph.forms import Forms
 from astrarium.workload.graph.ir import Block
@@ -18,6 +18,8 @@ from astrarium.workload.graph.options import Options, layout_of
 from astrarium.workload.pieces import BlockPieces
 
 __all__ = ["Forms", "ModelPieces", "Options", "Stack", "lower_stack"]
+
+LOGITS = "logits"       # what every language head calls them
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,20 @@ def lower_stack(stack: Stack, options: Options, forms: Forms | None = None) -> M
     where a size does not divide (`uneven: refuse`)."""
     layout, made = layout_of(options, stack.sizes, stack.axes), lower_block if forms is None else forms.pieces
     blocks = tuple(made(block, layout, recompute=options.recompute if number in stack.layers else "none",
-                        fuse=options.fuse, widths=options.widths, backward=options.backward)
-                   for number, block in enumerate(stack.blocks))
+                        fuse=options.fusion, widths=options.widths, backward=options.backward,
+                        numbers=options.numbers, temporary=_temporary(options.weight_gradients, number in stack.layers))
+                   for number, block in enumerate(_losses(stack.blocks, options)))
     return ModelPieces(blocks, stack.first, stack.layers, stack.last, stack.tied)
+
+
+def _temporary(gradients: str, layer: bool) -> bool:
+    """Whether the gradient of a block's weight is a tensor of its own before it is added to what is kept."""
+    return gradients == "temporary" or (gradients == "placeholders" and not layer)
+
+
+def _losses(blocks: Sequence[Block], options: Options) -> Sequence[Block]:
+    """The blocks, with a fused loss where the options say so: logits are activations, and become their gradient."""
+    if options.cross_entropy != "fused":
+        return blocks
+    return [replace(block, widths={name: role for name, role in block.widths.items() if name != LOGITS},
+                    reused=frozenset({LOGITS})) if LOGITS in block.widths else block for block in blocks]

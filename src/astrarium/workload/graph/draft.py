@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph.amount import largest
-from astrarium.workload.pieces import Piece, Step
+from astrarium.workload.graph.kernels import merged
+from astrarium.workload.pieces import Fusion, Piece, Sketch, Step
 
 __all__ = ["ENTRY", "Draft", "Drafts"]
 
@@ -32,12 +34,13 @@ class Draft:
     shift: int = 0
     payload: float = 0.0
     weight: bool = False
+    kernel: Sketch | None = None
 
 
 class Drafts:
-    """A growing list of drafts. Where `fuse`, pointwise neighbours share a kernel, as do products of one operand."""
+    """A growing list of drafts. As `fuse` says, pointwise neighbours share a kernel, as do products of one operand."""
 
-    def __init__(self, fuse: bool) -> None:
+    def __init__(self, fuse: Fusion) -> None:
         self._fuse, self._steps = fuse, list[Draft]()
 
     def __len__(self) -> int:
@@ -48,7 +51,7 @@ class Drafts:
         draft.after.discard(ENTRY)
         last = self._steps[-1] if self._steps else None
         here = len(self._steps) - 1
-        if self._fuse and last is not None and draft.weight == last.weight and _one_kernel(last, draft, here):
+        if last is not None and draft.weight == last.weight and _one_kernel(last, draft, here, self._fuse):
             _merge(last, draft, here)
             return here
         self._steps.append(draft)
@@ -65,18 +68,23 @@ class Drafts:
         self.wait(last, {min(one, other)} - {last})
         return last
 
+    def products(self) -> Mapping[str, int]:
+        """Tensor -> the product that writes it."""
+        return {name: number for number, draft in enumerate(self._steps) if draft.product for name in draft.writes}
+
     def piece(self, exit_step: int, kept: Collection[str]) -> Piece:
         """The finished piece. What one step writes, nobody else reads and is not `kept` never reaches memory."""
         needed = {name for draft in self._steps for name in draft.reads} | set(kept)
         return Piece(tuple(_step(draft, needed) for draft in self._steps), exit_step)
 
-    def working(self, kept: Collection[str]) -> float:
-        """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader."""
+    def working(self, kept: Collection[str], sizes: Mapping[str, float] = MappingProxyType({})) -> float:
+        """Most bytes alive at once of what the steps write and is not `kept`: each from its step to its last reader.
+        `sizes`: of tensors that are there in another format than they are written in the end."""
         born: dict[str, tuple[int, float]] = {}
         last: dict[str, int] = {}
         for number, draft in enumerate(self._steps):
             for name, size in draft.writes.items():
-                born.setdefault(name, (number, size))
+                born.setdefault(name, (number, sizes.get(name, size)))
             for name in draft.reads:
                 last[name] = number
         change = [0.0] * (len(self._steps) + 1)
@@ -92,12 +100,23 @@ class Drafts:
         return peak
 
 
-def _one_kernel(last: Draft, draft: Draft, here: int) -> bool:
+def _one_kernel(last: Draft, draft: Draft, here: int, fuse: Fusion) -> bool:
+    if not fuse.neighbours:
+        return False
     if draft.pointwise and last.pointwise:
-        return here in draft.after
-    if not (draft.product and last.product) or draft.after != last.after:
+        return here in draft.after and (fuse.norms or not (_normalises(draft) or _normalises(last)))
+    if not (draft.product and last.product):
+        return False
+    if fuse.qkv and here not in draft.after and (draft.writes.keys() & last.writes
+                                                 or (draft.weight and draft.reads.keys() & last.reads)):
+        return True
+    if draft.after != last.after:
         return False
     return bool(draft.reads.keys() & last.reads or draft.writes.keys() & last.writes)
+
+
+def _normalises(draft: Draft) -> bool:
+    return draft.kernel is not None and draft.kernel.kind == "normalisation"
 
 
 def _merge(last: Draft, draft: Draft, here: int) -> None:
@@ -108,6 +127,8 @@ def _merge(last: Draft, draft: Draft, here: int) -> None:
     last.after |= draft.after - {here}
     last.reads.update({name: size for name, size in draft.reads.items() if name not in last.writes})
     last.writes.update(draft.writes)
+    if last.kernel is not None and draft.kernel is not None:
+        last.kernel = merged(last.kernel, draft.kernel)
 
 
 def _step(draft: Draft, in_memory: Collection[str]) -> Step:
@@ -117,4 +138,4 @@ def _step(draft: Draft, in_memory: Collection[str]) -> Step:
     else:
         size = draft.payload
     return Step(draft.name, draft.kind, tuple(sorted(draft.after)), draft.flops, draft.gemm, size, draft.op, draft.axes,
-                draft.shift, draft.weight)
+                draft.shift, draft.weight, draft.kernel)

@@ -3,7 +3,7 @@ many ranks they have. That is its form, made once; every layout gives it numbers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from astrarium.workload.graph.amount import Amount, Program, Tape
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.lower import lower_block
-from astrarium.workload.pieces import BlockPieces, Piece, Step, Weight
+from astrarium.workload.pieces import BlockPieces, Fusion, Numbers, Piece, Step
 
 __all__ = ["Forms"]
 
@@ -44,7 +44,8 @@ def _number(amount: Amount) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A block's pieces; `program` has their numbers: three for every step, one for every weight, then the rest."""
+    """A block's pieces; `program` has their numbers: three for every step and those of its kernel's shape, two for
+    every weight, then the rest."""
 
     pieces: BlockPieces
     program: Program
@@ -53,22 +54,26 @@ class Form:
     def of(pieces: BlockPieces, tape: Tape) -> Form:
         """Of pieces whose numbers are amounts."""
         steps = (*pieces.forward.steps, *pieces.backward.steps)
-        wanted = [number for step in steps for number in (step.flops, step.gemm, step.bytes)]
-        wanted += [weight.elements for weight in pieces.weights]
+        wanted = [number for step in steps for number in
+                  (step.flops, step.gemm, step.bytes, *(step.kernel.shape if step.kernel else ()))]
+        wanted += [number for weight in pieces.weights for number in (weight.elements, weight.matrix)]
         return Form(pieces, tape.program([*wanted, pieces.saved, pieces.working, pieces.output]))
 
     def sized(self, layout: Layout) -> BlockPieces:
         """The pieces under a layout. Raises InputError where it refuses an uneven size."""
         pieces, numbers = self.pieces, iter(self.program.run(layout))
-        forward, backward = (Piece(tuple([_step(step, next(numbers), next(numbers), next(numbers))
-                                          for step in piece.steps]), piece.exit)
+        forward, backward = (Piece(tuple([_step(step, numbers) for step in piece.steps]), piece.exit)
                              for piece in (pieces.forward, pieces.backward))
-        weights = tuple([Weight(each.name, next(numbers), each.replicas, each.dense) for each in pieces.weights])
+        weights = tuple([each._replace(elements=next(numbers), matrix=next(numbers)) for each in pieces.weights])
         return BlockPieces(pieces.name, forward, backward, weights, next(numbers), next(numbers), next(numbers))
 
 
-def _step(step: Step, flops: float, gemm: float, size: float) -> Step:
-    return Step(step.name, step.kind, step.after, flops, gemm, size, step.op, step.axes, step.shift, step.weight)
+def _step(step: Step, numbers: Iterator[float]) -> Step:
+    flops, gemm, size, kernel = next(numbers), next(numbers), next(numbers), step.kernel
+    if kernel is not None and kernel.shape:
+        kernel = kernel._replace(shape=tuple([next(numbers) for _ in kernel.shape]))
+    return Step(step.name, step.kind, step.after, flops, gemm, size, step.op, step.axes, step.shift, step.weight,
+                kernel)
 
 
 class Forms:
@@ -80,17 +85,17 @@ class Forms:
     def __len__(self) -> int:
         return len(self._known)
 
-    def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: bool, widths: Mapping[str, float],
-               backward: bool) -> BlockPieces:
+    def pieces(self, block: Block, layout: Layout, *, recompute: str, fuse: Fusion, widths: Mapping[str, float],
+               backward: bool, numbers: Numbers, temporary: bool) -> BlockPieces:
         """What `lower_block` gives."""
         rings = {op.ring for op in block.ops if op.ring}
         key = (block, tuple(layout.axes.items()), tuple(sorted((axis, layout.ranks(axis)) for axis in rings)),
-               recompute, fuse, tuple(widths.items()), backward)
+               recompute, fuse, tuple(widths.items()), backward, numbers, temporary)
         form = self._known.get(key)
         if form is None:
             tape = Tape()
             made = lower_block(block, Unsized(layout, tape), recompute=recompute, fuse=fuse, widths=widths,
-                               backward=backward)
+                               backward=backward, numbers=numbers, temporary=temporary)
             form = Form.of(made, tape)
             if len(self._known) >= MOST:
                 self._known.clear()

@@ -44,7 +44,7 @@ class Op(NamedTuple):
     `core` marks what selective recomputation does again; `grad` False: no gradient flows through it. `ring` is the mesh
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
-    gradient goes to its weight alone.
+    gradient goes to its weight alone. `sequences` that attention finds packed into one.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Op(NamedTuple):
     work: float = 1.0
     along: tuple[str, ...] = ()
     stops: bool = False
+    sequences: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Block:
     shards. `input` and `output` are the stream; a block without `input.tensor` starts it, one without `output.tensor`
     ends it. `memory` travels beside the stream (an encoder's output, a condition): the block takes it, with
     `gives_memory` also hands it on, or makes it. `losses`: where backward starts besides the block's end.
-    `borrowed`: weights that another block of the same rank holds.
+    `borrowed`: weights that another block of the same rank holds. `reused`: tensors whose gradient takes their place.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Block:
     gives_memory: bool = False
     losses: tuple[Use, ...] = ()
     borrowed: frozenset[str] = frozenset()
+    reused: frozenset[str] = frozenset()
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
         return replace(self, ops=tuple(ops))
@@ -130,14 +132,14 @@ def add(name: str, text: str) -> Op:
     return Op(name, "add", inputs, outputs, saves="nothing")
 
 
-def attention(name: str, text: str, *, ring: str = "", work: float = 1.0) -> Op:
+def attention(name: str, text: str, *, ring: str = "", work: float = 1.0, sequences: int = 1) -> Op:
     """Flash attention: q[batch,sq,heads,e] * k[batch,sk,kv,e] * v[batch,sk,kv,f] -> o[batch,sq,heads,f]; a fourth
     operand is a table of offsets that the scores look up.
 
     `ring`: the mesh axis around which keys and values travel; then sk is local, and everyone sees all of it.
     """
     inputs, outputs = _parsed(text)
-    return Op(name, "attention", inputs, outputs, ring=ring, work=work)
+    return Op(name, "attention", inputs, outputs, ring=ring, work=work, sequences=sequences)
 
 
 def scan(name: str, text: str, flops: float) -> Op:

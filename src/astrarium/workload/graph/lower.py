@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from astrarium.vocab import CommOp
 from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed, changes
-from astrarium.workload.graph.ir import Block, Op, Use
+from astrarium.workload.graph.ir import Block, Op, Use, base
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
-from astrarium.workload.pieces import BlockPieces, Piece, Weight
+from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight
 
 __all__ = ["lower_block"]
 
@@ -27,6 +27,13 @@ def _stored(ops: Sequence[Op], side: Side) -> dict[str, Placed]:
     return {name: Placed(placed.dims) for name, placed in stored.items()}
 
 
+def _needs(op: Op) -> tuple[Use, ...]:
+    """The operands and results that backward of an operator reads."""
+    if op.kind == "attention":
+        return (*op.inputs[:3], *op.outputs)
+    return {"inputs": op.inputs, "outputs": op.outputs, "index": op.inputs[:1]}.get(op.saves, ())
+
+
 def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[dict[str, list[Use]], list[tuple[str, Op]]]:
     """(tensors that backward needs, each as it reads them; masks and statistics as (kind, operator))."""
     made_by_core = {out.tensor for op in ops if op.core and selective for out in op.outputs}
@@ -36,11 +43,9 @@ def _saved(block: Block, ops: Sequence[Op], selective: bool) -> tuple[dict[str, 
         if not op.grad:
             continue
         hidden = made_by_core if op.core else set[str]()
-        uses = {"inputs": op.inputs, "outputs": op.outputs, "index": op.inputs[:1]}.get(op.saves, ())
         if op.kind == "attention":
-            uses = (*op.inputs[:3], *op.outputs)
             extra.append(("stats", op))
-        for use in uses:
+        for use in _needs(op):
             if use.tensor not in hidden and use.tensor not in block.weights and use.tensor not in block.states:
                 found.setdefault(use.tensor, []).append(use)
         if op.saves == "mask" and not (op.core and selective):
@@ -63,8 +68,26 @@ def _kept(side: Side, stored: Mapping[str, Placed], saved: Mapping[str, Sequence
     return found
 
 
-def _saved_bytes(side: Side, kept: Mapping[str, Sequence[Placed]], extra: Iterable[tuple[str, Op]]) -> float:
-    total = sum(side.layout.elements(placed.dims) * side.width(name) for name in sorted(kept) for placed in kept[name])
+def _kept_width(side: Side, again: bool) -> Callable[[str], float]:
+    """Bytes per element of a saved tensor: in the format of products where these alone need it, in that and its own
+    where others do, too. `again`: the block runs again, and what is saved is its input."""
+    block, width = side.block, side.widths.get("product", 0.0)
+    products = {op.name: op.inputs[0].tensor for op in block.ops if op.kind == "gemm" and len(op.inputs) > 1
+                and op.inputs[1].tensor in block.weights and not any(base(dim) == "vocab" for dim in op.inputs[1].dims)}
+    others = {use.tensor for op in block.ops if op.name not in products
+              for use in (*op.inputs, *op.outputs) if use in _needs(op)}
+    narrow = set() if again or not width else set(products.values())
+
+    def of(name: str) -> float:
+        plain = side.width(name)
+        return plain if name not in narrow or width >= plain else width + (plain if name in others else 0.0)
+    return of
+
+
+def _saved_bytes(side: Side, kept: Mapping[str, Sequence[Placed]], extra: Iterable[tuple[str, Op]],
+                 again: bool) -> float:
+    width = _kept_width(side, again)
+    total = sum(side.layout.elements(placed.dims) * width(name) for name in sorted(kept) for placed in kept[name])
     for kind, op in extra:
         dims = op.outputs[0].dims if kind == "mask" else op.inputs[0].dims[:3]
         total += side.layout.elements(dims) * side.widths[kind]
@@ -130,23 +153,36 @@ def _pass_on(side: Side, op: Op, wanted: Collection[str]) -> None:
 def _weights(side: Side) -> tuple[Weight, ...]:
     """Shards on this rank, and the axes over which their gradients are still to be summed."""
     block, layout, found = side.block, side.layout, []
+    products = side.drafts.products()
     for name, dims in block.weights.items():
         sums = side.sums.pop(gradient(name), [])
         axes = dict.fromkeys(axis for placed, _ in sums for axis in placed.partial)
         if name not in block.borrowed:
-            found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts))
+            matrix = layout.elements(dims[1:] if name in block.experts else dims)
+            found.append(Weight(name, layout.elements(dims), tuple(axes), name not in block.experts,
+                                products.get(gradient(name), -1), matrix))
     return tuple(found)
 
 
-def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: bool = True,
-                widths: Mapping[str, float] = WIDTHS, backward: bool = True) -> BlockPieces:
+def _loose(side: Side, temporary: bool) -> dict[str, float]:
+    """Gradients of weights that are tensors of their own, in the weights' format, until they are added up."""
+    if not temporary:
+        return {}
+    return {gradient(name): side.layout.elements(dims) * side.width(name) for name, dims in side.block.weights.items()}
+
+
+def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse: Fusion = FUSED,
+                widths: Mapping[str, float] = WIDTHS, backward: bool = True, numbers: Numbers = BF16,
+                temporary: bool = False) -> BlockPieces:
     """The pieces of a block on one rank.
 
     `recompute`: `none`, `selective` (operators marked `core` run again) or `full` (the whole block from its input).
-    `widths`: bytes per element by precision role. `backward` False: inference; nothing is saved.
+    `widths`: bytes per element by precision role; `numbers`: formats in which kernels compute. `backward` False:
+    inference; nothing is saved. `temporary`: the gradient of a weight is a tensor of its own before it is added to what
+    is kept.
     Raises InputError where the layout refuses an uneven size.
     """
-    front = Side(block, layout, widths, fuse)
+    front = Side(block, layout, widths, fuse, numbers)
     for use in _entering(block):
         front.known[use.tensor] = Known(Placed(use.dims), ENTRY)
     for op in block.ops:
@@ -165,7 +201,7 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
         held = {block.output.tensor, *block.states}
         return BlockPieces(block.name, front.drafts.piece(end, held), Piece((), -1), weights, 0.0,
                            front.drafts.working(held), output)
-    back = Side(block, layout, widths, fuse)
+    back = Side(block, layout, widths, fuse, numbers)
     start, kept = ENTRY, waiting
     if recompute == "full":
         if block.input.tensor:
@@ -187,9 +223,11 @@ def lower_block(block: Block, layout: Measures, *, recompute: str = "none", fuse
     weights = _weights(back)
     held = kept.keys() | {gradient(name) for name in block.weights}
     left = kept.keys() | {block.output.tensor}
-    working = largest(front.drafts.working(left), back.drafts.working(held))
+    loose = _loose(back, temporary)
+    still = held - loose.keys() | {gradient(name) for name in block.reused}
+    working = largest(front.drafts.working(left), back.drafts.working(still, loose))
     return BlockPieces(block.name, front.drafts.piece(end, left), back.drafts.piece(done, held), weights,
-                       _saved_bytes(front, kept, extra), working, output)
+                       _saved_bytes(front, kept, extra, recompute == "full"), working, output)
 
 
 def _entering(block: Block) -> tuple[Use, ...]:

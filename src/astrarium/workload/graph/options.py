@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.graph.side import WIDTHS
+from astrarium.workload.pieces import BF16, Fusion, Numbers
 
 __all__ = ["AXES", "Options", "layout_of", "usual_axes"]
 
@@ -19,10 +20,12 @@ AXES = ("tp", "cp", "sp", "ep", "edp", "pp")
 class Options:
     """`degrees` ranks along each of AXES (1 where absent); `batch` samples of one micro-batch over all replicas; `seq`
     tokens of a sample. `tp_sequence`: outside attention and FFN the stream is sharded over tp along the sequence
-    (Korthikanti et al., arXiv 2205.05198). `sp_attention`: `gather` keys and values, or `all_to_all` to heads (Ulysses,
-    arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip` those that a
-    causal or sliding mask leaves. `widths` bytes per element by precision role. `packed`: a step of inference, one
-    packed sequence of `seq` tokens per replica (then `batch` is the number of replicas, and `backward` False).
+    (Korthikanti et al., arXiv 2205.05198). `sp_attention`: `gather` keys and values, or `all_to_all` to heads
+    (Ulysses, arXiv 2309.14509); `cp_attention`: `ring` or `gather`. `mask`: `full` computes every score, `skip`
+    those that a causal or sliding mask leaves. `widths` bytes per element by precision role, `numbers` formats in
+    which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
+    `batch` is the number of replicas, and `backward` False). `cross_entropy`: `plain` or `fused`; `weight_gradients`:
+    `in_place`, `temporary`, `placeholders` or `beside` (see Transformer).
     """
 
     degrees: Mapping[str, int]
@@ -40,6 +43,16 @@ class Options:
     uneven: str = "refuse"
     packed: Packed | None = None
     widths: Mapping[str, float] = field(default_factory=lambda: WIDTHS)
+    numbers: Numbers = BF16
+    fused_norms: bool = True
+    fused_qkv: bool = False
+    cross_entropy: str = "plain"
+    weight_gradients: str = "in_place"
+
+    @property
+    def fusion(self) -> Fusion:
+        """Which operators share a kernel."""
+        return Fusion(self.fuse, self.fused_norms, self.fused_qkv)
 
     @property
     def ring(self) -> str:

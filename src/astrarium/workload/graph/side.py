@@ -12,9 +12,11 @@ from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
 from astrarium.workload.graph.infer import Placed, changes
 from astrarium.workload.graph.ir import Block, Op, Use
+from astrarium.workload.graph.kernels import kernel_of
 from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
+from astrarium.workload.pieces import Fusion, Numbers
 
 __all__ = ["WIDTHS", "Axes", "Known", "Side"]
 
@@ -37,8 +39,9 @@ class Known:
 class Side:
     """Writes one piece: operators in, steps out."""
 
-    def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: bool) -> None:
-        self.block, self.layout, self.widths = block, layout, widths
+    def __init__(self, block: Block, layout: Measures, widths: Mapping[str, float], fuse: Fusion,
+                 numbers: Numbers) -> None:
+        self.block, self.layout, self.widths, self.numbers = block, layout, widths, numbers
         self.drafts, self.known = Drafts(fuse), dict[str, Known]()
         self.sums: dict[str, list[tuple[Placed, int]]] = {}
 
@@ -114,7 +117,8 @@ class Side:
         if op.kind == "append":
             writes = {use.tensor: self.appended(op.inputs[0], use) for use in op.outputs}
         draft = Draft(name, NodeKind.COMP, after, cost.flops, cost.gemm, reads, writes, kind.pointwise,
-                      op.kind == "gemm", weight=weight)
+                      op.kind == "gemm", weight=weight,
+                      kernel=kernel_of(op, self.block, self.layout, self.numbers))
         if op.ring and self.layout.ranks(op.ring) > 1:
             return emit_ring(self.drafts, draft, op.ring, self.layout.ranks(op.ring),
                              [self.bytes_of(use) for use in op.inputs[1:3]], op.kind == "attention_backward")

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Annotated, Literal
 
 from astrarium.config import Config, Knob
+from astrarium.workload.pieces import Numbers
 
-__all__ = ["BYTES", "Compression", "Formats", "density", "widths_of"]
+__all__ = ["BYTES", "Compression", "Formats", "density", "numbers_of", "widths_of"]
 
 Format = Literal["fp32", "fp16", "bf16", "fp8", "int8", "fp4", "int4", "mxfp4"]
 
@@ -43,6 +44,18 @@ class Compression(Config, frozen=True, kw_only=True):
 def density(formats: Formats) -> float:
     """Share of the weights that products compute."""
     return 1.0 if formats.sparse == "none" else 0.5
+
+
+def numbers_of(formats: Formats) -> Numbers:
+    """Formats in which kernels compute: of products the wider of both operands, to which the other is unpacked."""
+    held = formats.activations
+    product, experts = (max(held, weights, key=BYTES.__getitem__)
+                        for weights in (formats.weights, formats.experts or formats.weights))
+    return Numbers(_plain(product), _plain(experts), _plain(max(held, formats.cache, key=BYTES.__getitem__)))
+
+
+def _plain(name: Format) -> str:
+    return "fp4" if name == "mxfp4" else name
 
 
 def widths_of(formats: Formats) -> Mapping[str, float]:

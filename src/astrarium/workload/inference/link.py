@@ -70,6 +70,7 @@ def linked(trace: TraceClass, give: Lists, take: Lists, offset: I64, leave: I64)
         parent=np.array([node for each in parents for node in each], np.int32),
         slot_a=np.concatenate([trace.slot_a, peers], axis=1), slot_b=np.concatenate([trace.slot_b, tags], axis=1),
         names=_names(trace.names, [each.name for each in take[0]], nodes, [each.name for each in give[0]]),
+        kernel=None if trace.kernel is None else around(trace.kernel, -1, -1), kernels=trace.kernels,
         slot=np.concatenate([width + np.arange(front), inner, width + front + np.arange(back)]).astype(np.int32))
 
 

@@ -177,7 +177,8 @@ def _class(pool: Pool, groups: Groups, where: Places, number: int, stage: Stage)
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
         parent_ptr=stage.tiled.parent_ptr, parent=stage.tiled.parent, slot_a=slot_a, slot_b=slot_b,
-        names=stage.label(pool.names()), slot=slot.reshape(-1).astype(np.int32))
+        names=stage.label(pool.names()), slot=slot.reshape(-1).astype(np.int32),
+        kernel=columns["kernel"][rows], kernels=tuple(pool.kernels))
 
 
 def _namer(program: Program, stage: int, tiled: Tiled, templates: Sequence[Template], order: I32,

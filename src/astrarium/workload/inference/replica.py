@@ -13,7 +13,7 @@ from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
 from astrarium.workload.graph.options import AXES, layout_of
 from astrarium.workload.graph.packed import Packed, Sequences
-from astrarium.workload.inference.formats import Compression, Formats, density, widths_of
+from astrarium.workload.inference.formats import Compression, Formats, density, numbers_of, widths_of
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import stack_of
@@ -110,7 +110,7 @@ class Replica:
         degrees = {axis: self.mesh.size((axis,)) for axis in AXES}
         return Options(degrees=degrees, batch=self.mesh.size(("dp",)), seq=step.tokens, attention=self.attention,
                        mask=self.mask, fuse=self.fusion, backward=False, uneven=self.uneven, packed=step,
-                       widths=self.widths)
+                       widths=self.widths, numbers=numbers_of(self.formats))
 
     def blocks_of(self, stage: int, pieces: ModelPieces) -> tuple[int, ...]:
         """Blocks of a stage, in order: indexes into `pieces.blocks`."""

@@ -98,7 +98,8 @@ def packed_scores(kind: LayerKind, options: Options, q: str, k: str, v: str, out
     pairs = packed.pairs(kind.window, options.mask == "skip")
     work = pairs / (packed.tokens * seen)
     if options.attention == "flash":
-        return [attention("attention", f"{q} * {k} * {v} -> {out}", work=work)]
+        count = sum(part.count for part in packed.parts)
+        return [attention("attention", f"{q} * {k} * {v} -> {out}", work=work, sequences=count)]
     score = f"[batch,heads,pairs{_suffix(kind)}]"
     row, along = k[k.index("[") + 1:].split(",")[1], () if kv == "heads" else (kv,)
     return [gemm("scores", f"{q} * {k} -> s{score}", work=work, along=along),

@@ -1,4 +1,4 @@
-"""Energy and price of a run, from what the design says of them.
+"""Energy of a run, from what the design says of it.
 
 E = sum over NPUs (power * time computing + idle_power * the rest of the makespan) + sum over dims (bytes out * energy)
 
@@ -8,19 +8,18 @@ The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend
-from astrarium.errors import InputError, UnsupportedError
-from astrarium.network.cost import network_cost
+from astrarium.errors import UnsupportedError
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
 
-__all__ = ["Energy", "check_powers", "check_prices", "energy", "system_cost"]
+__all__ = ["ENERGY", "Energy", "check_powers", "energy"]
 
 COUNTED = (Backend.PORTS, Backend.ROUTED)      # networks that record what leaves an NPU
 KINDS = ("power", "idle_power")
@@ -60,35 +59,13 @@ def energy(design: Design, result: Result) -> Energy:
                   tuple(float(size) * each / 1e9 for size, each in zip(sent, dims, strict=True)))
 
 
-def system_cost(design: Design) -> float:
-    """US dollars of all NPUs and of the network (LIBRA's prices). Raises InputError where a price is missing."""
-    check_prices(design)
-    kinds, types = npu_types(design)
-    counts = np.bincount(kinds, minlength=len(types))
-    return network_cost(design.network) + sum(int(count) * float(compute.price or 0)
-                                              for count, (compute, _) in zip(counts, types, strict=True))
-
-
 def check_powers(design: Design) -> None:
     """Raises InputError that names every missing figure of energy."""
-    missing = [path for name in KINDS for path in _without(design, name)]
+    missing = [path for name in KINDS for path in without(design, name)]
     missing += [f"network.dims[{place}].energy" for place, dim in enumerate(design.network.dims)
                 if getattr(dim, "energy", None) is None]
-    _refuse("energy", missing, "such as 700 W, 80 W and 2 pJ/bit")
+    refuse_without("energy", missing, "such as 700 W, 80 W and 2 pJ/bit")
 
 
-def check_prices(design: Design) -> None:
-    """Raises InputError that names every missing price."""
-    _refuse("system_cost", list(_without(design, "price")), "US dollars of an NPU")
-
-
-def _without(design: Design, name: str) -> Sequence[str]:
-    owners = [("compute", design.compute)]
-    owners += [(f"npu_types[{place}].compute", kind.compute) for place, kind in enumerate(design.npu_types)
-               if kind.compute is not None]
-    return [f"{path}.{name}" for path, compute in owners if getattr(compute, name) is None]
-
-
-def _refuse(figure: str, missing: Sequence[str], example: str) -> None:
-    if missing:
-        raise InputError(figure, "is not known without " + ", ".join(missing), expected=example)
+ENERGY = Figure(of_both=lambda design, result: energy(design, result).total, record=True, check=check_powers,
+                label="energy", shown=lambda value: f"{value:,.6g} J")

@@ -1,0 +1,114 @@
+"""Columns of the catalog's rows: what each takes, and which a row must have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from astrarium.errors import InputError, nearest
+from astrarium.units import Bandwidth, Bytes, FlopRate, Frequency, Power, Quantity, Time
+
+__all__ = ["COLUMNS", "PRECISIONS", "Column", "check_row"]
+
+PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8")
+
+
+@dataclass(frozen=True)
+class Column:
+    """`takes` raises InputError (without a path) for what the column cannot hold; `needed`: a row must have it."""
+
+    takes: Callable[[Any], object]
+    needed: bool = False
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError("", f"{value!r:.60} is not text", expected="text")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError("", f"{value!r:.60} is not a count", expected="a whole number above 0")
+    return value
+
+
+def _names(value: Any) -> Sequence[str]:
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, Sequence) or not found or not all(isinstance(each, str) for each in found):
+        raise InputError("", f"{value!r:.60} is not a list of names", expected="a list of names, at least one")
+    return found
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError("", f"{value!r:.60} is not a table", expected="a table of settings")
+    return value
+
+
+def _peaks(value: Any) -> Mapping[str, Any]:
+    found = _table(value)
+    for name, rate in found.items():
+        if name not in PRECISIONS:
+            raise InputError(name, "is no number format", expected="one of " + ", ".join(PRECISIONS),
+                             did_you_mean=nearest(name, PRECISIONS))
+        _at(name, FlopRate, rate)
+    return found
+
+
+def _positive(kind: type[Quantity]) -> Callable[[Any], Quantity]:
+    def take(value: Any) -> Quantity:
+        found = kind(value)
+        if not found > 0:
+            raise InputError("", f"{value!r:.60} is nothing", expected=f"more than 0: {kind.expected()}")
+        return found
+    return take
+
+
+TEXT, NEEDED = Column(_text), Column(_text, needed=True)
+_ROW = {"title": NEEDED, "source": NEEDED, "checked": TEXT}
+COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
+    "devices": {
+        **_ROW, "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
+        "capacity": Column(_positive(Bytes), needed=True), "bandwidth": Column(_positive(Bandwidth), needed=True),
+        "memory": TEXT, "units": Column(_count), "clock": Column(_positive(Frequency)), "l2": Column(_positive(Bytes)),
+        "power": Column(_positive(Power)), "scale_up": Column(_positive(Bandwidth))},
+    "networks": {
+        **_ROW, "shape": NEEDED, "npus": Column(_count), "bandwidth": Column(_positive(Bandwidth)),
+        "bandwidth_per_npu": Column(_positive(Bandwidth)), "latency": Column(Time)},
+    "hosts": {**_ROW, "device": NEEDED, "npus": Column(_count, needed=True), "inner": Column(_names, needed=True),
+              "outer": TEXT,
+              "power": Column(_positive(Power))},
+    "models": {**_ROW, "model": Column(_table, needed=True)},
+    "stacks": {**_ROW, "version": TEXT, "measured": Column(lambda value: value),
+               **dict.fromkeys(("workload", "compute", "collective", "system", "several_hosts"), Column(_table))},
+})
+"""Kind -> column -> what it takes. Kinds that are not here come with the package alone."""
+
+
+def check_row(kind: str, path: str, row: Any) -> None:
+    """Raises InputError, which names `path`, for a row that its kind cannot have."""
+    columns = COLUMNS[kind]
+    if not isinstance(row, Mapping):
+        raise InputError(path, f"{row!r:.60} is not a row", expected="a table of " + ", ".join(columns))
+    for name, value in row.items():
+        if name not in columns:
+            raise InputError(f"{path}.{name}", f"is no column of {kind}", expected="one of " + ", ".join(columns),
+                             did_you_mean=nearest(name, columns))
+        _at(f"{path}.{name}", columns[name].takes, value)
+    for name, column in columns.items():
+        if column.needed and name not in row:
+            raise InputError(f"{path}.{name}", "is missing", expected=f"a row of {kind} has it")
+    if kind == "networks" and ("bandwidth" in row) == ("bandwidth_per_npu" in row):
+        raise InputError(f"{path}.bandwidth", "is needed, or bandwidth_per_npu", expected="one of the two")
+
+
+def _at(path: str, takes: Callable[[Any], object], value: Any) -> None:
+    """Raises what `takes` raises, under `path`."""
+    try:
+        takes(value)
+    except InputError as error:
+        where = f"{path}.{error.path}" if error.path else path
+        raise InputError(where, error.message, expected=error.expected, did_you_mean=error.did_you_mean) from None

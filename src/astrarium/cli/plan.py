@@ -1,0 +1,173 @@
+"""`astrarium plan MODEL --device D --gpus N`: the fastest layouts of training that fit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from astrarium.cli.arguments import Parser, json_flag, note, place, whole
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    from astrarium.planner import Shortlist
+    from astrarium.planner.explore import Progress
+
+__all__ = ["arguments", "run"]
+
+SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
+PRECISIONS = {"bf16": {"weights": "bf16", "activations": "bf16"}, "fp16": {"weights": "fp16", "activations": "fp16"},
+              "fp8": {"products": "fp8"}}      # fields of workload.precision
+
+
+def arguments(parser: Parser) -> None:
+    """Model, devices, and what of the layout is given."""
+    parser.set_defaults(usage=parser)
+    parser.add_argument("model", metavar="MODEL", nargs="?",
+                        help="a model of the catalog, or a Hugging Face config.json; left out: that of --from")
+    parser.add_argument("--device", metavar="D[,D...]", required=True,
+                        help="devices of the catalog (astrarium list device); several are compared")
+    parser.add_argument("--gpus", metavar="N", type=whole, help="how many of them; default: as many as --from says")
+    parser.add_argument("--from", metavar="FILE", dest="today",
+                        help="launch arguments of a job that runs today, to predict and to improve: Megatron-LM .sh, "
+                             "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
+    parser.add_argument("--launch", metavar="megatron|nemo", choices=("megatron", "nemo"),
+                        help="print the launch arguments of a line besides")
+    parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens of a sample; default: the model's")
+    parser.add_argument("--global-batch", metavar="SAMPLES", type=whole,
+                        help="samples of a step; default: as many as make 4 Mi tokens")
+    parser.add_argument("--precision", choices=tuple(PRECISIONS), help="number formats; default: the workload's, or "
+                                                                       "the stack's (bf16)")
+    parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
+                        help="a field of the workload (astrarium help: docs/reference/knobs.md), such as "
+                             "precision.gradients=fp32 or mask=skip; may be repeated")
+    parser.add_argument("--fix", metavar="PART=V[,V...]", action="append", default=[],
+                        help="a part of the layout that may only have these values: tp, cp, pp, dp, ep, zero, "
+                             "micro_batch, recompute, virtual_stages, tp_sequence; may be repeated")
+    parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
+                                                       "innermost first, joined by commas; default: the usual ones")
+    parser.add_argument("--compute", metavar="M", default="roofline",
+                        help="the compute model: roofline (default), measured, ... (astrarium list compute)")
+    parser.add_argument("--collectives", metavar="M", default="simulated",
+                        help="where times of collectives come from: simulated (default) or measured")
+    parser.add_argument("--stack", metavar="S", help="a software stack of the catalog: what the job leaves open")
+    parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
+    parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
+                        help="CPU time that the simulation of one layout may take; default 10")
+    parser.add_argument("-j", "--jobs", metavar="N", type=whole, default=1, help="layouts simulated at a time")
+    parser.add_argument("-o", "--output", metavar="DESIGN.yaml", help="write a line as a design, for astrarium run")
+    parser.add_argument("--line", metavar="K", type=whole, default=1,
+                        help="the line that -o and --launch write; default 1")
+    parser.add_argument("--html", metavar="FILE", help="write one page: layouts, where time goes, pipeline, memory")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan, print, write."""
+    place("-o", options.output)
+    place("--html", options.html)
+    from astrarium.planner import plan, plan_from
+
+    if not options.limit > 0:
+        raise InputError("--limit", f"{options.limit}", expected="seconds, more than 0")
+    devices = [name.strip() for name in options.device.split(",")]
+    common: dict[str, Any] = {
+        "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
+        "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
+        "fixed": _fixed(options.fix), "jobs": options.jobs, "limit": options.limit,
+        "progress": _Remarks().show, **_settings(options.settings, options.precision)}
+    if options.today is None and (options.model is None or options.gpus is None):
+        options.usage.error("expected MODEL and --gpus, or --from FILE")
+    found = plan(options.model, devices, **common) if options.today is None else \
+        plan_from(options.today, devices, model=options.model, **common)
+    if options.line > len(found.lines):
+        raise InputError("--line", f"there are {len(found.lines)} lines", expected=f"1 to {len(found.lines)}")
+    _print(found, options)
+    if options.html:
+        from astrarium.report.files import write_whole
+        from astrarium.report.plan_html import plan_page
+
+        with write_whole(options.html) as stream:
+            stream.write(plan_page(found).encode())
+    if options.output:
+        from astrarium.design import dump_design
+
+        dump_design(found.lines[options.line - 1].design, options.output)
+        note(f"line {options.line} is in {options.output}: astrarium run {os.path.basename(options.output)}")
+    return 0
+
+
+def _print(found: Shortlist, options: argparse.Namespace) -> None:
+    from astrarium.planner.launch import launch_arguments
+    from astrarium.report.shortlist import shortlist_tables
+    from astrarium.report.tables import print_tables
+
+    line = found.lines[options.line - 1]
+    launch = None if options.launch is None else launch_arguments(options.launch, line.job, line.layout)
+    if options.json:
+        print(json.dumps(found.plain | ({} if launch is None else {"launch": launch}), indent=1))
+        return
+    print_tables(shortlist_tables(found), sys.stdout)
+    if launch is not None:
+        print(f"\n{options.launch}, line {options.line}\n{launch}")
+
+
+def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
+    """`precision.gradients=fp32` as {"precision": {"gradients": "fp32"}}, with the formats of `precision`."""
+    from astrarium.config import assignment
+
+    found: dict[str, Any] = {} if precision is None else {"precision": dict(PRECISIONS[precision])}
+    for text in texts:
+        path, value = assignment(text)
+        inner = found
+        *outer, last = path.split(".")
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        if last in inner:
+            raise InputError(f"--set {path}", "is there twice", expected="one value")
+        inner[last] = value
+    return found
+
+
+def _fixed(texts: list[str]) -> dict[str, list[Any]]:
+    """`tp=4,8` as {"tp": [4, 8]}."""
+    from astrarium.config import assignment
+
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        name, value = assignment(text)
+        every = [assignment(f"{name}={each.strip()}")[1] for each in value.split(",")] if isinstance(value, str) else \
+            value if isinstance(value, list) else [value]
+        if name in found:
+            raise InputError(f"--fix {name}", "is there twice", expected="one list of values")
+        found[name] = every
+    return found
+
+
+class _Remarks:
+    """Progress on stderr: a first table as soon as there are floors, then a line every few seconds. Nothing where the
+    answer is there at once."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.monotonic()
+        self._shown: set[str] = set()
+
+    def show(self, state: Progress) -> None:
+        """See `explore`."""
+        from astrarium.report.shortlist import first_table
+        from astrarium.report.tables import print_tables
+        from astrarium.units import format_time
+
+        now = time.monotonic()
+        if state.device not in self._shown and now > self._start + SOON:
+            self._shown.add(state.device)
+            self._last = now
+            print_tables([first_table(state)], sys.stderr)
+        elif state.found and now > self._last + EVERY:
+            self._last = now
+            best = state.found[0]
+            note(f"{state.simulated:,} of {state.layouts:,} layouts simulated; so far {format_time(best.time)}: "
+                 f"{best.layout}")

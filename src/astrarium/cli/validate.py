@@ -1,0 +1,47 @@
+"""`astrarium validate FILE.csv...`: measured rows beside what Astrarium predicts for them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from astrarium.cli.arguments import Parser, json_flag
+
+if TYPE_CHECKING:
+    from astrarium.validate.rows import Row
+
+__all__ = ["arguments", "run"]
+
+
+def arguments(parser: Parser) -> None:
+    """The files of rows."""
+    parser.add_argument("files", nargs="+", metavar="FILE.csv",
+                        help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
+                             "step_s...), collectives or serving figures")
+    json_flag(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, predict, print."""
+    from astrarium.report.tables import print_tables
+    from astrarium.report.validation import validation_plain, validation_tables
+    from astrarium.validate.rows import read_rows
+    from astrarium.validate.verdict import verdict
+
+    rows = [row for file in options.files for row in read_rows(file)]
+    made = verdict(rows, _progress(rows))
+    if options.json:
+        print(json.dumps(validation_plain(made), indent=1))
+        return 0
+    print_tables(validation_tables(made), sys.stdout)
+    return 0
+
+
+def _progress(rows: list[Row]) -> Callable[[int], None] | None:
+    """How many rows are done, on a terminal only."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda done: print(f"\r{done} of {len(rows)} rows", end="\n" if done == len(rows) else "", file=sys.stderr)

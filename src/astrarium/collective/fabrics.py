@@ -1,0 +1,74 @@
+"""Fabrics on which collectives were measured: the rows of `catalog/collectives.toml` as values.
+
+A fabric is either the links inside one host (`kind = "host"`: lines per operation and number of ranks) or the network
+between hosts (`kind = "hosts"`: lines of an all_reduce of two hosts). A line is [latency in ns, share]: bus bandwidth
+is share x link. A fabric without lines names the fabrics that stand for it (`like`); its link rate is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from astrarium import catalog
+from astrarium.errors import InputError, nearest
+from astrarium.units import Bandwidth
+from astrarium.vocab import CommOp
+
+__all__ = ["Fabric", "Line", "fabric", "names"]
+
+Line = tuple[float, float]
+Lines = tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """`link`: bytes/ns out of one NPU as the data sheet has it. `ops`: op -> ranks -> lines (kind host); `lines`: of
+    two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: lines of DeepEP's kernels
+    (dispatch, combine, and both `_low_latency`). `in_network`: the switch reduces (NVLink SHARP)."""
+
+    name: str
+    kind: str
+    link: float
+    ops: Mapping[CommOp, Mapping[int, Lines]]
+    lines: Lines
+    like: tuple[Fabric, ...]
+    exchange: Mapping[str, Lines]
+    in_network: bool = False
+
+    @property
+    def measured(self) -> tuple[Fabric, ...]:
+        """The fabrics with lines: this one, or those that stand for it."""
+        return self.like or (self,)
+
+
+def names(kind: str = "") -> tuple[str, ...]:
+    """Fabrics of a kind (none: all), in the order of the catalog."""
+    return tuple(name for name, row in catalog.load("collectives").items() if not kind or row["kind"] == kind)
+
+
+@cache
+def fabric(name: str, path: str = "fabric") -> Fabric:
+    """A fabric by name. Raises InputError with the nearest match."""
+    rows = catalog.load("collectives")
+    if name not in rows:
+        raise InputError(path, f"{name[:60]!r} has no measured collectives", expected="one of " + ", ".join(rows),
+                         did_you_mean=nearest(name, rows))
+    return read(name, rows)
+
+
+def read(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Fabric:
+    """The fabric `name` of `rows`, a catalog file as plain data."""
+    row = rows[name]
+    ops = {CommOp[op.upper()]: {int(n): _lines(lines) for n, lines in by_ranks.items()}
+           for op, by_ranks in row.get("ops", {}).items()}
+    return Fabric(name, row["kind"], float(Bandwidth(row["link"])), ops, _lines(row.get("lines", ())),
+                  tuple(read(other, rows) for other in row.get("like", ())),
+                  {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()},
+                  row.get("in_network", False))
+
+
+def _lines(rows: Any) -> Lines:
+    return tuple((float(latency), float(share)) for latency, share in rows)

@@ -1,0 +1,200 @@
+"""The time of one collective from measurements: what `collective.model: measured` takes.
+
+One host. A protocol of the library (LL, LL128, Simple, NVLS) is a line: latency + bytes on the bus / bus bandwidth, and
+the library takes the one that is fastest, so the time is the least of two or three lines (`collective.fabrics`). Bytes
+on the bus are those of nccl-tests (`collective.bandwidth`: payload x factor).
+
+Several hosts, n = hosts x ranks per host. Each byte passes the links inside a host and the NICs in a pipeline, so the
+slower of the two counts, and a line of the network adds latency and a share of that rate:
+
+    wire   = max(bytes on the bus of a host / best bus bandwidth of the host, bytes that leave a host / rate)
+    time   = least over the lines of (latency inside a host + latency of the network + wire / share)
+    leave  : all_reduce of two hosts payload (a tree: each host sends its sum once), of more 2 (n - 1) / n payload
+             (ring); all_gather, reduce_scatter (n - 1) / n payload; all_to_all (n - ranks per host) / n payload of
+             each rank
+    rate   : ranks per host x rate of one NPU's NIC (a group with one rank in each host has one NIC)
+    latency: a line's, measured on an all_reduce of two hosts, which crosses the network twice; all_gather and the
+             others cross once. Hosts beyond two: all_reduce 2 log2(hosts) crossings (tree), all_gather and
+             reduce_scatter hosts - 1 (ring), all_to_all 1; a crossing more takes half the latency of the first line.
+
+Sources: nccl-tests doc/PERFORMANCE.md (bus bandwidth); NCCL's tuning model (src/graph/tuning.cc: tree of two hosts,
+ring steps, latency + size / bandwidth per algorithm and protocol); S. Jeaugey in nccl-tests issue 196 (two hosts use
+the tree and pass the NICs' ring rate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import exp, log, log2
+
+from astrarium.collective.bandwidth import bus_factor
+from astrarium.collective.fabrics import Fabric, Lines
+from astrarium.errors import UnsupportedError, nearest
+from astrarium.vocab import CommOp
+
+__all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "wire_ns"]
+
+_SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
+_OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A group: so many ranks in each of so many hosts."""
+
+    per_host: int
+    hosts: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """All of them."""
+        return self.per_host * self.hosts
+
+
+def measured_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric | None = None, *,
+                host_link: float | None = None, nic_link: float | None = None) -> float:
+    """ns of `op` on `payload` bytes (nccl-tests' S: of an all_gather or reduce_scatter the whole, else one's buffer).
+
+    `host_link`, `nic_link`: bytes/ns of one NPU where the design's differ from the fabrics' data sheets; the measured
+    shares of the link are kept. Raises UnsupportedError for an operation without measurements.
+    """
+    op = _SAME.get(op, op)
+    if group.ranks == 1:
+        return 0.0
+    link = host_link or host.link
+    if group.hosts == 1:
+        return _mean(_one_host(op, payload, group.per_host, each, link) for each in host.measured)
+    if nics is None:
+        raise UnsupportedError("fabric", f"a group of {group.hosts} hosts needs the fabric between them")
+    if op not in _OVER_HOSTS:
+        raise _no_rows(op, nics, _OVER_HOSTS)
+    before, wire = wire_ns(op, payload, group, host, nics, host_link=link, nic_link=nic_link)
+    return _mean(_over_hosts(op, wire, group.hosts, each.lines) for each in nics.measured) + before
+
+
+def wire_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
+            nic_link: float | None = None) -> tuple[float, float]:
+    """(latency inside a host, ns of the bytes on links inside a host or on NICs, whichever takes longer) of several
+    hosts, at the best rate inside a host and the whole rate of the NICs."""
+    wire = _nic_bytes(op, payload, group) / (group.per_host * (nic_link or nics.link))
+    if group.per_host == 1:
+        return 0.0, wire
+    before = _mean(_lines(op, group.per_host, each)[0][0] for each in host.measured)
+    return before, max(wire, _host_bytes(op, payload, group) / best_busbw(op, group.per_host, host, host_link))
+
+
+def message_ns(size: float, fabric: Fabric, link: float | None = None) -> float:
+    """ns of one message of `size` bytes to another NPU of the host, or of another host (by the fabric's kind).
+
+    Inside a host it takes what an all_to_all of four does with as many bytes on the bus; between hosts one crossing of
+    the network. Rows of sendrecv_perf (A100, 256 MiB to 1 GiB) are 4 to 6 % faster.
+    """
+    rate = link or fabric.link
+    if fabric.kind == "host":
+        return _mean(_least(_lines(CommOp.ALL_TO_ALL, 4, each), size, rate) for each in fabric.measured)
+    return _mean(_over_hosts(CommOp.ALL_GATHER, size / rate, 2, each.lines) for each in fabric.measured)
+
+
+def exchange_ns(phase: str, sent: float, host: Fabric, link: float | None = None) -> float:
+    """ns of a DeepEP kernel (`dispatch`, `combine`, either with `_low_latency`) in which a rank sends `sent` bytes to
+    the other ranks of its host. Raises UnsupportedError where it was not measured."""
+    if any(phase not in each.exchange for each in host.measured):
+        known = sorted(set.intersection(*(set(each.exchange) for each in host.measured)))
+        raise UnsupportedError("fabric", f"DeepEP's {phase[:60]} was not measured on {host.name}",
+                               expected="one of " + ", ".join(known) if known else "another fabric")
+    return _mean(_least(each.exchange[phase], sent, link or host.link) for each in host.measured)
+
+
+def best_busbw(op: CommOp, ranks: int, host: Fabric, link: float | None = None) -> float:
+    """Bus bandwidth (bytes/ns) of the largest payloads of `op` among `ranks` of one host."""
+    rate = link or host.link
+    return rate * _mean(max(share for _, share in _lines(op, ranks, each)) for each in host.measured)
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Geometric mean: of several fabrics that stand for one."""
+    found = list(values)
+    return found[0] if len(found) == 1 else exp(sum(log(value) for value in found) / len(found))
+
+
+def _one_host(op: CommOp, payload: float, ranks: int, host: Fabric, link: float) -> float:
+    bus = payload * bus_factor(op, ranks)
+    below, above = _around(op, ranks, host)
+    if below == above:
+        return _least(_lines(op, ranks, host), bus, link)
+    weight = log2(ranks / below) / log2(above / below)
+    first, second = (_least(_lines(op, count, host), bus, link) for count in (below, above))
+    return exp((1 - weight) * log(first) + weight * log(second))
+
+
+def _least(lines: Lines, bus: float, link: float) -> float:
+    return min(latency + bus / (share * link) for latency, share in lines)
+
+
+def _around(op: CommOp, ranks: int, host: Fabric) -> tuple[int, int]:
+    """The numbers of ranks that were measured below and above; the same twice where there is no need for both."""
+    counts = sorted(_of(op, ranks, host))
+    if ranks in counts or ranks > counts[-1]:
+        return ranks, ranks
+    return max(count for count in counts if count < ranks), next(count for count in counts if count > ranks)
+
+
+def _lines(op: CommOp, ranks: int, host: Fabric) -> Lines:
+    """Lines for `ranks`. Beyond the most that were measured latencies grow as between the last two and shares stay,
+    but of an all_reduce in the switch, where each NPU sends its payload once however many they are: there payload /
+    time stays. Between two numbers that were measured these are the lines of the larger."""
+    measured = _of(op, ranks, host)
+    counts = sorted(measured)
+    if ranks in measured:
+        return measured[ranks]
+    if ranks < counts[-1]:
+        return measured[next(count for count in counts if count > ranks)]
+    last = measured[counts[-1]]
+    if len(counts) == 1:
+        return last
+    step = (last[0][0] - measured[counts[-2]][0][0]) / (counts[-1] - counts[-2]) * (ranks - counts[-1])
+    more = bus_factor(op, ranks) / bus_factor(op, counts[-1]) if op == CommOp.ALL_REDUCE and host.in_network else 1.0
+    return tuple((latency + step, share * more) for latency, share in last)
+
+
+def _of(op: CommOp, ranks: int, host: Fabric) -> Mapping[int, Lines]:
+    if op not in host.ops:
+        raise _no_rows(op, host, host.ops)
+    found = host.ops[op]
+    if ranks < min(found):
+        raise UnsupportedError("collective.model", f"{op.name.lower()} of {ranks} was not measured on {host.name}, "
+                               f"whose least group has {min(found)}")
+    return found
+
+
+def _no_rows(op: CommOp, fabric: Fabric, known: Iterable[CommOp]) -> UnsupportedError:
+    names = [each.name.lower() for each in known]
+    near = nearest(op.name.lower(), names)
+    hint = f"; nearest: {near}" if near else ""
+    return UnsupportedError("collective.model", f"{op.name.lower()} was not measured on {fabric.name}: "
+                            f"it has {', '.join(names) or 'no operation'}{hint}")
+
+
+def _host_bytes(op: CommOp, payload: float, group: Layout) -> float:
+    """Bytes on the bus of one host: of an all_reduce those of its own ranks, of a ring everything passes."""
+    if op == CommOp.ALL_REDUCE:
+        return payload * bus_factor(op, group.per_host)
+    if op == CommOp.ALL_TO_ALL:
+        return payload * (group.per_host - 1) / group.ranks
+    return payload * bus_factor(op, group.ranks)
+
+
+def _nic_bytes(op: CommOp, payload: float, group: Layout) -> float:
+    """Bytes that leave one host."""
+    if op == CommOp.ALL_TO_ALL:
+        return group.per_host * payload * (group.ranks - group.per_host) / group.ranks
+    if op == CommOp.ALL_REDUCE and group.hosts == 2:
+        return payload
+    return payload * bus_factor(op, group.ranks)
+
+
+def _over_hosts(op: CommOp, wire: float, hosts: int, lines: Lines) -> float:
+    crossings = {CommOp.ALL_REDUCE: 2 * log2(hosts), CommOp.ALL_TO_ALL: 1.0}.get(op, hosts - 1.0)
+    own, crossing = (2.0 if op == CommOp.ALL_REDUCE else 1.0), lines[0][0] / 2
+    return min(latency * own / 2 + (crossings - own) * crossing + wire / share for latency, share in lines)

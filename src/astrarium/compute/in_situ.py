@@ -1,0 +1,42 @@
+"""Kernels in a long run of a software stack, from the times that a model gives to kernels alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.config import Config, Knob
+
+if TYPE_CHECKING:
+    from astrarium.vocab import Kernel
+
+__all__ = ["InSitu", "factors_of"]
+
+F64 = npt.NDArray[np.float64]
+CLASS = {"gemm": "gemm", "grouped_gemm": "gemm", "attention": "attention", "mla": "attention",
+         "attention_backward": "attention_backward"}
+NARROW = ("fp8", "fp4", "int8", "int4")
+
+
+class InSitu(Config, frozen=True, kw_only=True):
+    """Kernels in a long run: factors on the times that a model gives to kernels alone."""
+
+    gemm: Annotated[float, Knob("Products of matrices (clocks under sustained power, kernels that the stack picks).",
+                                gt=0)] = 1.0
+    gemm_narrow: Annotated[float, Knob("Those in formats of 8 and 4 bits.", gt=0)] = 1.0
+    attention: Annotated[float, Knob("Attention in one kernel, forward.", gt=0)] = 1.0
+    attention_backward: Annotated[float, Knob("Its backward pass.", gt=0)] = 1.0
+    vector: Annotated[float, Knob("Everything bound by memory.", gt=0)] = 1.0
+
+
+def factors_of(kernels: Sequence[Kernel], settings: InSitu) -> F64:
+    """The factor of each kernel's class."""
+    return np.array([getattr(settings, _class(each)) for each in kernels], np.float64)
+
+
+def _class(kernel: Kernel) -> str:
+    found = CLASS.get(kernel.kind, "vector")
+    return "gemm_narrow" if found == "gemm" and kernel.precision in NARROW else found

@@ -1,0 +1,12 @@
+"""How long kernels take: fitted models of measured devices.
+
+    model = kernels.load("h100_sxm")
+    model.latency_ns("gemm", "bf16", np.array([[1.0], [4096.0], [8192.0], [8192.0]]))     # batch, m, n, k -> ns
+"""
+
+from astrarium.compute.kernels.files import load, names, read, write
+from astrarium.compute.kernels.machine import Machine
+from astrarium.compute.kernels.model import FAMILIES, DeviceModel, Part
+from astrarium.compute.kernels.predict import KINDS, latency_ns
+
+__all__ = ["FAMILIES", "KINDS", "DeviceModel", "Machine", "Part", "latency_ns", "load", "names", "read", "write"]

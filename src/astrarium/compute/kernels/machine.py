@@ -1,0 +1,48 @@
+"""What the analytic base knows of a device: its data sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from astrarium.errors import InputError, nearest
+
+__all__ = ["BYTES", "STANDS_IN", "Machine"]
+
+BYTES: Mapping[str, float] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0,
+                              "fp4": 0.5625, "int4": 0.5}
+"""Bytes of one operand element. fp4 carries an 8-bit scale for each 16 elements (NVFP4)."""
+
+STANDS_IN: Mapping[str, tuple[str, ...]] = {"fp16": ("bf16",), "bf16": ("fp16",), "fp8": ("fp8_block",),
+                                            "fp8_block": ("fp8",), "int8": ("fp8", "bf16"), "fp4": ("fp8", "bf16"),
+                                            "int4": ("bf16",), "fp32": ("bf16",)}
+"""Whose relative efficiency a precision without rows takes, in this order."""
+
+SAME_RATE: Mapping[str, str] = {"fp16": "bf16", "bf16": "fp16", "fp8_block": "fp8"}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Data-sheet rates. `peaks`: flop/ns (dense) of matrix products by precision; `bandwidth`: byte/ns of local memory;
+    `units`: SMs or cores over which tiles are spread; `launch`: ns that the smallest kernel takes;
+    `stream`: rising (bytes, ns) of a kernel that only moves bytes."""
+
+    name: str
+    peaks: Mapping[str, float]
+    bandwidth: float
+    units: int
+    launch: float = 2000.0
+    stream: tuple[tuple[float, float], ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    def at(self, clock: float) -> Machine:
+        """The same machine with another clock, a part of its own."""
+        return replace(self, peaks={name: peak * clock for name, peak in self.peaks.items()})
+
+    def peak(self, precision: str) -> float:
+        """The peak at a precision, flop/ns. fp16 and bf16 are one; raises InputError where the sheet has none."""
+        for name in (precision, SAME_RATE.get(precision, precision)):
+            if name in self.peaks:
+                return self.peaks[name]
+        raise InputError(f"compute.device {self.name}", f"no peak at {precision!r} is known",
+                         expected="one of " + ", ".join(self.peaks), did_you_mean=nearest(precision, self.peaks))

@@ -1,0 +1,91 @@
+"""The fitted model of one device: its machine and a forest for each operator class and precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from astrarium.compute.kernels import attention, experts, gemm
+from astrarium.compute.kernels.forest import Forest, fixed_point
+from astrarium.compute.kernels.machine import STANDS_IN, Machine
+from astrarium.compute.kernels.table import F64, Described
+from astrarium.errors import InputError, nearest
+
+__all__ = ["FAMILIES", "DeviceModel", "Part"]
+
+Describe = Callable[[F64, str, Machine, F64], Described]
+FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
+    "gemm": (gemm.COLUMNS, gemm.describe),
+    "attention": (attention.COLUMNS, attention.describe),
+    "decode": (attention.COLUMNS, attention.decode),
+    "mla": (attention.COLUMNS, attention.latent),
+    "experts": (experts.COLUMNS, experts.describe),
+})
+"""Operator class -> (shape columns, base and features)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A forest of log2(measured / base); `variants` number its option; `default` is the one taken when none is asked.
+
+    `error`: figures of rows left out of the fit, per cent.
+    """
+
+    forest: Forest
+    variants: tuple[str, ...]
+    default: str
+    rows: int
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceModel:
+    """`parts`: "family/precision" -> Part."""
+
+    machine: Machine
+    parts: Mapping[str, Part]
+    version: str
+    notice: str
+
+    def part(self, family: str, precision: str) -> Part:
+        """The part of a class and precision, or of the precision that stands in for it."""
+        for name in (precision, *STANDS_IN.get(precision, ())):
+            if f"{family}/{name}" in self.parts:
+                return self.parts[f"{family}/{name}"]
+        raise InputError(f"compute.device {self.machine.name}", f"no measured rows of {family} at {precision}",
+                         expected="one of " + ", ".join(self.parts),
+                         did_you_mean=nearest(f"{family}/{precision}", self.parts))
+
+    def check_framework(self, framework: str | None) -> None:
+        """Raises InputError where no part was measured with a framework."""
+        known = sorted({name for part in self.parts.values() for each in part.variants
+                        for name in (each, each.split("/", maxsplit=1)[0])})
+        if framework is not None and framework not in known:
+            raise InputError("compute.framework", f"{framework[:60]!r} was not measured on {self.machine.name}",
+                             expected="one of " + ", ".join(known), did_you_mean=nearest(framework, known))
+
+    def variant(self, part: Part, framework: str | None) -> int:
+        """The number of a framework ("trtllm" or "trtllm/1.3.0rc20"; None: the default), its last version first."""
+        if framework is None:
+            return part.variants.index(part.default)
+        for name in reversed(part.variants):
+            if framework in (name, name.split("/", maxsplit=1)[0]):
+                return part.variants.index(name)
+        self.check_framework(framework)
+        raise InputError("compute.framework", f"{framework} has no rows of these kernels on {self.machine.name}",
+                         expected="one of " + ", ".join(part.variants))
+
+    def latency_ns(self, family: str, precision: str, shape: F64, framework: str | None = None,
+                   clock: float = 1.0) -> F64:
+        """Predicted time, ns [n], of kernels `shape` f64 [columns of the family, n]; `clock`: a part of the measured
+        one, which lengthens what is bound by arithmetic and leaves what is bound by memory."""
+        part = self.part(family, precision)
+        option = np.full(shape.shape[1], float(self.variant(part, framework)))
+        described = FAMILIES[family][1](shape, precision, self.machine, option)
+        slower = 1.0 if clock == 1 else FAMILIES[family][1](shape, precision, self.machine.at(clock), option
+                                                            ).base / described.base
+        return slower * described.base * np.exp2(part.forest(fixed_point(described.features)))

@@ -1,0 +1,163 @@
+"""The measured rows that `pip install astrarium[measured]` brings: aiconfigurator-core (Apache-2.0, NVIDIA)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.compute.kernels.table import F64
+from astrarium.errors import InputError, nearest
+
+__all__ = ["PRECISIONS", "Rows", "devices", "read", "streams", "tables"]
+
+PRECISIONS: Mapping[str, str] = {"bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "fp4",
+                                 "sq": "int8"}
+"""Names of the tables' precisions; weight-only ones (int8_wo, int4_wo, w4a16...) have no operands of their own here."""
+SLOW = ("triton",)
+Columns = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Measured kernels of a device and class: `shape` f64 [columns, n], `precision` and `variant` (framework/version)
+    str [n], `ns` f64 [n]."""
+
+    shape: F64
+    precision: npt.NDArray[np.str_]
+    variant: npt.NDArray[np.str_]
+    ns: F64
+
+    def where(self, chosen: npt.NDArray[Any]) -> Rows:
+        """The rows of a mask or of indexes."""
+        return Rows(self.shape[:, chosen], self.precision[chosen], self.variant[chosen], self.ns[chosen])
+
+
+def _folder() -> Path:
+    spec = importlib.util.find_spec("aiconfigurator_core")
+    if spec is None or not spec.submodule_search_locations or importlib.util.find_spec("pyarrow") is None:
+        raise InputError("compute.rows", "the measured rows are not installed",
+                         expected="pip install 'astrarium[measured]', or `rows: fitted`")
+    return Path(spec.submodule_search_locations[0]) / "systems" / "data"
+
+
+def devices() -> tuple[str, ...]:
+    """Devices that have rows of matrix products, in order."""
+    return tuple(sorted(path.parent.name for path in _folder().glob("*/gemm")))
+
+
+def tables(device: str, family: str, name: str) -> list[tuple[str, Path]]:
+    """("framework/version", file) of each stored table, in order. Raises InputError for an unknown device."""
+    folder = _folder() / device
+    if not folder.is_dir():
+        known = devices()
+        raise InputError("compute.device", f"{device[:60]!r} has no measured rows",
+                         expected="one of " + ", ".join(known), did_you_mean=nearest(device, known))
+    return [("/".join(path.parts[-3:-1]), path) for path in sorted((folder / family).glob(f"*/*/{name}.parquet"))]
+
+
+def _columns(path: Path) -> Columns:
+    pq: Any = importlib.import_module("pyarrow.parquet")
+
+    table = pq.read_table(path)
+    return {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
+
+
+def _gemm(table: Columns) -> tuple[list[Any], Any]:
+    return [np.ones(len(table["m"])), table["m"], table["n"], table["k"]], table["gemm_dtype"]
+
+
+def _visible(queries: F64, window: F64) -> F64:
+    """Part of queries x queries that a causal mask with a sliding window (0: none) leaves."""
+    wide = np.where(window > 0, np.minimum(window, queries), queries)
+    return np.asarray((wide * (wide + 1) / 2 + (queries - wide) * wide) / queries**2)
+
+
+def _heads(table: Columns) -> tuple[Any, Any, Any, Any]:
+    """(window, heads of keys, bytes of a cached element, head length)."""
+    heads = table["num_heads"].astype(float)
+    kv = table["num_key_value_heads"].astype(float)
+    window = np.asarray(table.get("window_size", np.zeros(len(heads))), np.float64)
+    return window, np.where(kv > 0, kv, heads), np.where(table["kv_cache_dtype"] == "fp8", 1.0, 2.0), table["head_dim"]
+
+
+def _attention(table: Columns) -> tuple[list[Any], Any]:
+    window, kv, cache, long = _heads(table)
+    queries = table["isl"].astype(float)
+    return [table["batch_size"], table["num_heads"], kv, queries, queries, long, long, _visible(queries, window),
+            cache], table["attn_dtype"]
+
+
+def _decode(table: Columns) -> tuple[list[Any], Any]:
+    window, kv, cache, long = _heads(table)
+    keys = table["step"].astype(float) + table["isl"]
+    seen = np.where(window > 0, np.minimum(window, keys), keys) / keys
+    one = np.ones(len(keys))
+    return [table["batch_size"], table["num_heads"], kv, one, keys, long, long, seen, cache], table["attn_dtype"]
+
+
+def _latent(table: Columns) -> tuple[list[Any], Any]:
+    keys = table["step"].astype(float) + table["isl"]
+    one, cache = np.ones(len(keys)), np.where(table["kv_cache_dtype"] == "fp8", 1.0, 2.0)
+    shape = [table["batch_size"], table["num_heads"], one, one, keys, 576 * one, 512 * one, one, cache]
+    return shape, table["mla_dtype"]
+
+
+def _experts(table: Columns) -> tuple[list[Any], Any]:
+    spread = table["moe_ep_size"].astype(float)
+    inner = table["inter_size"] / table["moe_tp_size"]
+    gated = np.where(["nongated" in source for source in table["kernel_source"]], 1.0, 2.0)
+    skew = [float(name.rsplit("_", 1)[1]) if name.startswith("power_law") else 0.0 for name in table["distribution"]]
+    groups, rows = table["num_experts"] / spread, table["num_tokens"] * table["topk"] / spread
+    return [np.maximum(1.0, groups), np.maximum(1.0, rows), gated * inner, table["hidden_size"], inner, spread,
+            skew], table["moe_dtype"]
+
+
+SHAPES: Mapping[str, tuple[str, str, Callable[[Columns], tuple[list[Any], Any]]]] = {
+    "gemm": ("gemm", "gemm_perf", _gemm),
+    "attention": ("attention", "context_attention_perf", _attention),
+    "decode": ("attention", "generation_attention_perf", _decode),
+    "mla": ("mla", "generation_mla_perf", _latent),
+    "experts": ("moe", "moe_perf", _experts),
+}
+
+
+def read(device: str, family: str) -> Rows:
+    """All rows of a device and operator class whose precision has a name here; none where it has no table.
+
+    Where a framework measured attention with several kernels, rows of its slower fall-back (Triton) are left out.
+    """
+    folder, name, shape_of = SHAPES[family]
+    parts: list[Rows] = []
+    for variant, path in tables(device, folder, name):
+        table = _columns(path)
+        shape, precision = shape_of(table)
+        named = np.array([PRECISIONS.get(p, "") for p in precision])
+        source = table["kernel_source"].astype(str)
+        fast = np.array([not any(slow in s for slow in SLOW) for s in source])
+        keep = (named != "") & (fast if folder == "attention" and fast.any() else True) & (table["latency"] > 0)
+        rows = Rows(np.array([np.asarray(c, np.float64) for c in shape]), named, np.full(len(named), variant),
+                    table["latency"] * 1e6)
+        parts.append(rows.where(keep))
+    if not parts:
+        none = np.zeros(0, np.str_)
+        parts.append(Rows(np.zeros((0, 0)), none, none, np.zeros(0)))
+    return Rows(np.concatenate([p.shape for p in parts], 1), np.concatenate([p.precision for p in parts]),
+                np.concatenate([p.variant for p in parts]), np.concatenate([p.ns for p in parts]))
+
+
+def streams(device: str) -> F64:
+    """(bytes, ns) f64 [2, rows] of kernels that scale a bf16 matrix into fp8: what only moves bytes. Empty where the
+    device has none. sglang's are left out: they run at a tenth of the bandwidth of the others."""
+    parts = [np.zeros((2, 0))]
+    for variant, path in tables(device, "quantize", "scale_matrix_perf"):
+        if not variant.startswith("sglang"):
+            table = _columns(path)
+            parts.append(np.array([3.0 * table["m"] * table["k"], table["latency"] * 1e6]))
+    return np.concatenate(parts, 1)

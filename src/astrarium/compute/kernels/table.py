@@ -1,0 +1,30 @@
+"""What an operator class says of its kernels: a base time and the features that correct it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["F64", "Described", "log2", "part"]
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """`base`: ns [n]; `features`: arrays [n], logarithms to base 2 and fractions, none beyond +-63."""
+
+    base: F64
+    features: tuple[F64, ...]
+
+
+def log2(values: F64) -> F64:
+    """Logarithm to base 2 of positive values."""
+    return np.asarray(np.log2(values))
+
+
+def part(values: F64) -> F64:
+    """The fractional part."""
+    return np.asarray(values - np.floor(values))

@@ -1,0 +1,57 @@
+"""`compute.model: measured`: kernels take what a model fitted on measured rows of the device predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from astrarium.compute.timed import Predicted, durations
+from astrarium.config import Knob
+from astrarium.config.spec import Problem
+from astrarium.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from astrarium.compute.kernels import DeviceModel
+    from astrarium.engine.plugins.compute import ComputeNodes
+
+__all__ = ["Measured"]
+
+
+def _known(compute: Measured) -> Iterable[Problem]:
+    try:
+        compute.fitted()
+    except InputError as error:
+        yield Problem(error.path.removeprefix("compute."), error.message, error.expected, error.did_you_mean)
+
+
+class Measured(Predicted, frozen=True, kw_only=True):
+    """Kernels take what a model fitted on measured rows of the device predicts."""
+
+    tag: ClassVar[str] = "measured"
+    rules = (_known,)
+    device: Annotated[str, Knob("A device with measured kernels, such as h100_sxm (all: docs/background/kernels.md).")]
+    framework: Annotated[str | None, Knob("Whose kernels: trtllm, vllm or sglang, or one version (trtllm/1.3.0rc20); "
+                                          "left out: the device's default for each class of kernels.")] = None
+
+    def fitted(self) -> DeviceModel:
+        """The device's model. Raises InputError for an unknown device or framework."""
+        from astrarium.compute import kernels
+
+        model = kernels.load(self.device)
+        model.check_framework(self.framework)
+        return model
+
+    @property
+    def peak(self) -> float:
+        """bf16 peak of the device's data sheet, flop/ns."""
+        return self.fitted().machine.peak("bf16")
+
+    def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
+        """Predicted times of kernels, recorded times of host nodes."""
+        from astrarium.compute.kernels import latency_ns
+
+        model = self.fitted()
+        return durations(self, nodes, model, lambda some: latency_ns(model, some, self.framework, self.clock))

@@ -1,0 +1,102 @@
+"""Compute models that predict kernels: what `measured`, `analytic` and `calibrated` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.compute.checked import to_ps
+from astrarium.compute.config import Compute
+from astrarium.compute.in_situ import InSitu, factors_of
+from astrarium.compute.replay import replayed
+from astrarium.config import Knob, default
+from astrarium.errors import InputError
+from astrarium.units import OptionalTime, Time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from astrarium.compute.kernels import DeviceModel
+    from astrarium.engine.plugins.compute import ComputeNodes
+    from astrarium.vocab import Kernel
+
+__all__ = ["Predicted", "durations"]
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Predict = Callable[["Sequence[Kernel]"], F64]
+
+
+class Predicted(Compute, frozen=True, kw_only=True):
+    """What every model that predicts kernels takes."""
+
+    clock: Annotated[float, Knob("Sustained clock as a part of the one that the kernels were measured at: products "
+                                 "that are bound by arithmetic take 1 / clock of the time.", gt=0)] = 1.0
+    launch_gap: Annotated[Time, Knob("Time between a kernel and the next on the NPU, added to each launch. The kernels "
+                                     "were measured in CUDA graphs: 0 for a program that replays graphs.")] = default(0)
+    in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over the time of one alone.")
+                       ] = InSitu()
+    unknown: Annotated[Literal["refuse", "roofline"], Knob(
+        "A node that names no kernel: refused, or its flops at the bf16 peak or its bytes, the longer.")] = "refuse"
+    missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
+                       ] = default(None)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The nodes of a class by what times them: indexes of hosts, of nodes with a kernel, of the others."""
+
+    host: I64
+    known: I64
+    number: I64         # [known] of the node's kernel
+    unknown: I64
+
+
+def _split(nodes: ComputeNodes) -> Work:
+    number = np.full(len(nodes), -1) if nodes.kernel is None else np.asarray(nodes.kernel, np.int64)
+    is_host_kernel = np.array([kernel.kind == "host" for kernel in nodes.kernels] + [False])
+    host = nodes.host | is_host_kernel[number]
+    known = np.flatnonzero(~host & (number >= 0))
+    return Work(np.flatnonzero(host), known, number[known], np.flatnonzero(~host & (number < 0)))
+
+
+def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:
+    """ps [nodes]: kernels as `predict` says (ns of each kernel), the hosts' nodes as recorded, and what names no kernel
+    by `setting.unknown`."""
+    _bandwidth_agrees(nodes, model)
+    work, ns = _split(nodes), np.zeros(len(nodes))
+    used, place = np.unique(work.number, return_inverse=True)
+    kernels = [nodes.kernels[number] for number in used.tolist()]
+    launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
+    factors = factors_of(kernels, setting.in_situ)
+    ns[work.known] = (predict(kernels) * factors + launches * float(setting.launch_gap))[place] if kernels else 0.0
+    ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
+    found = to_ps(ns)
+    found[work.host] = replayed(nodes, setting.missing, work.host)
+    return found
+
+
+def _bandwidth_agrees(nodes: ComputeNodes, model: DeviceModel) -> None:
+    given, measured = nodes.memory.bandwidth, model.machine.bandwidth
+    if given is not None and not 0.9 < given / measured < 1.1:
+        raise InputError("memory.bandwidth", f"{given:g} GB/s is not the memory of {model.machine.name}, whose kernels "
+                         "were measured", expected=f"{measured:g} GB/s within 10 %, or compute.model: analytic")
+
+
+def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chosen: I64) -> F64:
+    from astrarium.compute.kernels.predict import stream_ns
+
+    if setting.unknown == "refuse":
+        for node in chosen[:1].tolist():
+            raise nodes.refusal(node, "names no kernel, so nothing measured is its time",
+                                "a workload that Astrarium makes, compute.unknown: roofline, or another compute.model")
+    if not len(chosen):
+        return np.zeros(0)
+    moved = np.asarray(nodes.tensor_bytes[chosen], np.float64)
+    peak = model.machine.peak("bf16") * setting.clock
+    return np.maximum(np.nan_to_num(nodes.num_ops[chosen]) / peak, stream_ns(model.machine, moved))
+

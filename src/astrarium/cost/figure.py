@@ -1,0 +1,55 @@
+"""A figure: one number of a design, of its run, or of both. One file defines it, one line of the registry names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.result import Result
+
+__all__ = ["Figure", "refuse_without", "without"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure, in ns, bytes, byte/ns or what its sentence says.
+
+    `of_result`, `of_both` or `of_design` computes it (`record`: node times must be kept). Over several cases of a
+    search it is `added` with their weights, the `mean` by weight, or the `largest` counts. `least` is its smallest
+    possible value. `check` raises InputError for a design that does not say what it needs. `run` prints figures that
+    have a `label`, as `shown` writes them, of designs that pass the check.
+    """
+
+    of_result: Callable[[Result], float] | None = None
+    of_both: Callable[[Design, Result], float] | None = None
+    of_design: Callable[[Design], float] | None = None
+    record: bool = False
+    over_cases: Literal["added", "mean", "largest"] = "added"
+    least: float = 0.0
+    check: Callable[[Design], object] | None = None
+    label: str = ""
+    shown: Callable[[float], str] = str
+
+    def measure(self, design: Design, result: Result) -> float:
+        """The figure of a run; NaN for one of designs alone."""
+        if self.of_both is not None:
+            return self.of_both(design, result)
+        return math.nan if self.of_result is None else self.of_result(result)
+
+
+def without(design: Design, name: str) -> Sequence[str]:
+    """Paths of the fields `name` of `compute` sections that say nothing."""
+    owners = [("compute", design.compute)]
+    owners += [(f"npu_types[{place}].compute", kind.compute) for place, kind in enumerate(design.npu_types)
+               if kind.compute is not None]
+    return [f"{path}.{name}" for path, compute in owners if getattr(compute, name, None) is None]
+
+
+def refuse_without(figure: str, missing: Sequence[str], example: str) -> None:
+    """Raise InputError that names what is missing."""
+    if missing:
+        raise InputError(figure, "is not known without " + ", ".join(missing), expected=example)

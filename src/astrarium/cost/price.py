@@ -1,0 +1,28 @@
+"""What a system costs: the NPUs' prices and the network's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.design import Design, npu_types
+from astrarium.network.cost import network_cost
+
+__all__ = ["SYSTEM_COST", "system_cost"]
+
+
+def system_cost(design: Design) -> float:
+    """US dollars of all NPUs and of the network (LIBRA's prices). Raises InputError where a price is missing."""
+    _check_prices(design)
+    kinds, types = npu_types(design)
+    counts = np.bincount(kinds, minlength=len(types))
+    return network_cost(design.network) + sum(int(count) * float(compute.price or 0)
+                                              for count, (compute, _) in zip(counts, types, strict=True))
+
+
+def _check_prices(design: Design) -> None:
+    refuse_without("system_cost", list(without(design, "price")), "US dollars of an NPU")
+
+
+SYSTEM_COST = Figure(of_design=system_cost, over_cases="largest", check=_check_prices, label="price of the system",
+                     shown=lambda value: f"{value:,.0f} US dollars")

@@ -1,0 +1,29 @@
+"""Times of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from astrarium.cost.figure import Figure
+from astrarium.errors import InputError
+from astrarium.result import Result
+
+__all__ = ["COMPUTE_TIME", "EXPOSED_COMM", "MAKESPAN", "TPOT", "TTFT"]
+
+
+def _phase(name: str) -> Callable[[Result], float]:
+    def figure(result: Any) -> float:
+        found = [each.per_token for each in result.phases if each.name == name]
+        if not found:
+            raise InputError("ttft" if name == "prefill" else "tpot", f"is not known: the workload has no {name}",
+                             expected="source: inference or disaggregated, with that phase")
+        return float(found[0]) / 1000
+    return figure
+
+
+MAKESPAN = Figure(lambda result: result.makespan_ps / 1000, least=0.001)
+EXPOSED_COMM = Figure(lambda result: float(result.exposed_comm), record=True)
+COMPUTE_TIME = Figure(lambda result: float(result.compute), record=True)
+TTFT = Figure(_phase("prefill"), record=True)
+TPOT = Figure(_phase("decode"), record=True)

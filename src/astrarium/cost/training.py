@@ -1,0 +1,139 @@
+"""Utilisation, throughput and price of training.
+
+MFU = model FLOPs of a step / (step time * peak of all its NPUs); HFU has the FLOPs that are executed in their place.
+What counts is in `workload.flops`: Chowdhery et al., PaLM, arXiv 2204.02311, appendix B; Korthikanti et al., arXiv
+2205.05198, section 6.3. The peak is `compute.peak`, one number at the precision of the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.design import Design, npu_types
+from astrarium.errors import InputError
+from astrarium.lower.native import placement_of
+from astrarium.result import Result
+
+if TYPE_CHECKING:       # other workloads start without them
+    from astrarium.workload.precision import Precision
+    from astrarium.workload.transformer import Transformer
+
+__all__ = ["COST_PER_TERA_TOKENS", "HFU", "MFU", "SAMPLES", "TFLOPS_PER_NPU", "TOKENS", "TOKENS_PER_NPU",
+           "conditions"]
+
+LEAST = 1e-300      # above 0, so that it may divide
+HOUR, TERA = 3600.0, 1e12
+
+
+def conditions(design: Design) -> dict[str, object]:
+    """What holds for every figure of a training step: sequence length, batch, precision, software stack (None: none is
+    named), the peaks that utilisation refers to. Empty for other workloads."""
+    if design.workload.tag != "transformer":
+        return {}
+    work = cast("Transformer", design.workload)
+    peaks = sorted({float(getattr(compute, "peak", None) or 0.0) for compute, _ in npu_types(design)[1]} - {0.0})
+    return {"sequence_tokens": _sequence(work), "global_batch": work.global_batch, "ranks": work.ranks,
+            "precision": _precision(work.precision), "peak_flop_per_ns": peaks, "stack": design.stack}
+
+
+def _precision(said: Precision) -> str:
+    """`bf16`, or each role whose format differs from the activations'."""
+    others = [f"{name} {value}" for name in ("products", "weights", "gradients")
+              if (value := getattr(said, name)) is not None and value != said.activations]
+    return ", ".join([f"activations {said.activations}" if others else said.activations, *others])
+
+
+def _training(name: str, design: Design) -> Transformer:
+    if design.workload.tag != "transformer":
+        raise InputError(name, "is of training workloads", expected="workload.source: transformer")
+    return cast("Transformer", design.workload)
+
+
+def _sequence(work: Transformer) -> int:
+    from astrarium.workload.training import sequence_of
+
+    return sequence_of(work)
+
+
+def _model_flops(work: Transformer) -> float:
+    from astrarium.workload.flops import model_flops
+
+    return model_flops(work)
+
+
+def _executed_flops(work: Transformer) -> float:
+    from astrarium.workload.flops import executed_flops
+
+    return executed_flops(work)
+
+
+def _peak(design: Design) -> float:
+    """Flop/ns of the NPUs of all ranks."""
+    kinds, types = npu_types(design)
+    counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
+    return sum(int(count) * float(getattr(compute, "peak", None) or 0.0)
+               for count, (compute, _) in zip(counts, types, strict=True))
+
+
+def _utilisation(name: str, label: str, flops: Callable[[Transformer], float]) -> Figure:
+    def check(design: Design) -> None:
+        _training(name, design)
+        refuse_without(name, list(without(design, "peak")), "such as 989 TFLOP/s, at the precision of the workload")
+
+    def measure(design: Design, result: Result) -> float:
+        check(design)
+        return flops(_training(name, design)) / (_ns(result) * _peak(design))
+
+    return Figure(of_both=measure, over_cases="mean", least=LEAST, check=check, label=label,
+                  shown=lambda value: f"{100 * value:.1f} %")
+
+
+def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], float]) -> Figure:
+    def measure(design: Design, result: Result) -> float:
+        return amount(_training(name, design)) / _ns(result) * 1e9
+
+    return Figure(of_both=measure, over_cases="mean", least=LEAST, check=lambda design: _training(name, design),
+                  label=label, shown=lambda value: f"{_number(value)} {unit}")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}"
+
+
+def _ns(result: Result) -> float:
+    return max(result.makespan_ps, 1) / 1000
+
+
+def _tokens(work: Transformer) -> float:
+    return float(work.global_batch) * _sequence(work)
+
+
+def _check_price(design: Design) -> None:
+    _training("cost_per_tera_tokens", design)
+    refuse_without("cost_per_tera_tokens", list(without(design, "hourly_price")), "US dollars of an NPU for an hour")
+
+
+def _price(design: Design, result: Result) -> float:
+    _check_price(design)
+    kinds, types = npu_types(design)
+    counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
+    hourly = sum(int(count) * cast(float, compute.hourly_price)
+                 for count, (compute, _) in zip(counts, types, strict=True))
+    work = _training("cost_per_tera_tokens", design)
+    return hourly / HOUR * (_ns(result) / 1e9) / _tokens(work) * TERA
+
+
+MFU = _utilisation("mfu", "MFU", _model_flops)
+HFU = _utilisation("hfu", "HFU", _executed_flops)
+TFLOPS_PER_NPU = _rate("model_tflops_per_npu", "model FLOPs per NPU", "TFLOP/s/NPU",
+                       lambda work: _model_flops(work) / work.ranks / TERA)
+TOKENS = _rate("tokens_per_second", "tokens", "tokens/s", _tokens)
+TOKENS_PER_NPU = _rate("tokens_per_second_per_npu", "tokens per NPU", "tokens/s/NPU",
+                       lambda work: _tokens(work) / work.ranks)
+SAMPLES = _rate("samples_per_second", "samples", "samples/s", lambda work: float(work.global_batch))
+COST_PER_TERA_TOKENS = Figure(of_both=_price, over_cases="mean", check=_check_price, label="price of 10^12 tokens",
+                              shown=lambda value: f"{value:,.0f} US dollars")

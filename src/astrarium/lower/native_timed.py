@@ -1,0 +1,75 @@
+"""Collectives whose time a timer says (`collective.model`): a plan without messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium import registry
+from astrarium.collective.bandwidth import payload
+from astrarium.collective.groups import FLAT, SubDim
+from astrarium.collective.timers import Timer, Way, named
+from astrarium.compute.checked import to_ps
+from astrarium.design import Design
+from astrarium.engine.plan import CollectivePlan
+from astrarium.errors import InputError, PluginError, UnsupportedError
+from astrarium.vocab import CommOp
+
+__all__ = ["Timed", "timer_of"]
+
+Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan]
+
+
+def timer_of(design: Design) -> Timed | None:
+    """What plans collectives of a group (its shape, its NPUs in order) by the design's timer; None: their messages say
+    how long they take."""
+    name = design.collective.model
+    if name == "simulated":
+        return None
+    timer = cast(Timer, registry.load("timer", name))
+
+    def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan:
+        ways = _ways(design, shape, npus)
+        time = _time(name, timer, op, payload(op, size, npus.size), ways)
+        fabrics = named(ways)
+        return CollectivePlan(int(op), size, (), lasts=max(1, int(to_ps([time])[0])),
+                              how=f"{name}: {fabrics}" if fabrics else name)
+
+    return plan
+
+
+def _time(name: str, timer: Timer, op: CommOp, size: float, ways: Sequence[Way]) -> float:
+    try:
+        return float(timer(op, size, ways))
+    except InputError:
+        raise
+    except Exception as error:
+        raise PluginError(f"collective timer {name}", f"raised {type(error).__name__}: {error}") from error
+
+
+def _along(npus: npt.NDArray[np.int32], sizes: Sequence[int]) -> dict[int, int]:
+    """How many parts of each dim, innermost first, a part of the next one has, where all have as many (a group of two
+    in different hosts has one in each, wherever in its host); else a table whose product is not the group's size."""
+    place, found = npus.astype(np.int64), dict[int, int]()
+    for number, size in enumerate(sizes):
+        inner, place = np.unique(place), place // size
+        counts = np.unique(inner // size, return_counts=True)[1]
+        found[number] = int(counts.max()) if counts.min() == counts.max() else 0
+    return found
+
+
+def _ways(design: Design, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> tuple[Way, ...]:
+    """The dims along which a group lies, innermost first."""
+    dims = design.network.flat
+    ranks = {part.dim: part.n for part in shape}
+    if FLAT in ranks:       # members in another order than the dims', or unevenly on them
+        ranks = _along(npus, [dim.npus for dim in dims])
+        if prod(ranks.values()) != npus.size:
+            raise UnsupportedError("collective.model", f"{design.collective.model}: a group of {npus.size} NPUs (the "
+                                   f"first is {int(npus[0])}) that lies unevenly on the dims", expected="simulated")
+    return tuple(Way(ranks[number], float(dim.npu_bandwidth), dim.fabric, f"network.dims[{number}]")
+                 for number, dim in enumerate(dims) if ranks.get(number, 1) > 1)

@@ -1,0 +1,8 @@
+"""A model and devices in, the fastest layouts that fit out; launch arguments of frameworks read and
+written."""
+
+from astrarium.planner.layout import Layout
+from astrarium.planner.planning import plan, plan_from
+from astrarium.planner.shortlist import Line, Shortlist
+
+__all__ = ["Layout", "Line", "Shortlist", "plan", "plan_from"]

@@ -1,0 +1,137 @@
+"""Costs of the blocks of a model on one rank, from which floors of time and memory of many layouts follow at once.
+
+A block's nodes depend on tp, cp, ep, the micro-batch, recomputation and sequence parallelism, not on the pipeline, nor
+on how many replicas there are: a few hundred sets of blocks serve tens of thousands of layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.lower.native_nodes import program_of
+from astrarium.planner.chain import longest_chain
+from astrarium.planner.job import Job
+from astrarium.planner.layout import Layout, workload_fields
+from astrarium.planner.machine import Machine
+from astrarium.planner.wires import Wires
+from astrarium.trace.work import TraceClass
+from astrarium.vocab import NodeKind
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe, Sizes
+from astrarium.workload.graph import Forms
+from astrarium.workload.mesh import Mesh
+from astrarium.workload.pieces import BlockPieces, Step
+from astrarium.workload.training import recipe_of
+
+__all__ = ["Costs", "costs_of", "durations", "recipe_of_layout"]
+
+F64 = npt.NDArray[np.float64]
+Axes = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Sums over the blocks in front of each, [blocks + 1], for one micro-batch on one rank.
+
+    `forward`, `backward`: ns of the longest chain of a block's nodes from its entry to its exit, collectives at their
+    floors; `busy`: ns of all its compute nodes; `sent`: ns of its messages along an
+    axis, on the rank whose ports are slowest; `saved`: bytes from its forward to its backward pass. `elements`
+    [blocks]: parameters by the axes over which their gradients are summed.
+    """
+
+    blocks: int
+    forward: F64
+    backward: F64
+    busy: F64
+    sent: F64
+    saved: F64
+    elements: Mapping[Axes, F64]
+    sizes: Sizes
+    first: int
+    last: int
+
+    def same(self, other: Costs) -> bool:
+        """Whether blocks take and save the same."""
+        return all(bool(np.array_equal(mine, theirs)) for mine, theirs in (
+            (self.forward, other.forward), (self.backward, other.backward), (self.busy, other.busy),
+            (self.saved, other.saved)))
+
+
+def canonical(layout: Layout) -> Layout:
+    """The smallest layout with the same blocks."""
+    dp = layout.ep * (2 if layout.dp > layout.ep else 1)
+    return Layout(tp=layout.tp, cp=layout.cp, dp=dp, ep=layout.ep, micro_batch=layout.micro_batch,
+                  recompute=layout.recompute, tp_sequence=layout.tp_sequence)
+
+
+def recipe_of_layout(job: Job, layout: Layout, forms: Forms) -> Recipe:
+    """The recipe of a `canonical` layout. Raises InputError where a size does not divide."""
+    return recipe_of(job.workload(**workload_fields(layout), global_batch=layout.dp * layout.micro_batch), forms)
+
+
+def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mesh) -> Costs:
+    """Costs of the blocks of a `canonical` layout's recipe; collectives are those of `mesh`, the smallest of any layout
+    that has these blocks. Raises InputError for kernels that the compute model refuses."""
+    order = [block for part in recipe.parts for block in part]
+    kinds = recipe.kinds
+    took = durations(machine, recipe.mesh, [step for kind in kinds for piece in (kind.forward, kind.backward)
+                               for step in piece.steps])
+    places = iter(np.split(took, np.cumsum([len(piece.steps) for kind in kinds
+                                            for piece in (kind.forward, kind.backward)])[:-1]))
+    chains, busy, sent = np.zeros((2, len(kinds))), np.zeros(len(kinds)), np.zeros(len(kinds))
+    for number, kind in enumerate(kinds):
+        for way, piece in enumerate((kind.forward, kind.backward)):
+            ns = next(places)
+            busy[number] += sum(each for each, step in zip(ns.tolist(), piece.steps) if not step.host)
+            chains[way, number] = longest_chain(piece, mesh, partial(_took, wires, mesh, ns))
+            sent[number] += sum(wires.passed(step.bytes, step.axes, step.shift, mesh) for step in piece.steps
+                                if step.kind == NodeKind.COMM_SEND)
+    layers = [place for place, block in enumerate(order) if kinds[block].name == kinds[order[1]].name]
+    return Costs(
+        len(order), _sums(chains[0], order), _sums(chains[1], order), _sums(busy, order), _sums(sent, order),
+        _sums([kind.saved for kind in kinds], order), _elements(kinds, order), recipe.sizes,
+        first=_ends(job, len(order), 0), last=_ends(job, len(order), 1) if layers else 0)
+
+
+def _ends(job: Job, blocks: int, last: int) -> int:
+    """Blocks before the layers (0) or behind them (1): embedding, head."""
+    beside = blocks - job.layers
+    return beside // 2 if last == 0 else beside - beside // 2
+
+
+def _sums(values: Sequence[float] | F64, order: Sequence[int]) -> F64:
+    return np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64)[order])])
+
+
+def _elements(kinds: Sequence[BlockPieces], order: Sequence[int]) -> dict[Axes, F64]:
+    axes = dict.fromkeys(weight.replicas for kind in kinds for weight in kind.weights)
+    return {each: np.array([sum(weight.elements for weight in kind.weights if weight.replicas == each)
+                            for kind in kinds], np.float64)[order] for each in axes}
+
+
+def _took(wires: Wires, mesh: Mesh, ns: F64, number: int, step: Step) -> float:
+    return wires.floor(step.op, step.bytes, step.axes, mesh) if step.op is not None else float(ns[number])
+
+
+def durations(machine: Machine, mesh: Mesh, steps: Sequence[Step]) -> F64:
+    """ns that each step takes by the machine's compute model; 0 for those that do not compute."""
+    found, compute = np.zeros(len(steps)), [place for place, step in enumerate(steps) if step.kind == NodeKind.COMP]
+    size, pool = len(compute), Pool(mesh)
+    if not size:
+        return found
+    rows = np.array([pool.step(steps[place]) for place in compute])
+    columns = {name: values[rows] for name, values in pool.columns().items()}
+    trace = TraceClass(
+        ranks=np.zeros(1, np.int32), node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"],
+        is_cpu=columns["duration_us"] > 0, duration_us=columns["duration_us"], num_ops=columns["num_ops"],
+        tensor_size=columns["tensor_size"], comm_type=columns["comm_type"], comm_size=columns["comm_size"],
+        involved=np.full(size, -1, np.int32), priority=columns["priority"], parent_ptr=np.zeros(size + 1, np.int64),
+        parent=np.zeros(0, np.int32), slot_a=np.zeros((1, 0), np.int32), slot_b=np.zeros((1, 0), np.int32),
+        kernel=columns["kernel"], kernels=tuple(pool.kernels))
+    found[compute] = program_of(trace, machine.compute, machine.memory).duration / 1000.0
+    return found

@@ -1,0 +1,99 @@
+"""Launch arguments in a file -> a job, a layout and what both assume."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from astrarium.config.yamlfile import read_text
+from astrarium.errors import InputError
+from astrarium.planner.job import Job, job_of
+from astrarium.planner.launch.deepspeed import read_deepspeed
+from astrarium.planner.launch.given import Launch
+from astrarium.planner.launch.megatron import read_megatron
+from astrarium.planner.launch.nemo import read_nemo
+from astrarium.planner.launch.torchtitan import read_torchtitan
+from astrarium.planner.layout import Layout
+from astrarium.workload.model.decoder import Decoder
+
+__all__ = ["READERS", "Today", "npus_of", "read_launch", "today_of"]
+
+MOST = 1 << 20      # bytes of a file
+READERS: Mapping[str, Callable[[str, str], Launch]] = MappingProxyType({
+    ".sh": read_megatron, ".txt": read_megatron, ".args": read_megatron, ".yaml": read_nemo, ".yml": read_nemo,
+    ".json": read_deepspeed, ".toml": read_torchtitan})
+"""Ending of the file -> framework: Megatron-LM, NeMo, DeepSpeed, torchtitan."""
+
+
+@dataclass(frozen=True)
+class Today:
+    """A job as somebody runs it on `npus`: its layout, and fields of the workload that no layout says."""
+
+    job: Job
+    layout: Layout
+    fields: Mapping[str, Any]
+    npus: int
+    model: str
+
+
+def read_launch(path: str) -> Launch:
+    """The launch in a file, by the file's ending. Raises InputError for what cannot be read or matters and is not
+    predicted; nothing in it is run."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in READERS:
+        raise InputError(path, f"{ending or 'no ending'!r} is no file of a framework",
+                         expected="megatron.sh, nemo.yaml, deepspeed.json or torchtitan.toml")
+    text = read_text(path)
+    if len(text) > MOST:
+        raise InputError(path, "is too large", expected=f"at most {MOST} bytes")
+    return READERS[ending](text, path)
+
+
+def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int | None = None, seq: int | None = None,
+             global_batch: int | None = None, **settings: Any) -> Today:
+    """What runs today; the keywords say what the launch does not, and win over it. Raises InputError."""
+    npus = npus_of(launch, where, npus)
+    chosen: Any = model or launch.model_name or (None if launch.model is None else Decoder(**launch.model))
+    if chosen is None:
+        raise InputError(where, "does not say the model (layers, sizes, vocabulary)",
+                         expected="MODEL: a name of the catalog, or a config.json")
+    dp = _replicas(launch, where, npus)
+    batch = global_batch or launch.global_batch or (launch.replica_batch or 1) * dp
+    job = job_of(chosen, seq=seq or launch.seq, global_batch=batch, **{**launch.settings, **settings})
+    _same_model(job, launch, where)
+    layout = Layout(**{**launch.layout, "dp": dp})
+    fields: dict[str, Any] = {} if launch.stage_layers is None else {"stage_layers": list(launch.stage_layers)}
+    fields |= {} if launch.shards is None or launch.shards == dp else {"zero_ranks": launch.shards}
+    name = model or launch.model_name or f"{launch.framework} model of {job.layers} layers"
+    assumed = (f"read from {os.path.basename(where)} ({launch.framework})", *job.assumed, *launch.assumed)
+    ignored = (f"without effect on time: {', '.join(launch.ignored)}",) if launch.ignored else ()
+    return Today(replace(job, assumed=(*assumed, *ignored)), layout, fields, npus, name)
+
+
+def npus_of(launch: Launch, where: str, npus: int | None) -> int:
+    """How many NPUs: as the caller says, or the launch. Raises InputError where neither does."""
+    found = npus or launch.npus
+    if found is None:
+        raise InputError(where, "does not say how many NPUs", expected="--gpus N")
+    return found
+
+
+def _replicas(launch: Launch, where: str, npus: int) -> int:
+    inner = 1
+    for axis in ("tp", "cp", "pp"):
+        inner *= launch.layout.get(axis, 1)
+    if npus % inner:
+        raise InputError(where, f"tp * cp * pp is {inner}, which does not divide {npus} NPUs",
+                         expected="another --gpus, or other degrees")
+    return npus // inner
+
+
+def _same_model(job: Job, launch: Launch, where: str) -> None:
+    """InputError where MODEL and the arguments are two models."""
+    for name, theirs in (launch.model or {}).items():
+        mine = getattr(job.base.model, name, theirs)
+        if name in ("layers", "d_model", "heads", "ffn") and mine != theirs:
+            raise InputError(f"{where}: {name}", f"is {theirs}, and the model has {mine}", expected="the same model")

@@ -1,0 +1,76 @@
+"""Arguments in a shell script or a text file, without a shell: words, plain variables, nothing that runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from astrarium.errors import InputError
+
+__all__ = ["arguments_of"]
+
+MOST_WORDS = 20_000
+LONGEST = 4096
+_NAME = re.compile(r"([A-Za-z_]\w{0,63})\+?=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w{0,63})(?::?-([^{}$]*))?\}|([A-Za-z_]\w{0,63}))")
+_ARRAY = re.compile(r"^[A-Za-z_]\w{0,63}\+?=\((?!.*\s)")
+ENDS = ("", "(", ")", "\\")      # of the values of an argument
+NEGATIVE = re.compile(r"-[0-9.]")
+
+
+def arguments_of(text: str, where: str, depth: int = 3) -> dict[str, object]:
+    """Argument (without dashes, - as _) -> its value, True where it has none, a list where it has several.
+
+    A program's name (`pretrain_gpt.py`) is nobody's value. Variables count as their last plain assignment above
+    (`TP=8`, `${TP:-8}`); what a shell would have to compute stays as it stands, and is refused where somebody needs it.
+    Raises InputError.
+    """
+    known: dict[str, str] = {}
+    found: dict[str, object] = {}
+    name = ""
+    for said in _words(text, where):
+        assigned = _NAME.fullmatch(said)
+        if assigned and not said.startswith("-") and (not name or found[name] is not True):
+            value = _filled(assigned[2], known)
+            known[assigned[1]] = value
+            if depth and len(value) < LONGEST and "--" in value:
+                found.update(arguments_of(value.lstrip("("), where, depth - 1))
+            name = ""
+            continue
+        word = _filled(said, known)
+        if word != said and len(word.split()) > 1:      # a variable of several words, which were read where it was set
+            name = ""
+        elif word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            found[name] = value if equals else True
+        elif word in ENDS or word.endswith(".py") or (word.startswith("-") and not NEGATIVE.match(word)):
+            name = ""
+        elif name:
+            before = found[name]
+            found[name] = word if before is True else [*before, word] if isinstance(before, list) else [before, word]
+    return found
+
+
+def _words(text: str, where: str) -> Iterator[str]:
+    """The words of a script, as a shell quotes them; brackets of arrays by themselves."""
+    try:
+        words = shlex.split(text.replace("\\\r\n", " ").replace("\\\n", " "), comments=True, posix=True)
+    except ValueError as error:
+        raise InputError(where, f"is no list of arguments ({str(error).lower()})",
+                         expected="a shell script, or arguments as one types them") from None
+    if len(words) > MOST_WORDS:
+        raise InputError(where, f"has {len(words):,} words", expected=f"at most {MOST_WORDS:,}")
+    for each in words:
+        word = _ARRAY.sub("", each)
+        yield word[:-1] if word.endswith(")") and "(" not in word and len(word) > 1 else word
+
+
+def _filled(word: str, known: dict[str, str]) -> str:
+    """The word with plain variables in their places."""
+    def value(match: re.Match[str]) -> str:
+        default: str | None = match[2]
+        found = known.get(match[1] or match[3], default)
+        return match[0] if found is None or len(found) > LONGEST else found
+    return _VARIABLE.sub(value, word) if len(word) <= LONGEST else word

@@ -1,0 +1,163 @@
+"""What it is trained on: NPUs of a device, their hosts, and the fabric between these."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from astrarium import catalog
+from astrarium.collective.config import Collective
+from astrarium.compute.config import Compute
+from astrarium.config.base import decode
+from astrarium.config.files import load
+from astrarium.config.spec import specs
+from astrarium.design import Design
+from astrarium.errors import InputError, nearest
+from astrarium.memory.config import Memory
+from astrarium.network.config import Network
+from astrarium.registry import Kind
+from astrarium.stack import SECTIONS, Stacks, settings_of
+from astrarium.system.config import System
+from astrarium.workload.transformer import Transformer
+
+__all__ = ["Machine", "machine_of", "stack_settings"]
+
+INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
+KERNELS: Mapping[str, str] = MappingProxyType({
+    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm"})
+"""Devices whose measured kernels have another name."""
+
+STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`npus` NPUs of `device`; `assumed`: sentences about what the caller left open."""
+
+    device: str
+    compute: Compute
+    memory: Memory
+    network: Network
+    collective: Collective
+    system: System
+    stack: str | None = None
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def npus(self) -> int:
+        """All of them."""
+        return self.network.npus
+
+    @property
+    def host(self) -> int:
+        """NPUs of the innermost dim: the host, or the NVLink domain."""
+        return self.network.flat[0].npus
+
+    @property
+    def capacity(self) -> float:
+        """Bytes of an NPU."""
+        return float(self.memory.capacity or math.inf)
+
+    def design(self, workload: Transformer) -> Design:
+        """The design of a workload on it."""
+        return Design(workload=workload, network=self.network, compute=self.compute, memory=self.memory,
+                      collective=self.collective, system=self.system, stack=self.stack)
+
+
+def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str = "roofline",
+               collectives: str = "simulated", stack: str | None = None) -> Machine:
+    """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
+    joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
+    their times come from (`collective.model`); `stack`: a software stack of the catalog. Raises InputError."""
+    if npus < 1:
+        raise InputError("gpus", f"{npus}", expected="at least 1")
+    row = catalog.device(device)
+    assumed: list[str] = []
+    if isinstance(network, Network):
+        found = network
+    elif network is not None and _is_file(network):
+        found = _read(network)
+    else:
+        found = _named(device, network, npus, assumed)
+    if found.npus != npus:
+        raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
+    if compute not in Kind("compute"):
+        raise InputError("compute", f"{compute!r} is not known",
+                         expected="one of " + ", ".join(Kind("compute").names()))
+    settings = stack_settings(stack, len(found.flat) > 1)
+    kind = Kind("compute").load(compute)
+    known = {spec.name for spec in specs(kind)}
+    given: dict[str, Any] = {**row.compute, "device": KERNELS.get(device, device), **settings["compute"]}
+    model = decode(Compute, {"model": compute, **{name: value for name, value in given.items() if name in known}})
+    return Machine(device, model, Memory(**row.memory), found,
+                   decode(Collective, {**settings["collective"], "model": collectives}),
+                   decode(System, {"comm_streams": STREAMS, **settings["system"]}), stack, tuple(assumed))
+
+
+def stack_settings(stack: str | None, several_hosts: bool) -> Mapping[str, Mapping[str, Any]]:
+    """Section -> settings of a software stack; of none where there is no name. Raises InputError for an unknown one."""
+    if stack is None:
+        return dict.fromkeys(SECTIONS, MappingProxyType({}))
+    if stack not in Stacks():
+        names = Stacks().names()
+        raise InputError("stack", f"{stack[:60]!r} is not known", expected="one of " + ", ".join(names),
+                         did_you_mean=nearest(stack, names))
+    return settings_of(stack, several_hosts)
+
+
+def _is_file(text: str) -> bool:
+    return os.path.splitext(text)[1].lower() in (".yaml", ".yml")
+
+
+def _read(path: str) -> Network:
+    """The network in a file: the section itself, or that of a design."""
+    from astrarium.config.yamlfile import parse_yaml, read_text
+
+    data = parse_yaml(read_text(path), path).data
+    if isinstance(data, dict) and "network" in data:
+        return load(Design, path).network
+    return load(Network, path)
+
+
+def _usual(device: str) -> tuple[str, ...]:
+    """Networks inside the device's first host of the catalog, and between hosts. Raises InputError."""
+    name = next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
+    if name is None:
+        raise InputError("network", f"the catalog has no host of {device}",
+                         expected="a network: names of the catalog (`astrarium list network`), or a file")
+    host = catalog.host(name)
+    return (*host.inner, *(() if host.outer is None else (host.outer,)))
+
+
+def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> Network:
+    """A network of catalog rows, of which the last takes the NPUs that are left."""
+    names = _usual(device) if network is None else tuple(name.strip() for name in network.split(","))
+    rows = [catalog.network(name) for name in names]
+    dims: list[dict[str, Any]] = []
+    left = npus
+    for place, row in enumerate(rows):
+        if place and left == 1:
+            break
+        last = place == len(rows) - 1
+        if row.npus is None and not last:
+            raise InputError(f"network: {row.name}", "does not say how many NPUs it joins", expected="a place behind "
+                             "the others, or a network file")
+        size = left if last and row.npus is None else min(row.npus or left, left)
+        if left % size:
+            raise InputError("gpus", f"{npus} NPUs are not whole hosts of {size}",
+                             expected=f"{npus // size * size} or {(npus // size + 1) * size}")
+        latency = row.latency or (BETWEEN if place else INSIDE)
+        if row.latency is None:
+            assumed.append(f"{latency} latency of a hop of {row.name} (no published figure)")
+        dims.append({**row.plain, "npus": size, "latency": latency})
+        left //= size
+    if left > 1:
+        raise InputError("network", f"{', '.join(names)} have {npus // left} NPUs",
+                         expected=f"{npus}: one dim more, such as infiniband_ndr")
+    if network is None:
+        assumed.insert(0, "network: " + ", ".join(f"{row.name} ({dim['npus']})" for row, dim in zip(rows, dims)))
+    return decode(Network, {"dims": dims})

@@ -1,0 +1,93 @@
+"""What a plan gives: the fastest layouts that fit, with their figures, and why each lost to the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from astrarium.design import Design
+from astrarium.planner.breakdown import PARTS, Breakdown
+from astrarium.planner.job import Job
+from astrarium.planner.layout import Layout
+
+__all__ = ["Line", "Shortlist", "reason"]
+
+SMALL = 0.0005      # of a step: smaller differences are not named
+WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp communication",
+         "ep": "exposed ep communication", "cp": "exposed cp communication", "dp": "exposed dp communication",
+         "pp": "exposed pp communication", "bubble": "bubble"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
+    second and NPU; `lost`: what makes it slower than the best one. `tie`: whether the two are within the interval of
+    the prediction (None: predictions have no interval yet)."""
+
+    layout: Layout
+    device: str
+    time: float
+    memory: float
+    capacity: float
+    mfu: float
+    tokens: float
+    breakdown: Breakdown
+    design: Design
+    job: Job
+    lost: str = ""
+    tie: bool | None = None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json: units in the names."""
+        return {"device": self.device, "layout": self.layout.plain, "step_ns": self.time, "memory_bytes": self.memory,
+                "capacity_bytes": self.capacity, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
+                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie}
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
+    were; `unknown`: those that were not finished within the limit (layout, lowest possible ns), the only ones that may
+    be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
+    layout that the caller runs now."""
+
+    model: str
+    tokens: int
+    npus: int
+    lines: tuple[Line, ...]
+    layouts: int
+    too_large: int
+    simulated: int
+    unknown: tuple[tuple[str, float], ...] = ()
+    assumed: tuple[str, ...] = ()
+    conditions: Mapping[str, object] = field(default_factory=dict)
+    today: Line | None = None
+
+    @property
+    def best(self) -> Line:
+        """The fastest line."""
+        return self.lines[0]
+
+    @property
+    def proved(self) -> bool:
+        """Whether no other layout of the space can be faster than the best."""
+        return bool(self.lines) and all(floor >= self.best.time for _, floor in self.unknown)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """For --json."""
+        return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "assumed": list(self.assumed),
+                "conditions": dict(self.conditions),
+                "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
+                "proved": self.proved, "unknown": [{"layout": text, "floor_ns": ns} for text, ns in self.unknown],
+                "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}
+
+
+def reason(line: Line, best: Line) -> str:
+    """What makes a line slower than the best: the parts that are larger, the largest difference first."""
+    mine, theirs = line.breakdown.mean, best.breakdown.mean
+    more = sorted(((mine[part] - theirs[part], part) for part in PARTS), reverse=True)
+    said = [f"{WORDS[part]} +{100 * ns / best.time:.1f} %" for ns, part in more if ns > SMALL * best.time][:3]
+    return ", ".join(said) or "nothing that is larger by itself"

@@ -1,0 +1,85 @@
+"""A Shortlist as the tables that `astrarium plan` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from astrarium.planner.breakdown import AXES
+from astrarium.planner.explore import Progress
+from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.report.tables import Table
+from astrarium.units import format_bytes, format_time
+
+__all__ = ["HEAD", "changes", "first_table", "remarks", "row_of", "shortlist_tables"]
+
+HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
+
+
+def shortlist_tables(found: Shortlist) -> Iterator[Table]:
+    """What was asked, the layouts, why the others are slower, and how far the proof goes."""
+    devices = list(dict.fromkeys(line.device for line in found.lines))
+    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step"
+    several = len(devices) > 1
+    rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
+    if found.today is not None:
+        rows.append(row_of("now", found.today, several))
+    yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
+    lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
+    if found.today is not None:
+        lost.append(("now", found.today.lost))
+    if lost:
+        yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)", "<<", lost)
+    if found.today is not None:
+        yield changes(found.today, found.best)
+    yield Table("\n".join(remarks(found)), "", ())
+
+
+def first_table(state: Progress) -> Table:
+    """The layouts that may be the fastest, before they are simulated: what each takes and holds at least."""
+    rows = [(str(trial.layout), format_bytes(trial.memory), format_time(trial.time)) for trial in state.found]
+    rows += [(str(each.layout), f">= {format_bytes(each.floor.memory)}", f">= {format_time(each.floor.time)}")
+             for each in state.waiting[:max(0, len(state.waiting) - len(rows))]]
+    return Table(f"{state.device}: first of {state.left:,} layouts that may fit, to be simulated", "<>>", rows,
+                 ("layout", "memory", "step"))
+
+
+def row_of(place: str, line: Line, several: bool) -> tuple[str, ...]:
+    """Cells of a line under HEAD; `several`: with the device's name."""
+    parts = line.breakdown.mean
+    exposed = sum(parts[axis] for axis in AXES)
+    name = f"{line.device}: {line.layout}" if several else str(line.layout)
+    tie = " =" if line.tie else ""
+    return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}", format_time(line.time),
+            _percent(line.mfu), f"{line.tokens:,.0f}", _percent(parts["recompute"] / line.time),
+            _percent(exposed / line.time), _percent(parts["bubble"] / line.time))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if not math.isnan(share) else ""
+
+
+def changes(today: Line, best: Line) -> Table:
+    """What to change, and what that gives."""
+    before, after = today.layout.plain, best.layout.plain
+    rows = [(name, str(before[name]), str(after[name])) for name in after if before[name] != after[name]]
+    gain = today.time / best.time
+    if not rows or gain <= 1:
+        return Table("no layout that was looked at is faster than today's", "", ())
+    return Table(f"to change: {gain:.2f} x as fast", "<>>", rows, ("", "now", "1"))
+
+
+def remarks(found: Shortlist) -> Iterator[str]:
+    """How far the proof goes, and what was assumed."""
+    fit = found.layouts - found.too_large
+    yield (f"{found.layouts:,} layouts: {found.too_large:,} do not fit, {found.simulated:,} simulated, "
+           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be faster (their floors are higher)")
+    if found.unknown:
+        floor = min(ns for _, ns in found.unknown)
+        yield (f"not finished within the limit: {len(found.unknown):,}, of which none is faster than "
+               f"{format_time(floor)}; the first: {found.unknown[0][0]}")
+    yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
+                              f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
+    if found.assumed:
+        yield "assumed:"
+        yield from (f"  {text}" for text in found.assumed)

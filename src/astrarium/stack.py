@@ -1,0 +1,69 @@
+"""Software stacks: settings of a catalog row that apply where a design says nothing.
+
+    stack: megatron-lm
+    workload: {source: transformer, model: megatron-22b, tp: 8, global_batch: 4}
+
+A row holds, per section, fields of its class; `several_hosts` holds those that apply only where the network has more
+than one dim. What the design states itself stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from astrarium import catalog
+from astrarium.config.named import LIKE, merged
+from astrarium.config.spec import specs
+
+__all__ = ["SECTIONS", "Stacks", "settings_of", "with_settings"]
+
+SECTIONS = ("workload", "compute", "collective", "system")
+Plain = Mapping[str, Any]
+
+
+class Stacks:
+    """The legal names: rows of the catalog."""
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(catalog.load("stacks"))
+
+    def __contains__(self, name: object) -> bool:
+        return name in catalog.load("stacks")
+
+
+def settings_of(name: str, several_hosts: bool) -> Plain:
+    """Section -> settings of a stack. Raises KeyError for a name that is none."""
+    row = catalog.load("stacks")[name]
+    found: dict[str, Plain] = {section: row.get(section, {}) for section in SECTIONS}
+    for section, more in (row.get("several_hosts", {}) if several_hosts else {}).items():
+        found[section] = merged(found[section], more)
+    return found
+
+
+def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
+    """A design's plain data with the settings of its `stack` under what it says; `classes`: section -> (config class of
+    its plain data, or None where that cannot be told). A name that is no stack changes nothing here."""
+    name = plain.get("stack")
+    if not isinstance(name, str) or name not in Stacks():
+        return plain
+    found = dict(plain)
+    for section, settings in settings_of(name, _several(plain.get("network"))).items():
+        given = plain.get(section, {})
+        kind = classes[section](given)
+        if kind is None or not settings:
+            continue
+        known = {spec.name for spec in specs(kind)}
+        found[section] = _under({key: value for key, value in settings.items() if key in known}, given)
+    return found
+
+
+def _several(network: Any) -> bool:
+    return isinstance(network, Mapping) and len(network.get("dims") or ()) > 1
+
+
+def _under(settings: Plain, given: Any) -> Any:
+    """`given` (a mapping, or the name of a section) with `settings` where it says nothing."""
+    if isinstance(given, str):
+        return {LIKE: given, **settings}
+    return merged(settings, given)

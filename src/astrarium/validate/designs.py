@@ -1,0 +1,161 @@
+"""From a measured training step to the design that predicts it, and what the row left open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from astrarium import catalog, config
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.validate.models import model_of
+from astrarium.validate.room import least
+from astrarium.validate.rows import Row
+from astrarium.validate.systems import System, network_of, system_of
+
+__all__ = ["Candidate", "candidates", "stack_of"]
+
+ZERO: Mapping[str, int] = MappingProxyType({"": 0, "0": 0, "1": 1, "2": 2, "3": 3, "dist-opt": 1, "fsdp": 3,
+                                            "hsdp": 3, "hsdp/fsdp": 3, "zero-3": 3, "zero-1": 1, "zero-2": 2})
+RECOMPUTE: Mapping[str, tuple[str, bool]] = MappingProxyType({
+    "": ("none", False), "none": ("none", False), "full": ("full", False), "selective": ("selective", False),
+    "selective+seqpar": ("selective", True), "seqpar": ("none", True), "full+seqpar": ("full", True)})
+FORMATS = ("bf16", "fp16", "fp8", "fp4")     # products; fp16 is as fast as bf16 on all devices here
+STACKS: tuple[tuple[str, str], ...] = (
+    (r"nanotron", "nanotron"), (r"nemo[^0-9]{0,3}2[34]\b", "nemo-24"),
+    (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
+    (r"megascale", "megascale"), (r"korthikanti", "megatron-lm-3"), (r"megatron|vtrain|narayanan", "megatron-lm"))
+MOST_TRIED = 6
+AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A design for a row. `assumed`: what the row does not state; `stated`: model, parallelism, batch and device
+    are."""
+
+    design: Design
+    stack: str
+    device: str
+    assumed: tuple[str, ...]
+    stated: bool
+
+
+def stack_of(row: Row) -> str | None:
+    """The software stack of a row: its column `stack`, or the one that its source (or case) names."""
+    if row.text("stack"):
+        return row.text("stack")
+    if "megascale" in row.source.lower() and row.case.lower().startswith("megatron"):
+        return "megatron-lm"
+    words = row.source.lower()
+    return next((stack for pattern, stack in STACKS if re.search(pattern, words)), None)
+
+
+def candidates(row: Row) -> list[Candidate]:
+    """The designs that a row may mean: one, or several where it does not state the micro-batch (the fastest that fits
+    is meant). Raises InputError where the row states too little, or something that no model here covers."""
+    assumed: list[str] = []
+    system = system_of(row)
+    stack = stack_of(row)
+    if stack is None:
+        stack = "megatron-lm"
+        assumed.append(f"stack: {stack}")
+    axes = _axes(row, assumed)
+    batch, stated = _batch(row, axes, assumed)
+    work = {"source": "transformer", "model": model_of(row, assumed), "global_batch": batch, **axes,
+            **_training(row, stack, assumed)}
+    network = network_of(row, system, row.count("n_gpus") or 1, assumed)
+    found = list[Candidate]()
+    for more, said in _open(row, work):
+        kinds = [work["recompute"]] if row.text("recompute") else AGAIN
+        tried = [_design({**work, **more, "recompute": kind}, network, system, stack) for kind in kinds]
+        number = least(tried) if len(tried) > 1 else 0
+        again = [] if row.text("recompute") else [f"recompute: {kinds[number]}, the least that fits"]
+        found.append(Candidate(tried[number], stack, system.device, (*assumed, *again, *said), stated))
+    return found
+
+
+def _axes(row: Row, assumed: list[str]) -> dict[str, int]:
+    npus = row.count("n_gpus")
+    if npus is None:
+        raise InputError("n_gpus", "is not stated", expected="how many GPUs ran")
+    axes = {axis: row.count(axis) for axis in ("tp", "pp", "dp", "cp", "ep")}
+    if axes["tp"] is None and axes["pp"] is None and axes["dp"] is None:
+        raise InputError("tp", "no parallelism is stated", expected="tp, pp, dp")
+    found = {axis: value or 1 for axis, value in axes.items()}
+    others = found["tp"] * found["pp"] * found["cp"]
+    if axes["dp"] is None:
+        found["dp"] = max(1, npus // others)
+        assumed.append(f"dp: {found['dp']}, what is left of {npus} GPUs")
+    if others * found["dp"] != npus:
+        raise InputError("n_gpus", f"tp * pp * dp * cp is {others * found['dp']}", expected=f"{npus}")
+    return found
+
+
+def _batch(row: Row, axes: Mapping[str, int], assumed: list[str]) -> tuple[int, bool]:
+    if batch := row.count("gbs"):
+        return batch, True
+    batch = axes["dp"] * (row.count("mbs") or 1)
+    assumed.append(f"batch: {batch} samples, {row.count('mbs') or 1} a replica")
+    return batch, False
+
+
+def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
+    """Sequence, recomputation, ZeRO, formats."""
+    recompute, zero = row.text("recompute").lower(), row.text("zero").lower()
+    if recompute not in RECOMPUTE:
+        raise InputError("recompute", f"{recompute[:60]!r} is not known", expected="one of " + ", ".join(RECOMPUTE))
+    if zero not in ZERO:
+        raise InputError("zero", f"{zero[:60]!r} is not known", expected="one of " + ", ".join(ZERO))
+    stage = ZERO[zero]
+    if stage == 2 and (row.count("pp") or 1) > 1:     # else gradients would be reduced once per micro-batch
+        stage = 1
+        assumed.append("zero: gradients of a pipeline are reduced once per step, as under zero 1")
+    found: dict[str, Any] = {"recompute": RECOMPUTE[recompute][0], "zero": stage}
+    if RECOMPUTE[recompute][1]:
+        found["tp_sequence"] = True
+    elif (row.count("tp") or 1) > 1:
+        settings = catalog.load("stacks").get(stack, {}).get("workload", {})
+        assumed.append(f"sequence parallelism: {'on' if settings.get('tp_sequence') else 'off'}, by the stack")
+    formats = row.text("precision").lower() or "bf16"
+    if formats not in FORMATS:
+        raise InputError("precision", f"{formats[:60]!r} is not known", expected="one of " + ", ".join(FORMATS))
+    if formats in ("fp8", "fp4"):
+        found["precision"] = {"products": formats}
+    if not row.text("precision"):
+        assumed.append("precision: bf16")
+    if row.count("seq"):
+        found["seq"] = row.count("seq")
+    else:
+        assumed.append("seq: the model's")
+    return found
+
+
+def _open(row: Row, work: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
+    """What the row leaves open of the schedule: (settings, what is then assumed) of each possibility."""
+    replica, said = work["global_batch"] // work["dp"], list[str]()
+    vp, mbs = row.count("vp"), row.count("mbs")
+    more: dict[str, Any] = {}
+    if vp and vp > 1 and work["pp"] > 1:
+        more = {"schedule": "interleaved", "virtual_stages": vp}
+    elif vp is None and work["pp"] > 1:
+        said.append("vp: 1")
+    if mbs:
+        return [({**more, "micro_batch": mbs}, said)]
+    sizes = [size for size in (1 << power for power in range(MOST_TRIED)) if replica and replica % size == 0]
+    return [({**more, "micro_batch": size}, [*said, f"micro-batch: {size}, the fastest that fits"])
+            for size in sizes or [1]]
+
+
+def _design(work: Mapping[str, Any], network: Mapping[str, Any], system: System, stack: str) -> Design:
+    device = catalog.device(system.device)
+    compute = {"model": "roofline", **device.compute}
+    if system.kernels:
+        compute = {"model": "measured", "device": system.kernels}
+    plain = {"stack": stack, "workload": work, "network": network,
+             "compute": compute, "memory": dict(device.memory),
+             "collective": {"model": "measured"}}
+    return config.decode(Design, plain)

@@ -1,0 +1,31 @@
+"""Which rows the stack constants were fitted on: those that cannot judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from astrarium import catalog
+from astrarium.validate.collectives import fitted_collectives
+from astrarium.validate.rows import Row
+
+__all__ = ["fitted_on", "halves"]
+
+
+def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """(rows to fit on, rows that judge): within every source the 1st, 3rd, ... are fitted, the 2nd, 4th, ... judge."""
+    seen: dict[str, int] = {}
+    found: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        number = seen.get(row.source, 0)
+        found[number % 2].append(row)
+        seen[row.source] = number + 1
+    return found
+
+
+def fitted_on(rows: Iterable[Row]) -> list[bool]:
+    """Whether each row is one on which a stack, or a fabric's collectives, of the catalog were fitted."""
+    known = {(source, case) for sources in catalog.load("fitted").values()
+             for source, cases in sources.items() for case in cases}
+    every = list(rows)
+    return [(row.source, row.case) in known or collective
+            for row, collective in zip(every, fitted_collectives(every), strict=True)]

@@ -1,0 +1,143 @@
+"""Read CSV files of measured rows: training steps, collectives, serving figures; faults with file, line, column."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from astrarium.errors import InputError, nearest
+
+__all__ = ["KINDS", "Row", "read_rows"]
+
+Value = int | float | str
+NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null"})
+COUNTS = frozenset({"n_gpus", "nodes", "layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "seq", "tp", "pp", "dp",
+                    "cp", "ep", "vp", "mbs", "gbs", "isl", "osl"})
+NUMBERS = frozenset({"params_B", "step_s", "model_tflops_gpu", "tok_s_gpu", "mem_GiB", "time_us", "busbw_GBs",
+                     "value"})
+KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "collective": ("source", "hw", "n_gpus", "op", "size_B"),
+    "inference": ("source", "model", "gpu", "isl", "osl", "metric", "value"),
+    "training": ("source", "case", "gpu", "n_gpus", "model"),
+})
+"""Kind of row -> columns without which a file is not one of it."""
+LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured row: its place, its kind, and what it states (columns left empty are absent)."""
+
+    file: str
+    line: int
+    kind: str
+    values: Mapping[str, Value]
+
+    @property
+    def source(self) -> str:
+        """Who measured it."""
+        return str(self.values.get("source", "unnamed"))
+
+    @property
+    def case(self) -> str:
+        """Which of the source's rows it is."""
+        return str(self.values.get("case", f"line {self.line}"))
+
+    def count(self, column: str) -> int | None:
+        """A whole number, or None where the row does not state it."""
+        found = self.values.get(column)
+        return found if isinstance(found, int) else None
+
+    def number(self, column: str) -> float | None:
+        """A number, or None where the row does not state it."""
+        found = self.values.get(column)
+        return float(found) if isinstance(found, (int, float)) else None
+
+    def text(self, column: str) -> str:
+        """Text, or nothing."""
+        return str(self.values.get(column, ""))
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[Row]:
+    """The rows of a CSV file with a line of headings, in order. Raises InputError with file, line and column."""
+    name = os.fspath(path)
+    try:
+        text = Path(name).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(name, f"cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(name, f"byte {error.start} is not UTF-8", expected="a CSV file in UTF-8") from None
+    lines = _lines(name, text)
+    line, head = next(lines, (1, []))
+    columns = [each.strip() for each in head]
+    kind = _kind(name, line, columns)
+    return [Row(name, line, kind, _values(name, line, columns, cells)) for line, cells in lines if any(cells)]
+
+
+def _lines(name: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """(number of its last line, cells) of every record."""
+    reader = csv.reader(text.splitlines(keepends=True), strict=True)
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(f"{name}:{max(1, reader.line_num)}", f"is not CSV ({error})",
+                             expected="cells between commas, quotes closed") from None
+        yield reader.line_num, cells
+
+
+def _kind(name: str, line: int, columns: list[str]) -> str:
+    """Which kind of rows a file with these headings has."""
+    where = f"{name}:{line}"
+    if len(columns) > WIDEST:
+        raise InputError(where, f"{len(columns)} columns", expected=f"at most {WIDEST}")
+    for number, column in enumerate(columns, start=1):
+        if not column:
+            raise InputError(f"{where}: column {number}", "has no name", expected="a heading for every column")
+        if column in columns[:number - 1]:
+            raise InputError(f"{where}: {column[:60]}", "is there twice", expected="one column of a name")
+    for kind, needed in KINDS.items():
+        if set(needed) <= set(columns):
+            return kind
+    closest = max(KINDS, key=lambda kind: len(set(KINDS[kind]) & set(columns)))
+    missing = next(each for each in KINDS[closest] if each not in columns)
+    raise InputError(f"{where}: {missing}", "is not among the columns", expected=_expected(),
+                     did_you_mean=nearest(missing, columns))
+
+
+def _expected() -> str:
+    return "; or ".join(f"{', '.join(columns)} ({kind})" for kind, columns in KINDS.items())
+
+
+def _values(name: str, line: int, columns: list[str], cells: list[str]) -> Mapping[str, Value]:
+    if len(cells) != len(columns):
+        raise InputError(f"{name}:{line}", f"{len(cells)} cells", expected=f"{len(columns)}, one for every column")
+    found: dict[str, Value] = {}
+    for column, cell in zip(columns, cells, strict=True):
+        text = cell.strip()
+        if len(text) > LONGEST or not text.isprintable():
+            raise InputError(f"{name}:{line}: {column}", "is not readable text", expected="printable characters")
+        if column in COUNTS or column in NUMBERS:
+            if text.lower() not in NOTHING:
+                found[column] = _number(f"{name}:{line}: {column}", text, column in COUNTS)
+        elif text:
+            found[column] = text
+    return MappingProxyType(found)
+
+
+def _number(where: str, text: str, whole: bool) -> int | float:
+    expected = "a whole number above 0, or nothing" if whole else "a number, not negative, or nothing"
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(where, f"{text[:60]!r} is not a number", expected=expected) from None
+    if not (math.isfinite(value) and 0 <= value <= LARGEST) or (whole and (value != int(value) or not value)):
+        raise InputError(where, f"{text[:60]} is impossible", expected=expected)
+    return int(value) if whole else value

@@ -1,0 +1,70 @@
+"""Errors per source, device and stack: median, 90th percentile, bias, coverage; rows that state too little apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.validate.predict import NotPredictable, Prediction
+
+__all__ = ["Score", "errors_of", "score", "scores"]
+
+Found = Prediction | NotPredictable
+
+
+@dataclass(frozen=True)
+class Score:
+    """`median` and `p90` of absolute relative errors of times, `bias` their mean with sign; nan without rows.
+
+    `covered` of `stated` rows (those with model, parallelism, batch and device) have a prediction. `apart`: predicted
+    rows that state less; they are in no figure.
+    """
+
+    name: str
+    metric: str
+    rows: int
+    median: float
+    p90: float
+    bias: float
+    covered: int
+    stated: int
+    apart: int
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that state enough which have a prediction."""
+        return self.covered / self.stated if self.stated else float("nan")
+
+
+def errors_of(found: Iterable[Found], metric: str = "time") -> npt.NDArray[np.float64]:
+    """Relative errors of rows that state enough: of the first timed metric (`time`), or of the one named."""
+    every = []
+    for each in found:
+        if isinstance(each, Prediction) and each.meant.stated:
+            values = [value for value in each.values if (value.metric != "mem_GiB") == (metric == "time")]
+            every += [values[0].time_error] if values else []
+    return np.array(every, np.float64)
+
+
+def score(name: str, found: Sequence[Found], metric: str = "time") -> Score:
+    """The score of some rows."""
+    errors = errors_of(found, metric)
+    size = np.abs(errors)
+    predicted = [each for each in found if isinstance(each, Prediction)]
+    enough = sum(each.meant.stated for each in predicted)
+    missing = sum(isinstance(each, NotPredictable) and each.stated for each in found)
+    nothing = float("nan")
+    return Score(name, metric, errors.size, float(np.median(size)) if errors.size else nothing,
+                 float(np.quantile(size, 0.9)) if errors.size else nothing,
+                 float(errors.mean()) if errors.size else nothing, enough, enough + missing, len(predicted) - enough)
+
+
+def scores(found: Sequence[Found], key: Callable[[Found], str], metric: str = "time") -> list[Score]:
+    """The score of every group of rows with one `key`, in order of appearance."""
+    groups: dict[str, list[Found]] = {}
+    for each in found:
+        groups.setdefault(key(each), []).append(each)
+    return [score(name, group, metric) for name, group in groups.items()]

@@ -1,0 +1,81 @@
+"""The device and the fabric of a row, from the words that its source uses."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from astrarium.compute import kernels
+from astrarium.errors import InputError
+from astrarium.validate.rows import Row
+
+__all__ = ["System", "network_of", "system_of"]
+
+
+@dataclass(frozen=True)
+class System:
+    """`device` and `inner` (the links inside a host of `hosted` NPUs) are rows of the catalog; `outer` joins hosts."""
+
+    device: str
+    inner: str
+    hosted: int
+    outer: str
+
+    @property
+    def kernels(self) -> str | None:
+        """The device's name among measured kernels, or None."""
+        name = re.sub(r"_[0-9]+gb$", "", self.device)
+        return next((each for each in kernels.names() if each in (name, f"{name}_sxm")), None)
+
+
+HGX_A100 = System("a100_sxm_80gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")
+HGX_H100 = System("h100_sxm", "dgx_h100_nvswitch", 8, "infiniband_ndr")
+SYSTEMS: tuple[tuple[str, System], ...] = (
+    (r"a100.*40 ?gb?\b", System("a100_sxm_40gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")),
+    (r"a100|ampere", HGX_A100),
+    (r"h200", System("h200_sxm", "dgx_h200_nvswitch", 8, "infiniband_ndr")),
+    (r"h100|hopper", HGX_H100),
+    (r"gb200", System("gb200", "gb200_nvl72", 64, "infiniband_ndr")),
+    (r"\bb200", System("b200", "dgx_b200_nvswitch", 8, "infiniband_ndr")),
+    (r"mi300x", System("mi300x", "mi300x_platform", 8, "ethernet_400g")),
+    (r"mi325x", System("mi325x", "mi300x_platform", 8, "ethernet_400g")),
+)
+PORT = re.compile(r"(\d+(?:\.\d+)?) ?(gbps|gb/s|gbit/s|gbit)", re.IGNORECASE)
+EFA = {"h100_sxm": "efa_p5", "a100_sxm_80gb": "efa_p4de", "b200": "efa_b200"}
+INNER_LATENCY, OUTER_LATENCY = "1 us", "3 us"       # of messages between stages; collectives are measured ones
+
+
+def system_of(row: Row) -> System:
+    """The system of the row's device. Raises InputError for a device that the catalog does not have."""
+    name = row.text("gpu") or row.text("hw")
+    for pattern, system in SYSTEMS:
+        if re.search(pattern, name.lower()):
+            return system
+    raise InputError("gpu", f"{name[:60]!r} is no device with rows in the catalog",
+                     expected="one of A100, H100, H200, B200, GB200, MI300X, MI325X")
+
+
+def network_of(row: Row, system: System, npus: int, assumed: list[str]) -> dict[str, Any]:
+    """Plain data of the network section: hosts of `hosted` NPUs, one port each unless the row says otherwise. Raises
+    InputError where the NPUs do not fill hosts."""
+    inner = min(system.hosted, npus)
+    if npus % inner:
+        raise InputError("n_gpus", f"{npus} are not whole hosts of {inner}", expected=f"a multiple of {inner}")
+    dims: list[dict[str, Any]] = [{"like": system.inner, "npus": inner, "latency": INNER_LATENCY}]
+    if npus > inner:
+        dims.append({**_outer(row, system, inner, assumed), "npus": npus // inner, "latency": OUTER_LATENCY})
+    return {"dims": dims}
+
+
+def _outer(row: Row, system: System, inner: int, assumed: list[str]) -> dict[str, Any]:
+    """What joins hosts, per NPU."""
+    words = (row.text("gpu") or row.text("hw")).lower()
+    if stated := PORT.search(words):
+        assumed.append(f"network: {stated[0]} is of a host")
+        return {"like": system.outer, "bandwidth_per_npu": f"{float(stated[1]) / inner:g} Gb/s"}
+    if "efa" in words and system.device in EFA:
+        assumed.append(f"network: {EFA[system.device]}")
+        return {"like": EFA[system.device]}
+    assumed.append(f"network: {system.outer}, a port for every NPU")
+    return {"like": system.outer}

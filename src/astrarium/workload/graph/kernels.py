@@ -1,0 +1,81 @@
+"""What runs a step on a GPU: the kind, precision and shape of every operator's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astrarium.workload.graph.ir import Block, Op, Use, base
+from astrarium.workload.graph.layout import Measures
+from astrarium.workload.pieces import Numbers, Sketch
+
+__all__ = ["kernel_of", "merged"]
+
+_KINDS = {"scan": "scan", "scan_backward": "scan", "delta": "scan", "delta_backward": "scan", "gather": "embedding",
+          "scatter": "embedding"}
+_ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
+_SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer of the other operand ride along
+
+
+def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
+    """The kernel that runs one operator on a rank; sizes may be amounts."""
+    if op.kind == "gemm":
+        return _product(op, block, layout, numbers)
+    if op.kind in ("attention", "attention_backward"):
+        return _attention(op, layout, numbers)
+    kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
+    return Sketch(kind, numbers.vector)
+
+
+def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
+    """(batch, m, n, k), m along the result's leading dims; (groups, rows of all groups, n, k) where experts have
+    matrices of their own."""
+    left, right, out = op.inputs[0], op.inputs[1], op.outputs[0]
+    spread = _SPREAD if op.along else ()
+    batch = tuple(dim for dim in out.dims if (dim in left.dims and dim in right.dims)
+                  or (dim in left.dims + right.dims and base(dim) in spread))
+    inner = tuple(dim for dim in left.dims if dim in right.dims and dim not in batch)
+    own = (_only(left, right, batch, op), _only(right, left, batch, op))
+    leading = next((dim for dim in out.dims if dim not in batch), "")
+    if leading in own[1]:
+        left, right, own = right, left, own[::-1]
+    groups, m, n, k = (layout.elements(dims) for dims in (batch, *own, inner))
+    names = {use.tensor.removeprefix("d.") for use in (left, right, out)}
+    precision = numbers.vector if not names & block.weights.keys() or "stats" in map(block.widths.get, names) \
+        else numbers.experts if names & block.experts else numbers.product
+    operands = (left.tensor, right.tensor, out.tensor)
+    if names & block.experts:
+        return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands)
+    return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands)
+
+
+def _only(use: Use, other: Use, batch: Sequence[str], op: Op) -> tuple[str, ...]:
+    return tuple(dim for dim in use.dims if dim not in other.dims and dim not in batch and dim not in op.along)
+
+
+def _attention(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
+    """Sequences that are packed into one are a batch of their mean length. Latents that are keys and values at once
+    make it `mla`."""
+    q, k, v = op.inputs[:3]
+    batch, queries, heads, size = (layout.local(dim) for dim in q.dims)
+    count = op.sequences
+    shape = (batch * count, heads, layout.local(k.dims[2]), queries / count, layout.local(k.dims[1]) / count, size,
+             layout.local(v.dims[3]))
+    return Sketch("mla" if k.tensor == v.tensor else op.kind, numbers.vector, shape, op.work * count)
+
+
+def merged(one: Sketch, other: Sketch) -> Sketch:
+    """The kernel that does the work of two. Products of one operand become one product; others stay two launches, under
+    the shape of the first."""
+    if not (one.operands and other.operands):
+        return one if one.kind == "normalisation" else other._replace(launches=one.launches)
+    batch, m, n, k = one.shape
+    (left, right, out), (left2, right2, out2) = one.operands, other.operands
+    if left == left2:
+        shape = batch, m, n + other.shape[2], k
+    elif right == right2:
+        shape = batch, m + other.shape[1], n, k
+    elif out == out2:
+        shape = batch, m, n, k + other.shape[3]
+    else:
+        return one._replace(launches=one.launches + other.launches)
+    return one._replace(shape=shape)

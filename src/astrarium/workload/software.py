@@ -1,0 +1,33 @@
+"""How training software runs the operators of a model: which share kernels, what it overlaps, what its host costs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from astrarium.config import Config, Knob, default
+from astrarium.units import Time
+
+__all__ = ["Software"]
+
+
+class Software(Config, frozen=True, kw_only=True):
+    """Settings of the software stack; the defaults are an ideal one."""
+
+    fused_norms: Annotated[bool, Knob("Normalisation and softmax share kernels with their elementwise neighbours "
+                                      "(fusion).")] = True
+    fused_qkv: Annotated[bool, Knob("Queries, keys and values have one weight: their gradients are one product, too.")
+                         ] = False
+    accumulation: Annotated[Literal["write", "fused", "separate"],
+                            Knob("Gradients of weights: written once; added to what earlier micro-batches left by the "
+                                 "product's own kernel (fused), which reads it; or by a kernel behind it.")] = "write"
+    casts: Annotated[bool, Knob("Products in formats of 8 or 4 bits have their activations and gradients cast by a "
+                                "kernel in front, but for what a norm gives, which it casts itself; casts of weights, "
+                                "once per step, are not counted.")] = False
+    tp_async: Annotated[bool, Knob("Collectives of tp run beside kernels that do not need them; else everything waits "
+                                   "for them, and they for everything.")] = True
+    tp_overlap: Annotated[float, Knob("Share of the collectives of tp beside products that run at the same time as "
+                                      "these (the products are cut into pieces); the rest is waited for.", ge=0,
+                                      lt=1.0000001)] = 0.0
+    host: Annotated[Time, Knob("Host time to issue one layer's kernels in one pass (forward, recomputation or "
+                               "backward): the pass takes at least as long.")] = default("0 ns")
+    host_tp: Annotated[Time, Knob("More of it for every rank of tp.")] = default("0 ns")

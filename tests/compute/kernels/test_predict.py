@@ -1,0 +1,69 @@
+"""Kernels of each kind: which rule gives their time."""
+
+import numpy as np
+import pytest
+
+from astrarium.compute import kernels
+from astrarium.errors import InputError
+from astrarium.vocab import Kernel
+
+H100 = kernels.load("h100_sxm")
+
+
+def made(kind, shape=(), work=1.0, flops=0.0, **more):
+    return Kernel(kind, "bf16", shape, work, flops, **{"bytes": 0, **more})
+
+
+def attention(kind="attention", queries=4096, work=0.5, times=1.0):
+    shape = (2, 16, 16, queries, 4096, 128, 128)
+    return made(kind, shape=shape, work=work, flops=times * 4 * 2 * 16 * queries * 4096 * 128 * work)
+
+
+def product(batch=1, m=4096, n=4096, k=4096, times=1, kind="gemm"):
+    return made(kind, shape=(batch, m, n, k), flops=2.0 * m * n * k * times * (batch if kind == "gemm" else 1))
+
+
+def test_launches_of_one_shape_take_its_time_each():
+    once, thrice = kernels.latency_ns(H100, [product(), product(times=3)])
+    assert thrice == pytest.approx(3 * once)
+
+
+def test_backward_takes_its_flops_at_a_lower_rate():
+    forward, backward = kernels.latency_ns(H100, [attention(), attention("attention_backward", times=2.5)])
+    assert backward / forward == pytest.approx(2.5 * 638 / 542)
+
+
+def test_a_mask_halves_the_time():
+    full, causal = kernels.latency_ns(H100, [attention(work=1.0), attention(work=0.5)])
+    assert 1.9 < full / causal < 2.1
+
+
+def test_one_query_is_decoding_bound_by_the_cache():
+    ns, = kernels.latency_ns(H100, [attention(queries=1, work=1.0)])
+    moved = 2 * 2 * 16 * 4096 * 128 * 2
+    assert 0.3 < moved / H100.machine.bandwidth / ns < 1
+
+
+def test_groups_are_a_batch_of_equal_products():
+    grouped, batch = kernels.latency_ns(H100, [product(8, 8 * 512, kind="grouped_gemm"), product(8, 512)])
+    assert grouped == pytest.approx(batch)
+
+
+def test_streams_move_bytes_in_each_launch():
+    one, two = kernels.latency_ns(H100, [made("normalisation", bytes=2**30),
+                                         made("pointwise", bytes=2**30, launches=64)])
+    assert 0.7 < 2**30 / one / H100.machine.bandwidth < 0.95
+    assert two > one
+
+
+def test_a_shape_of_the_wrong_length_and_an_unknown_kind_are_refused():
+    with pytest.raises(InputError, match="4 positive"):
+        kernels.latency_ns(H100, [made("gemm", shape=(1, 2, 3), flops=1.0)])
+    with pytest.raises(InputError, match="gemm"):
+        kernels.latency_ns(H100, [made("gem", shape=(1, 2, 3, 4), flops=1.0)])
+
+
+def test_order_does_not_matter():
+    some = [product(m=1000 + 7 * i) if i % 3 else attention(queries=128 * (i + 1)) for i in range(40)]
+    forth, back = kernels.latency_ns(H100, some), kernels.latency_ns(H100, some[::-1])
+    assert np.allclose(forth, back[::-1])

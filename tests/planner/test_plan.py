@@ -1,0 +1,173 @@
+"""`plan` and its command line: a shortlist, the reasons, and the design that reproduces a line."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run, run  # noqa: F401 (a fixture)
+from tests.planner.spaces import DENSE, QUICK
+
+import astrarium as ar
+from astrarium.planner.breakdown import PARTS
+from astrarium.planner.timeline import units_of
+from astrarium.report.plan_html import plan_page
+
+FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
+
+
+@pytest.fixture(scope="module")
+def found() -> ar.Shortlist:
+    return ar.plan(DENSE, ["h100_sxm", "a100_sxm_80gb"], 16, seq=2048, global_batch=16, top=4, fixed=FIX)
+
+
+def test_lines_are_ranked_and_say_why_they_lost(found: ar.Shortlist) -> None:
+    times = [line.time for line in found.lines]
+    assert times == sorted(times)
+    assert len(times) == 4
+    assert found.proved
+    assert not found.best.lost
+    assert all("+" in line.lost for line in found.lines[1:])
+    assert found.best.device == "h100_sxm"
+    assert found.best.tokens == pytest.approx(16 * 2048 / 16 / (found.best.time * 1e-9))
+    assert 0 < found.best.mfu < 1
+
+
+def test_parts_add_up_to_the_step(found: ar.Shortlist) -> None:
+    for line in found.lines:
+        for stage in line.breakdown.stages:
+            assert set(stage) == set(PARTS)
+            assert min(stage.values()) >= -1
+            assert sum(stage.values()) == pytest.approx(line.time)
+
+
+def test_recomputation_and_bubble_are_seen() -> None:
+    fixed = {**FIX, "recompute": ["full"], "pp": [4], "tp": [2]}
+    line = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed).best
+    mean = line.breakdown.mean
+    assert mean["recompute"] == pytest.approx(mean["compute"] / 3, rel=0.2)
+    assert mean["bubble"] > 0.1 * line.time
+    assert mean["tp"] > 0
+
+
+def test_a_design_reproduces_its_line(found: ar.Shortlist, tmp_path: Path) -> None:
+    path = tmp_path / "best.yaml"
+    ar.dump_design(found.best.design, path)
+    again = ar.simulate(ar.load_design(path))
+    assert float(again.makespan) == found.best.time
+    assert float(again.peak_memory or 0) == pytest.approx(found.best.memory)
+
+
+def test_what_does_not_fit_is_said() -> None:
+    with pytest.raises(ar.InputError, match=r"none of [\d,]+ layouts fits 8 x h100_sxm; expected more NPUs"):
+        ar.plan("llama3-405b", "h100_sxm", 8)
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    ({"device": "h100"}, "did you mean 'h100_"),
+    ({"gpus": 12}, "not whole hosts of 8; expected 8 or 16"), ({"stack": "megatron"}, "did you mean 'megatron-lm'"),
+    ({"device": "tpu_v4"}, "the catalog has no host of tpu_v4"), ({"top": 0}, "top: 0"),
+    ({"compute": "measured", "device": "mi300x"}, "'mi300x' has no measured model"),
+    ({"collectives": "guessed"}, "guessed"),
+    ({"network": "dgx_h100_nvswitch"}, "dgx_h100_nvswitch have 8 NPUs; expected 16"),
+    ({"compute": "magic"}, "compute: 'magic' is not known"),
+    ({"network": "infiniband_xdr,infiniband_ndr"}, "infiniband_xdr: does not say how many NPUs"),
+    ({"model": "llama9"}, "llama9")])
+def test_wrong_questions_are_refused(more: dict[str, object], message: str) -> None:
+    asked: dict[str, object] = {"model": "llama3-8b", "device": "h100_sxm", "gpus": 16, **more}
+    with pytest.raises(ar.InputError, match=message):
+        ar.plan(**asked)  # type: ignore[arg-type]
+
+
+def test_a_stack_is_what_the_job_leaves_open() -> None:
+    fixed = {**FIX, "recompute": ["none"]}
+    asked = {"stack": "nemo", "compute": "measured", "collectives": "measured", "fixed": fixed, "top": 1}
+    plain = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=1).best
+    best = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, **asked).best  # type: ignore[arg-type]
+    workload = best.design.workload
+    assert isinstance(workload, ar.Transformer)
+    assert workload.mask == "skip"
+    assert workload.precision.reduction == "bf16"
+    assert best.design.stack == "nemo"
+    assert best.time > plain.time       # a roofline at the peak is the fastest there can be
+    mine = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, mask="full", **asked).best  # type: ignore[arg-type]
+    assert isinstance(mine.design.workload, ar.Transformer)
+    assert mine.design.workload.mask == "full"
+
+
+def test_command_line(run: Run, tmp_path: Path) -> None:  # noqa: F811
+    design = tmp_path / "d.yaml"
+    fix = [f"--fix={name}={','.join(map(str, values))}" for name, values in {**FIX, "recompute": ["none"]}.items()]
+    said = run("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "16", "--seq", "4096", "--global-batch", "32",
+               "--top", "2", "-o", design, *fix)
+    assert said.code == 0, said.err
+    assert "llama3-8b on 16 x h100_sxm: 131,072 tokens a step" in said.out
+    assert "slower than 1 by" in said.out
+    assert "network: dgx_h100_nvswitch (8), infiniband_ndr (2)" in said.out
+    assert run("run", design).code == 0
+    said = run("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "16", "--seq", "4096", "--global-batch", "32",
+               "--json", *fix)
+    plain = json.loads(said.out)
+    assert plain["proved"]
+    assert plain["lines"][0]["step_ns"] == pytest.approx(float(ar.simulate(ar.load_design(design)).makespan))
+
+
+def test_top_of_a_wider_search_is_the_same() -> None:
+    narrow = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=1, fixed=QUICK.fixed)
+    wide = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, top=6, fixed=QUICK.fixed, jobs=2)
+    assert narrow.best.time == wide.best.time
+
+
+class _Page(HTMLParser):
+    """Tags that are open, and widths of bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.widths: list[float] = []
+        self.boxes: list[tuple[float, float]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        plain = dict(attrs)
+        if tag not in ("meta", "br", "rect"):
+            self.open.append(tag)
+        if tag == "i" and (style := plain.get("style") or "").startswith("width:"):
+            self.widths.append(float(style[len("width:"):].partition("%")[0]))
+        if tag == "rect":
+            self.boxes.append((float(plain["x"] or ""), float(plain["width"] or "")))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == "rect" or self.open.pop() == tag
+
+
+def test_one_page() -> None:
+    fixed = {**FIX, "recompute": ["full"], "pp": [4], "tp": [2]}
+    found = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=2)
+    text = plan_page(found)
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert all(0 <= width <= 100 for width in page.widths)
+    assert len(page.widths) > 4 * 4
+    assert len(page.boxes) >= 4 * (2 * 8 + 1)       # four stages of eight micro-batches, forward and backward, the step
+    assert max(start + width for start, width in page.boxes) <= 1001
+    assert "<script" not in text
+    assert "http" not in text
+
+
+def test_units_of_a_pipeline_follow_each_other() -> None:
+    fixed = {**FIX, "recompute": ["none"], "pp": [4], "tp": [2]}
+    line = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=1).best
+    workload = line.design.workload
+    assert isinstance(workload, ar.Transformer)
+    stages = units_of(ar.simulate(line.design), workload)
+    assert len(stages) == 4
+    for stage in stages:
+        assert all(before.end <= after.start + 1e-6 for before, after in pairwise(stage))
+        assert [unit.batch for unit in stage if unit.way == "forward"] == list(range(workload.micro_batches))
+    first = [stage[0].start for stage in stages]
+    assert first == sorted(first)
+    assert first[-1] > 0
