@@ -3,10 +3,10 @@
 usage: fit_stacks.py ROWS.csv [STACK...] [--apart SOURCE] [--leave-out] [--step N]
 
 Constants are fields of a design (PARAMETERS), one set per stack. Within every source the 1st, 3rd, ... row is fitted,
-the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust
-weights, every source with equal weight, and a weak prior around the start; the same rows give the same constants.
-`--apart` leaves a source out of the fit altogether; `--leave-out` does so with every source in turn (a stack that has
-no other source is taken at the start of its constants).
+the 2nd, 4th, ... judges (astrarium.validate.record). Gauss-Newton on log(predicted / measured) with robust weights,
+every source with equal weight, and a weak prior around the start; the same rows give the same constants. `--apart`
+leaves a source out of the fit altogether; `--leave-out` does so with every source in turn (a stack that has no other
+source is taken at the start of its constants).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ HOST = Parameter("workload.software.host", 2.5, 0.7, "ms")
 HOST_TP = Parameter("workload.software.host_tp", 1.0, 0.7, "ms")
 PARAMETERS: Mapping[str, Sequence[Parameter]] = {
     "megatron-lm": (GEMM, VECTOR, LAUNCH, HOST),
+    "megatron-lm-3": (GEMM, VECTOR),
     "nemo": (GEMM, NARROW, VECTOR, LAUNCH, OVERLAP),
     "nemo-24": (NARROW, VECTOR),
     "nanotron": (GEMM, VECTOR, LAUNCH, HOST, HOST_TP),
@@ -99,7 +100,9 @@ def known(rows: Sequence[Row]) -> list[tuple[Row, list[Candidate]]]:
     found = []
     for row in rows:
         try:
-            found.append((row, candidates(row)))
+            meant = candidates(row)
+            seconds(meant[:1], {}, Kept())
+            found.append((row, meant))
         except AstrariumError as error:
             print(f"  {row.case}: {error}", file=sys.stderr)
     return [each for each in found if each[1][0].stated]

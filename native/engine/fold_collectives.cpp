@@ -45,7 +45,7 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
             pending_.push({now_, false, participants[i], none});
             return;
         }
-        if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{"a member of a collective ends before another begins"};
+        if (done < now_ || (!astra_ && done == now_)) throw Unfoldable{astra_ ? "a member of a collective ends before another begins" : overlapping};
         if (!astra_) {
             const std::vector<std::size_t>& dims = dims_of(static_cast<std::size_t>(kind));
             for (std::size_t d = 0; d < dims.size(); ++d) {

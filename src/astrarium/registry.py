@@ -150,6 +150,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                 "Share of the NPUs' peak that the model's own products take (PaLM, appendix B), training."),
         "hfu": ("astrarium.cost.training:HFU",
                 "Share of the NPUs' peak that all products take, recomputed ones too (Korthikanti et al.), training."),
+        "model_tflops_per_npu": ("astrarium.cost.training:TFLOPS_PER_NPU",
+                                 "Model FLOPs of a training step over its time and the ranks, TFLOP/s."),
         "tokens_per_second": ("astrarium.cost.training:TOKENS", "Tokens of a training step over its time, 1/s."),
         "tokens_per_second_per_npu": ("astrarium.cost.training:TOKENS_PER_NPU", "The same over the ranks, 1/s."),
         "samples_per_second": ("astrarium.cost.training:SAMPLES", "Samples of a training step over its time, 1/s."),

@@ -97,11 +97,11 @@ def test_run_prints_figures_and_what_holds_for_them(tmp_path: Path, capsys: pyte
     path.write_text(STEP)
     assert main(["run", str(path)]) == 0
     said = capsys.readouterr().out
-    assert "training: 512 tokens a sample, 8 samples a step, bf16; peak 312 TFLOP/s" in said
+    assert "training: 512 tokens a sample, 8 samples a step, bf16, no stack named; peak 312 TFLOP/s" in said
     for label in ("MFU", "HFU", "tokens/s/NPU", "samples/s", "price of 10^12 tokens"):
         assert label in said
     assert main(["run", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["training"] == {"sequence_tokens": 512, "global_batch": 8, "ranks": 4, "precision": "bf16",
-                                 "peak_flop_per_ns": [312_000.0]}
+                                 "peak_flop_per_ns": [312_000.0], "stack": None}
     assert found["figures"] == pytest.approx(figures(ar.load_design(path), ar.simulate(ar.load_design(path))))

@@ -73,6 +73,8 @@ def test_utilisation_throughput_and_price() -> None:
     assert found["mfu"] == pytest.approx(model_flops(made.workload) / seconds / (4 * 312e12))
     assert found["hfu"] == pytest.approx(executed_flops(made.workload) / seconds / (4 * 312e12))
     assert found["mfu"] < found["hfu"] < 1
+    per_npu = FIGURES["model_tflops_per_npu"].measure(made, result)
+    assert per_npu == pytest.approx(found["mfu"] * 312)
     assert found["cost_per_tera_tokens"] == pytest.approx(4 * 2.0 / 3600 * seconds / (8 * 512) * 1e12)
 
 

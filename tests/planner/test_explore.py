@@ -15,6 +15,7 @@ from astrarium.planner.explore import _Search, candidates, explore, workload_of
 from astrarium.planner.job import job_of
 from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import machine_of
+from astrarium.planner.planning import settings_for
 from astrarium.search.limits import Guard
 
 
@@ -41,16 +42,23 @@ def test_never_worse_than_exhaustive_search_of_other_spaces(case: Case) -> None:
     compare(case)
 
 
-@pytest.mark.parametrize(("model", "npus", "fixed"), [
-    (DENSE, 32, {}), (SPARSE, 8, {"cp": [1]}), (DENSE, 32, {"zero": [2, 3]}),
-    (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]})])
-def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[str, list[int]]) -> None:
-    job, machine = job_of(model, seq=4096, global_batch=32), machine_of("h100_sxm", npus)
+ROOFLINE, MEASURED = ("roofline", "simulated", None), ("measured", "measured", "nemo")
+
+
+@pytest.mark.parametrize(("model", "npus", "fixed", "how"), [
+    (DENSE, 32, {}, ROOFLINE), (SPARSE, 8, {"cp": [1]}, ROOFLINE), (DENSE, 32, {"zero": [2, 3]}, ROOFLINE),
+    (DENSE, 64, {"pp": [4], "virtual_stages": [1, 2]}, ROOFLINE), (DENSE, 32, {}, MEASURED),
+    (DENSE, 32, {"zero": [2, 3]}, MEASURED)])
+def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[str, list[int]],
+                                        how: tuple[str, str, str | None]) -> None:
+    machine = machine_of("h100_sxm", npus, None, *how)
+    job = job_of(model, **settings_for(machine, {"seq": 4096, "global_batch": 32}))
     search = _Search(job, machine, Kept(), Guard())
     left, _, _ = candidates(search, layouts(job, npus, machine.host, fixed))
     tight = []
     for candidate in random.Random(7).sample(left, min(8, len(left))):
         trial = search.trial(candidate)
+        assert not trial.problem
         if math.isnan(trial.time):
             assert trial.memory > machine.capacity
             continue
@@ -58,6 +66,12 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
         assert candidate.floor.memory <= trial.memory * (1 + 1e-9)
         tight.append(candidate.floor.time / trial.time)
     assert max(tight) > 0.75
+
+
+def test_kernels_that_nobody_measured_are_refused() -> None:
+    machine = machine_of("h100_sxm", 16, None, *MEASURED)
+    with pytest.raises(InputError, match="no measured rows of experts"):
+        explore(job_of(SPARSE, seq=4096, global_batch=32), machine)
 
 
 def test_every_layout_is_one_that_the_rules_allow() -> None:

@@ -68,8 +68,10 @@ def test_what_does_not_fit_is_said() -> None:
 
 @pytest.mark.parametrize(("more", "message"), [
     ({"device": "h100"}, "did you mean 'h100_"),
-    ({"gpus": 12}, "not whole hosts of 8; expected 8 or 16"),
-    ({"device": "tpu_v4"}, "usual host and fabric of tpu_v4 are not known"), ({"top": 0}, "top: 0"),
+    ({"gpus": 12}, "not whole hosts of 8; expected 8 or 16"), ({"stack": "megatron"}, "did you mean 'megatron-lm'"),
+    ({"device": "tpu_v4"}, "the catalog has no host of tpu_v4"), ({"top": 0}, "top: 0"),
+    ({"compute": "measured", "device": "mi300x"}, "'mi300x' has no measured model"),
+    ({"collectives": "guessed"}, "guessed"),
     ({"network": "dgx_h100_nvswitch"}, "dgx_h100_nvswitch have 8 NPUs; expected 16"),
     ({"compute": "magic"}, "compute: 'magic' is not known"),
     ({"network": "infiniband_xdr,infiniband_ndr"}, "infiniband_xdr: does not say how many NPUs"),
@@ -78,6 +80,22 @@ def test_wrong_questions_are_refused(more: dict[str, object], message: str) -> N
     asked: dict[str, object] = {"model": "llama3-8b", "device": "h100_sxm", "gpus": 16, **more}
     with pytest.raises(ar.InputError, match=message):
         ar.plan(**asked)  # type: ignore[arg-type]
+
+
+def test_a_stack_is_what_the_job_leaves_open() -> None:
+    fixed = {**FIX, "recompute": ["none"]}
+    asked = {"stack": "nemo", "compute": "measured", "collectives": "measured", "fixed": fixed, "top": 1}
+    plain = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=1).best
+    best = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, **asked).best  # type: ignore[arg-type]
+    workload = best.design.workload
+    assert isinstance(workload, ar.Transformer)
+    assert workload.mask == "skip"
+    assert workload.precision.reduction == "bf16"
+    assert best.design.stack == "nemo"
+    assert best.time > plain.time       # a roofline at the peak is the fastest there can be
+    mine = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, mask="full", **asked).best  # type: ignore[arg-type]
+    assert isinstance(mine.design.workload, ar.Transformer)
+    assert mine.design.workload.mask == "full"
 
 
 def test_command_line(run: Run, tmp_path: Path) -> None:  # noqa: F811

@@ -49,7 +49,7 @@ def test_simumax_without_one_of_its_settings(change: dict[str, Any], least: floa
 @pytest.mark.shared
 def test_no_false_out_of_memory(shared: Path) -> None:
     """Rows that ran fit into their device by our footprint; those that do not state recomputation with the least of it
-    that fits, which only a few need."""
+    that fits, which one needs."""
     ran, again, missed = 0, 0, []
     for row in read_rows(shared / "reference" / "validation_training.csv"):
         try:
@@ -62,4 +62,4 @@ def test_no_false_out_of_memory(shared: Path) -> None:
         again += any("the least that fits" in text and "none" not in text for text in meant[0].assumed)
     assert ran >= 390
     assert not missed
-    assert again <= 4
+    assert again <= 1

@@ -84,6 +84,16 @@ def test_overlapped_collectives_do_not_hold_up_their_products(share: float) -> N
     assert share < 1 or seconds({"tp_overlap": share}) < seconds()     # parts have a latency each
 
 
+def test_collectives_in_line_wait_for_all_and_hold_up_all() -> None:
+    steps = layer({"tp_async": False}).backward.steps
+    for number, step in enumerate(steps):
+        if step.axes == ("tp",):
+            compute = [n for n, each in enumerate(steps) if each.kind == NodeKind.COMP]
+            assert all(n in step.after for n in [each for each in compute if each < number][-1:])
+            assert all(number in steps[n].after for n in [each for each in compute if each > number][:1])
+    assert seconds({"tp_async": False}) > seconds()
+
+
 def test_a_pass_takes_at_least_the_hosts_time() -> None:
     assert seconds({"host": "5 ms"}) == pytest.approx(4 * 2 * 2 * 5e6, rel=0.02)     # batches, layers, passes
     assert seconds({"host": "1 ms", "host_tp": "1 ms"}) == pytest.approx(seconds({"host": "5 ms"}), rel=1e-9)

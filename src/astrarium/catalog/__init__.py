@@ -22,7 +22,8 @@ from astrarium.units import FlopRate
 
 __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay"]
 
-KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks", "fitted")
+KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks")
+RECORDS = ("fitted", "intervals")       # what validation left: rows that were fitted, intervals of step times
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def load(kind: str) -> Mapping[str, Mapping[str, Any]]:
 
 @functools.cache
 def _rows(kind: str, files: str) -> Mapping[str, Mapping[str, Any]]:
-    if kind not in KINDS:
+    if kind not in KINDS + RECORDS:
         raise InputError("catalog", f"{kind[:60]!r} is not known", expected="one of " + ", ".join(KINDS),
                          did_you_mean=nearest(kind, KINDS))
     from importlib import resources

@@ -107,6 +107,7 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "host": lambda: _catalog("host", "hosts", (
         ("npus", "{} NPUs"), ("device", "{}"), ("inner", "{0[0]} inside"), ("outer", "{} between hosts"))),
     "models": _models,
+    "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
     "field": _fields,
 }
 

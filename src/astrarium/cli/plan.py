@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["arguments", "run"]
 
 SOON, EVERY = 1.0, 5.0         # seconds before the first table; between two remarks on progress
+PRECISIONS = {"bf16": {"weights": "bf16", "activations": "bf16"}, "fp16": {"weights": "fp16", "activations": "fp16"},
+              "fp8": {"products": "fp8"}}      # fields of workload.precision
 
 
 def arguments(parser: Parser) -> None:
@@ -37,6 +39,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--seq", metavar="TOKENS", type=whole, help="tokens of a sample; default: the model's")
     parser.add_argument("--global-batch", metavar="SAMPLES", type=whole,
                         help="samples of a step; default: as many as make 4 Mi tokens")
+    parser.add_argument("--precision", choices=tuple(PRECISIONS), help="number formats; default: the workload's, or "
+                                                                       "the stack's (bf16)")
     parser.add_argument("--set", metavar="FIELD=VALUE", action="append", default=[], dest="settings",
                         help="a field of the workload (astrarium help: docs/reference/knobs.md), such as "
                              "precision.gradients=fp32 or mask=skip; may be repeated")
@@ -45,7 +49,11 @@ def arguments(parser: Parser) -> None:
                              "micro_batch, recompute, virtual_stages, tp_sequence; may be repeated")
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
                                                        "innermost first, joined by commas; default: the usual ones")
-    parser.add_argument("--compute", metavar="M", default="roofline", help="the compute model; default roofline")
+    parser.add_argument("--compute", metavar="M", default="roofline",
+                        help="the compute model: roofline (default), measured, ... (astrarium list compute)")
+    parser.add_argument("--collectives", metavar="M", default="simulated",
+                        help="where times of collectives come from: simulated (default) or measured")
+    parser.add_argument("--stack", metavar="S", help="a software stack of the catalog: what the job leaves open")
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")
@@ -68,8 +76,9 @@ def run(options: argparse.Namespace) -> int:
     devices = [name.strip() for name in options.device.split(",")]
     common: dict[str, Any] = {
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
-        "compute": options.compute, "top": options.top, "fixed": _fixed(options.fix), "jobs": options.jobs,
-        "limit": options.limit, "progress": _Remarks().show, **_settings(options.settings)}
+        "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
+        "fixed": _fixed(options.fix), "jobs": options.jobs, "limit": options.limit,
+        "progress": _Remarks().show, **_settings(options.settings, options.precision)}
     if options.today is None and (options.model is None or options.gpus is None):
         options.usage.error("expected MODEL and --gpus, or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \
@@ -106,11 +115,11 @@ def _print(found: Shortlist, options: argparse.Namespace) -> None:
         print(f"\n{options.launch}, line {options.line}\n{launch}")
 
 
-def _settings(texts: list[str]) -> dict[str, Any]:
-    """`precision.gradients=fp32` as {"precision": {"gradients": "fp32"}}."""
+def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
+    """`precision.gradients=fp32` as {"precision": {"gradients": "fp32"}}, with the formats of `precision`."""
     from astrarium.config import assignment
 
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {} if precision is None else {"precision": dict(PRECISIONS[precision])}
     for text in texts:
         path, value = assignment(text)
         inner = found

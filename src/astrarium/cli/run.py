@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
     from astrarium.result import Result
+    from astrarium.validate.intervals import Interval
 
 __all__ = ["arguments", "run"]
 
@@ -67,14 +68,15 @@ def run(options: argparse.Namespace) -> int:
     if result.outcome.in_program_order:
         note("collectives were issued in program order: by collective.scheduling "
              f"{design.collective.scheduling} ranks would wait for each other")
-    more = _figures(design, result, options)
+    within = _interval(design)
+    more = _figures(design, result, options, within)
     if options.timeline:
         _timeline(result, options)
     if options.parquet:
         from astrarium.result import write_parquet
 
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
-    _print(result, options, more)
+    _print(result, options, more, within)
     return 0
 
 
@@ -125,16 +127,29 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")
 
 
-def _figures(design: Design, result: Result, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """The figures, and what holds for those of training."""
+def _figures(design: Design, result: Result, options: argparse.Namespace,
+             within: Interval | None) -> dict[str, dict[str, Any]]:
+    """The figures, what holds for those of training, and the interval of the step time."""
     from astrarium.cost import figures
     from astrarium.cost.training import conditions
+    from astrarium.report.interval import plain_interval
 
     about = conditions(design)
-    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {})}
+    return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
+            **({"interval": plain_interval(within, result)} if within else {})}
 
 
-def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]]) -> None:
+def _interval(design: Design) -> Interval | None:
+    """How far a measured step may be from the predicted one; None for a design without a stack."""
+    if design.stack is None:
+        return None
+    from astrarium.validate.intervals import interval_of
+
+    return interval_of(design)
+
+
+def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
+           within: Interval | None) -> None:
     if options.json:
         from astrarium.result.export import json_pieces
 
@@ -142,8 +157,10 @@ def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str
             sys.stdout.write(piece)
         return
     from astrarium.report.figures import figure_table
+    from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
     table = figure_table(more["figures"], more.get("training", {}))
-    print_tables(summary_tables(result, options.design or options.trace, table), sys.stdout)
+    print_tables(summary_tables(result, options.design or options.trace, table,
+                                interval_table(within, result)), sys.stdout)

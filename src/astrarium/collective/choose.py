@@ -35,7 +35,7 @@ NAMED = 1 << 10     # chunks that a design names are estimated as so many at mos
 LISTS = 256         # lists of algorithms that are looked at; beyond, each dim takes its best alone
 KEPT = 32           # of these, the lists with the least guesses are estimated
 FEW = 4             # (so many with one chunk, or the named number, in one order of the dims):
-FIRST = 16          # with so many chunks,
+PROBES = (4, 16)    # with so many chunks,
 CLOSEST = 6         # then, for the best pairs of composition and list
 CLOSE = 0.5         # that are not so much slower, with others
 TREE, HALVING, BRUCK = "double_binary_tree", "halving_doubling", "bruck"
@@ -71,7 +71,7 @@ def choose(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings,
     lists = _lists(pacing, settings, free, Composition.THEMIS in compositions)
     open_ = len(counts) * len(compositions) > 1
     if len(lists) > KEPT:
-        lists = _guessed(pacing, lists, FIRST if open_ else counts[0])[:KEPT]
+        lists = _guessed(pacing, lists, PROBES[-1] if open_ else counts[0])[:KEPT]
     plain = _in_order(pacing, lists, free) if compositions[0] != Composition.THEMIS else lists
     few = _guessed(pacing, plain, counts[0])[:FEW] if compositions[0] != Composition.THEMIS else plain
     if not open_ and len(few) == 1:
@@ -114,12 +114,15 @@ def _chunked(pacing: Pacing, pairs: Sequence[Pair], counts: Sequence[int]) -> li
     if len(pacing.parts) == 1 and pairs[0][0] != pairs[-1][0]:
         pairs = [pair for pair in pairs if pair[0] == Composition.THEMIS]
     most = {names: _most(pacing, names, counts) for _, names in pairs}
-    found = [each for pair in pairs for each in _tried(pacing, [pair], min(FIRST, most[pair[1]]))]
-    least = min(each.time for each in found) * (1 + CLOSE)
-    ranked = sorted(range(len(pairs)), key=lambda place: found[place].time)[:CLOSEST]
-    close = [pairs[place] for place in sorted(ranked) if found[place].time <= least]
+    found = list[_Candidate]()
+    for count in PROBES:
+        found += [each for pair in pairs for each in _tried(pacing, [pair], min(count, most[pair[1]]))]
+    times = [min(each.time for each in found[place::len(pairs)]) for place in range(len(pairs))]
+    ranked = sorted(range(len(pairs)), key=times.__getitem__)[:CLOSEST]
+    close = [pairs[place] for place in sorted(ranked) if times[place] <= min(times) * (1 + CLOSE)]
     for count in counts:
-        found += _tried(pacing, [pair for pair in close if min(FIRST, most[pair[1]]) != count <= most[pair[1]]], count)
+        if count not in PROBES:
+            found += _tried(pacing, [pair for pair in close if count <= most[pair[1]]], count)
     enough = min(each.time for each in found) * (1 + SLACK)
     fewest = min(each.chunks for each in found if each.time <= enough)
     return found + _tried(pacing, close, 3 * fewest // 4) if fewest > 2 and len(counts) > 1 else found

@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from astrarium.collective import bounds, chunking, themis
-from astrarium.collective.compose import Composition, compose
+from astrarium.collective.compose import Composition, Step, compose
 from astrarium.collective.estimate import Reach, Stride, ends, messages, strides
 from astrarium.collective.groups import SubDim
 from astrarium.collective.lower import Free, Settings
@@ -43,6 +43,7 @@ class Pacing:
         self._place = {part.dim: place for place, part in enumerate(parts)}
         self._known: dict[tuple[int, str, CommOp, int], list[Stride]] = {}
         self._fixed: dict[tuple[int, str], themis.DimCost] = {}
+        self._steps: dict[tuple[Composition, int, tuple[SubDim, ...]], tuple[Step, ...]] = {}
         self._ordered: dict[tuple[int, tuple[float, ...]], list[tuple[SubDim, ...]]] = {}
         self._ends: dict[tuple[int, str], tuple[float, float]] = {}
 
@@ -65,7 +66,9 @@ class Pacing:
             if order in paths:
                 continue
             path = []
-            for part, op, size in compose(self.op, each, order, composition):
+            if (composition, each, order) not in self._steps:
+                self._steps[composition, each, order] = compose(self.op, each, order, composition)
+            for part, op, size in self._steps[composition, each, order]:
                 key = part.dim, op, size
                 if key not in phase_of:
                     phase_of[key] = len(rows)

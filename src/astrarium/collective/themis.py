@@ -47,13 +47,13 @@ def orders(sizes: Sequence[int], shape: Sequence[SubDim], costs: Sequence[DimCos
     """
     load = [cost.fixed for cost in costs]
     default = order = tuple(range(len(shape)))
+    even = {size: [_time(size / 16, part, cost) for part, cost in zip(shape, costs)] for size in set(sizes)}
     known: dict[tuple[int, tuple[int, ...]], tuple[list[float], tuple[SubDim, ...]]] = {}
     result = []
     for size in sizes if shape else ():
         by_load = tuple(sorted(order, key=load.__getitem__))
         least = by_load[0]
-        even = load[by_load[-1]] - load[least] < _time(size / 16, shape[least], costs[least])
-        order = default if even else by_load
+        order = default if load[by_load[-1]] - load[least] < even[size][least] else by_load
         if (size, order) not in known:
             known[size, order] = _added(size, order, shape, costs), tuple([shape[d] for d in order])
         added, chosen = known[size, order]

@@ -22,21 +22,22 @@ if TYPE_CHECKING:       # other workloads start without them
     from astrarium.workload.precision import Precision
     from astrarium.workload.transformer import Transformer
 
-__all__ = ["COST_PER_TERA_TOKENS", "HFU", "MFU", "SAMPLES", "TOKENS", "TOKENS_PER_NPU", "conditions"]
+__all__ = ["COST_PER_TERA_TOKENS", "HFU", "MFU", "SAMPLES", "TFLOPS_PER_NPU", "TOKENS", "TOKENS_PER_NPU",
+           "conditions"]
 
 LEAST = 1e-300      # above 0, so that it may divide
 HOUR, TERA = 3600.0, 1e12
 
 
 def conditions(design: Design) -> dict[str, object]:
-    """What holds for every figure of a training step: sequence length, batch, precision, the peaks that utilisation
-    refers to. Empty for other workloads."""
+    """What holds for every figure of a training step: sequence length, batch, precision, software stack (None: none is
+    named), the peaks that utilisation refers to. Empty for other workloads."""
     if design.workload.tag != "transformer":
         return {}
     work = cast("Transformer", design.workload)
     peaks = sorted({float(getattr(compute, "peak", None) or 0.0) for compute, _ in npu_types(design)[1]} - {0.0})
     return {"sequence_tokens": _sequence(work), "global_batch": work.global_batch, "ranks": work.ranks,
-            "precision": _precision(work.precision), "peak_flop_per_ns": peaks}
+            "precision": _precision(work.precision), "peak_flop_per_ns": peaks, "stack": design.stack}
 
 
 def _precision(said: Precision) -> str:
@@ -128,6 +129,8 @@ def _price(design: Design, result: Result) -> float:
 
 MFU = _utilisation("mfu", "MFU", _model_flops)
 HFU = _utilisation("hfu", "HFU", _executed_flops)
+TFLOPS_PER_NPU = _rate("model_tflops_per_npu", "model FLOPs per NPU", "TFLOP/s/NPU",
+                       lambda work: _model_flops(work) / work.ranks / TERA)
 TOKENS = _rate("tokens_per_second", "tokens", "tokens/s", _tokens)
 TOKENS_PER_NPU = _rate("tokens_per_second_per_npu", "tokens per NPU", "tokens/s/NPU",
                        lambda work: _tokens(work) / work.ranks)

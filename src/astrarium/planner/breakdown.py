@@ -112,7 +112,7 @@ def _axis(over: set[str], op: CommOp) -> str:
 def _recomputed(machine: Machine, workload: Transformer) -> list[float]:
     """ns that every stage computes again in a step."""
     recipe = recipe_of(workload)
-    again = [sum(durations(machine, [step for step in kind.backward.steps if ".again." in f".{step.name}"]))
-             for kind in recipe.kinds]
+    steps = [[step for step in kind.backward.steps if ".again." in f".{step.name}"] for kind in recipe.kinds]
+    again = [float(durations(machine, recipe.mesh, each).sum()) for each in steps]
     parts = [sum(again[block] for block in part) * recipe.batches for part in recipe.parts]
     return [float(sum(parts[stage::workload.pp])) for stage in range(workload.pp)]

@@ -35,7 +35,7 @@ def longest_chain(piece: Piece, mesh: Mesh, took: Callable[[int, Step], float]) 
         mask = _mask(waits)
         for other in waits:
             before[number] |= before[other] | 1 << other
-        if step.kind == NodeKind.COMP:
+        if step.kind == NodeKind.COMP and not step.host:
             for other, needs in computed[:-NEAR - 1:-1]:
                 if not before[number] >> other & 1 and needs & ~before[number] == 0:
                     waits.append(other)

@@ -21,13 +21,14 @@ from astrarium.planner.machine import Machine
 from astrarium.planner.wires import Wires
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
-from astrarium.workload.assemble.recipe import Sizes
+from astrarium.workload.assemble.pool import Pool
+from astrarium.workload.assemble.recipe import Recipe, Sizes
 from astrarium.workload.graph import Forms
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Step
 from astrarium.workload.training import recipe_of
 
-__all__ = ["Costs", "costs_of", "durations"]
+__all__ = ["Costs", "costs_of", "durations", "recipe_of_layout"]
 
 F64 = npt.NDArray[np.float64]
 Axes = tuple[str, ...]
@@ -68,14 +69,17 @@ def canonical(layout: Layout) -> Layout:
                   recompute=layout.recompute, tp_sequence=layout.tp_sequence)
 
 
-def costs_of(job: Job, machine: Machine, layout: Layout, wires: Wires, mesh: Mesh, forms: Forms) -> Costs:
-    """Costs of a `canonical` layout's blocks; collectives are those of `mesh`, the smallest of any layout that has
-    these blocks. Raises InputError where a size does not divide."""
-    work = job.workload(**workload_fields(layout), global_batch=layout.dp * layout.micro_batch)
-    recipe = recipe_of(work, forms)
+def recipe_of_layout(job: Job, layout: Layout, forms: Forms) -> Recipe:
+    """The recipe of a `canonical` layout. Raises InputError where a size does not divide."""
+    return recipe_of(job.workload(**workload_fields(layout), global_batch=layout.dp * layout.micro_batch), forms)
+
+
+def costs_of(job: Job, machine: Machine, recipe: Recipe, wires: Wires, mesh: Mesh) -> Costs:
+    """Costs of the blocks of a `canonical` layout's recipe; collectives are those of `mesh`, the smallest of any layout
+    that has these blocks. Raises InputError for kernels that the compute model refuses."""
     order = [block for part in recipe.parts for block in part]
     kinds = recipe.kinds
-    took = durations(machine, [step for kind in kinds for piece in (kind.forward, kind.backward)
+    took = durations(machine, recipe.mesh, [step for kind in kinds for piece in (kind.forward, kind.backward)
                                for step in piece.steps])
     places = iter(np.split(took, np.cumsum([len(piece.steps) for kind in kinds
                                             for piece in (kind.forward, kind.backward)])[:-1]))
@@ -83,7 +87,7 @@ def costs_of(job: Job, machine: Machine, layout: Layout, wires: Wires, mesh: Mes
     for number, kind in enumerate(kinds):
         for way, piece in enumerate((kind.forward, kind.backward)):
             ns = next(places)
-            busy[number] += ns.sum()
+            busy[number] += sum(each for each, step in zip(ns.tolist(), piece.steps) if not step.host)
             chains[way, number] = longest_chain(piece, mesh, partial(_took, wires, mesh, ns))
             sent[number] += sum(wires.passed(step.bytes, step.axes, step.shift, mesh) for step in piece.steps
                                 if step.kind == NodeKind.COMM_SEND)
@@ -114,19 +118,20 @@ def _took(wires: Wires, mesh: Mesh, ns: F64, number: int, step: Step) -> float:
     return wires.floor(step.op, step.bytes, step.axes, mesh) if step.op is not None else float(ns[number])
 
 
-def durations(machine: Machine, steps: Sequence[Step]) -> F64:
+def durations(machine: Machine, mesh: Mesh, steps: Sequence[Step]) -> F64:
     """ns that each step takes by the machine's compute model; 0 for those that do not compute."""
     found, compute = np.zeros(len(steps)), [place for place, step in enumerate(steps) if step.kind == NodeKind.COMP]
-    chosen, size = [steps[place] for place in compute], len(compute)
+    size, pool = len(compute), Pool(mesh)
     if not size:
         return found
-    none, zeros = np.full(size, -1, np.int32), np.zeros(size, np.int64)
+    rows = np.array([pool.step(steps[place]) for place in compute])
+    columns = {name: values[rows] for name, values in pool.columns().items()}
     trace = TraceClass(
-        ranks=np.zeros(1, np.int32), node_id=np.arange(1, size + 1, dtype=np.uint64),
-        type=np.full(size, NodeKind.COMP, np.uint8), is_cpu=np.zeros(size, np.bool_),
-        duration_us=np.zeros(size, np.uint64), num_ops=np.array([round(step.flops) for step in chosen], np.float64),
-        tensor_size=np.array([round(step.bytes) for step in chosen], np.uint64), comm_type=none, comm_size=zeros,
-        involved=none, priority=zeros.astype(np.int32), parent_ptr=np.zeros(size + 1, np.int64),
-        parent=np.zeros(0, np.int32), slot_a=np.zeros((1, 0), np.int32), slot_b=np.zeros((1, 0), np.int32))
+        ranks=np.zeros(1, np.int32), node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"],
+        is_cpu=columns["duration_us"] > 0, duration_us=columns["duration_us"], num_ops=columns["num_ops"],
+        tensor_size=columns["tensor_size"], comm_type=columns["comm_type"], comm_size=columns["comm_size"],
+        involved=np.full(size, -1, np.int32), priority=columns["priority"], parent_ptr=np.zeros(size + 1, np.int64),
+        parent=np.zeros(0, np.int32), slot_a=np.zeros((1, 0), np.int32), slot_b=np.zeros((1, 0), np.int32),
+        kernel=columns["kernel"], kernels=tuple(pool.kernels))
     found[compute] = program_of(trace, machine.compute, machine.memory).duration / 1000.0
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
-from astrarium.planner.costs import Costs, canonical, costs_of
+from astrarium.planner.costs import Costs, canonical, costs_of, recipe_of_layout
 from astrarium.planner.floor import Floor, floor_of, mesh_of_layout
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, layouts, workload_fields
@@ -90,7 +90,7 @@ class _Search:
     costs: dict[Layout, Costs | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.wires = Wires(self.machine.network)
+        self.wires = Wires(self.machine.network, self.machine.collective.model)
 
     def candidate(self, layout: Layout) -> Candidate | None:
         """A layout with its floors; None where a size of the model does not divide, or where recomputing attention's
@@ -106,11 +106,13 @@ class _Search:
 
     def _costs(self, layout: Layout) -> Costs | None:
         if layout not in self.costs:
-            mesh = mesh_of_layout(layout.tp, layout.cp, layout.ep, layout.dp, layout.pp)
             try:
-                self.costs[layout] = costs_of(self.job, self.machine, layout, self.wires, mesh, self.kept.forms)
+                recipe = recipe_of_layout(self.job, layout, self.kept.forms)
             except InputError:
-                self.costs[layout] = None
+                recipe = None
+            mesh = mesh_of_layout(layout.tp, layout.cp, layout.ep, layout.dp, layout.pp)
+            self.costs[layout] = None if recipe is None else \
+                costs_of(self.job, self.machine, recipe, self.wires, mesh)
         return self.costs[layout]
 
     def trial(self, candidate: Candidate) -> Trial:

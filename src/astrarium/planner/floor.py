@@ -88,13 +88,20 @@ def floor_of(job: Job, layout: Layout, costs: Costs, wires: Wires) -> Floor:
     busy, sent, saved = (np.diff(each[at]) for each in (costs.busy, costs.sent, costs.saved))
     before, behind = np.cumsum(forward) - forward, np.cumsum(backward) - backward
     work = np.maximum(_by_stage(forward + backward, pp), _by_stage(busy, pp)) * batches
-    first, late = slice(0, pp), reduce + (gather if layout.zero == 3 else 0.0) - backward
+    gathered = gather if layout.zero == 3 else np.zeros(parts)
+    first, late = slice(0, pp), _both(wires, reduce, gathered) - backward
     time = (before[first] + work + np.maximum(behind, late)[first]).max() + _by_stage(step, pp).max()
-    ports = [sent] if layout.zero < 2 else [sent, reduce + (2 * gather if layout.zero == 3 else 0.0)]
+    ports = [sent] if layout.zero < 2 else [sent, _both(wires, reduce, 2 * gathered)]
     moved = max(_by_stage(each, pp).max() for each in ports) * batches
     flight = (ahead(pp, virtual, batches) * saved.reshape(virtual, pp).T).sum(axis=1)
     held = np.diff(_sums(_held(layout, costs, mesh))[at])
     return Floor(max(float(time), float(moved)) * SAFE, float((_by_stage(held, pp) + flight).max()))
+
+
+def _both(wires: Wires, reduce: F64, gather: F64) -> F64:
+    """ns of two streams of collectives: one after the other where they share ports, else at once."""
+    found: F64 = reduce + gather if wires.shared else np.maximum(reduce, gather)
+    return found
 
 
 def _sums(values: F64) -> F64:
@@ -140,10 +147,10 @@ def _gradients(layout: Layout, costs: Costs, wires: Wires, mesh: Mesh) -> _Gradi
         if not real:
             continue
         if layout.zero and shard:
-            reduce += wires.floor(CommOp.REDUCE_SCATTER, costs.sizes.sent, shard, mesh) * count
-            gather += wires.floor(CommOp.ALL_GATHER, costs.sizes.weights, shard, mesh) * count / ranks
+            reduce += wires.rate(CommOp.REDUCE_SCATTER, shard, mesh) * costs.sizes.sent * count
+            gather += wires.rate(CommOp.ALL_GATHER, shard, mesh) * costs.sizes.weights * count / ranks
         else:
-            reduce += wires.floor(CommOp.ALL_REDUCE, costs.sizes.sent, real, mesh) * count
+            reduce += wires.rate(CommOp.ALL_REDUCE, real, mesh) * costs.sizes.sent * count
     return _Gradients(reduce, gather, gather if layout.zero in (1, 2) else np.zeros(costs.blocks))
 
 

@@ -10,32 +10,27 @@ from types import MappingProxyType
 from typing import Any
 
 from astrarium import catalog
+from astrarium.collective.config import Collective
 from astrarium.compute.config import Compute
 from astrarium.config.base import decode
 from astrarium.config.files import load
+from astrarium.config.spec import specs
 from astrarium.design import Design
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
 from astrarium.registry import Kind
+from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["USUAL", "Machine", "machine_of"]
-
-USUAL: Mapping[str, tuple[str, str]] = MappingProxyType({
-    "a100_sxm_40gb": ("dgx_a100_nvswitch", "infiniband_hdr"),
-    "a100_sxm_80gb": ("dgx_a100_nvswitch", "infiniband_hdr"),
-    "h100_sxm": ("dgx_h100_nvswitch", "infiniband_ndr"),
-    "h200_sxm": ("dgx_h100_nvswitch", "infiniband_ndr"),
-    "b200": ("dgx_b200_nvswitch", "infiniband_ndr"),
-    "gb200": ("gb200_nvl72", "infiniband_ndr"),
-    "mi300x": ("mi300x_platform", "ethernet_400g"),
-    "mi325x": ("mi300x_platform", "ethernet_400g"),
-})
-"""Device -> networks of the catalog: inside a host, between hosts."""
+__all__ = ["Machine", "machine_of", "stack_settings"]
 
 INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
+KERNELS: Mapping[str, str] = MappingProxyType({
+    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm"})
+"""Devices whose measured kernels have another name."""
+
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
@@ -47,6 +42,9 @@ class Machine:
     compute: Compute
     memory: Memory
     network: Network
+    collective: Collective
+    system: System
+    stack: str | None = None
     assumed: tuple[str, ...] = ()
 
     @property
@@ -67,12 +65,14 @@ class Machine:
     def design(self, workload: Transformer) -> Design:
         """The design of a workload on it."""
         return Design(workload=workload, network=self.network, compute=self.compute, memory=self.memory,
-                      system=System(comm_streams=STREAMS))
+                      collective=self.collective, system=self.system, stack=self.stack)
 
 
-def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str = "roofline") -> Machine:
+def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str = "roofline",
+               collectives: str = "simulated", stack: str | None = None) -> Machine:
     """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
-    joined by commas; left out: the device's usual host and fabric. `compute`: a compute model. Raises InputError."""
+    joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
+    their times come from (`collective.model`); `stack`: a software stack of the catalog. Raises InputError."""
     if npus < 1:
         raise InputError("gpus", f"{npus}", expected="at least 1")
     row = catalog.device(device)
@@ -88,8 +88,25 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     if compute not in Kind("compute"):
         raise InputError("compute", f"{compute!r} is not known",
                          expected="one of " + ", ".join(Kind("compute").names()))
-    model = decode(Compute, {"model": compute, **row.compute})
-    return Machine(device, model, Memory(**row.memory), found, tuple(assumed))
+    settings = stack_settings(stack, len(found.flat) > 1)
+    kind = Kind("compute").load(compute)
+    known = {spec.name for spec in specs(kind)}
+    given: dict[str, Any] = {**row.compute, "device": KERNELS.get(device, device), **settings["compute"]}
+    model = decode(Compute, {"model": compute, **{name: value for name, value in given.items() if name in known}})
+    return Machine(device, model, Memory(**row.memory), found,
+                   decode(Collective, {**settings["collective"], "model": collectives}),
+                   decode(System, {"comm_streams": STREAMS, **settings["system"]}), stack, tuple(assumed))
+
+
+def stack_settings(stack: str | None, several_hosts: bool) -> Mapping[str, Mapping[str, Any]]:
+    """Section -> settings of a software stack; of none where there is no name. Raises InputError for an unknown one."""
+    if stack is None:
+        return dict.fromkeys(SECTIONS, MappingProxyType({}))
+    if stack not in Stacks():
+        names = Stacks().names()
+        raise InputError("stack", f"{stack[:60]!r} is not known", expected="one of " + ", ".join(names),
+                         did_you_mean=nearest(stack, names))
+    return settings_of(stack, several_hosts)
 
 
 def _is_file(text: str) -> bool:
@@ -106,12 +123,19 @@ def _read(path: str) -> Network:
     return load(Network, path)
 
 
+def _usual(device: str) -> tuple[str, ...]:
+    """Networks inside the device's first host of the catalog, and between hosts. Raises InputError."""
+    name = next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
+    if name is None:
+        raise InputError("network", f"the catalog has no host of {device}",
+                         expected="a network: names of the catalog (`astrarium list network`), or a file")
+    host = catalog.host(name)
+    return (*host.inner, *(() if host.outer is None else (host.outer,)))
+
+
 def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> Network:
     """A network of catalog rows, of which the last takes the NPUs that are left."""
-    if network is None and device not in USUAL:
-        raise InputError("network", f"the usual host and fabric of {device} are not known",
-                         expected="a network: names of the catalog (`astrarium list network`), or a file")
-    names = USUAL[device] if network is None else tuple(name.strip() for name in network.split(","))
+    names = _usual(device) if network is None else tuple(name.strip() for name in network.split(","))
     rows = [catalog.network(name) for name in names]
     dims: list[dict[str, Any]] = []
     left = npus

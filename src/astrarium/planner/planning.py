@@ -2,63 +2,78 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from astrarium.config.named import merged
+from astrarium.cost import FIGURES
+from astrarium.cost.training import conditions
+from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.network.config import Network
 from astrarium.planner.breakdown import breakdown_of
 from astrarium.planner.explore import Explored, Progress, explore, memory_of, workload_of
-from astrarium.planner.figures import mfu, tokens_rate
 from astrarium.planner.job import Job, job_of
-from astrarium.planner.launch import Today, read_launch, today_of
+from astrarium.planner.launch import Today, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout
-from astrarium.planner.machine import Machine, machine_of
+from astrarium.planner.machine import Machine, machine_of, stack_settings
 from astrarium.planner.shortlist import Line, Shortlist, reason
+from astrarium.result import Result
 from astrarium.simulate import simulate
-from astrarium.workload.precision import Precision
 
-__all__ = ["line_of", "plan", "plan_from", "planned"]
+__all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
 
 TOP = 5
 LIMIT = 10.0        # CPU seconds of one simulation
 
 
 def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None = None,
-         global_batch: int | None = None, precision: Precision | Mapping[str, Any] | None = None,
-         network: str | Network | None = None, compute: str = "roofline", top: int = TOP,
+         global_batch: int | None = None, network: str | Network | None = None, compute: str = "roofline",
+         collectives: str = "simulated", stack: str | None = None, top: int = TOP,
          fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
          progress: Callable[[Progress], None] | None = None, **settings: Any) -> Shortlist:
     """The fastest layouts of a training step of `model` on `gpus` NPUs that fit their memory.
 
     `model`: a name of the catalog, a Hugging Face config.json, or a Model. `device`: one of the catalog, or several to
     compare. Left out, `seq` is the model's, `global_batch` makes 4 Mi tokens a step, and `network` is the device's
-    usual host and fabric; `Shortlist.assumed` says so. `compute`: the compute model. `fixed`: part of a layout -> its
-    only values. `jobs` simulations at a time, each within `limit` CPU seconds (None: no limit). `settings`: further
-    fields of the workload (see `Transformer`). Raises InputError.
+    usual host and fabric; `Shortlist.assumed` says so. `compute`: the compute model; `collectives`: where their times
+    come from; `stack`: a software stack of the catalog. `fixed`: part of a layout -> its only values. `jobs`
+    simulations at a time, each within `limit` CPU seconds (None: no limit). `settings`: further fields of the workload
+    (see `Transformer`), such as `precision`; they win over the stack's. Raises InputError.
     """
-    if precision is not None:
-        settings["precision"] = precision if isinstance(precision, Precision) else Precision(**precision)
-    job = job_of(model, seq=seq, global_batch=global_batch, **settings)
-    machines = [machine_of(name, gpus, network, compute) for name in _devices(device)]
+    machines = [machine_of(name, gpus, network, compute, collectives, stack) for name in _devices(device)]
+    job = job_of(model, seq=seq, global_batch=global_batch, **settings_for(machines[0], settings))
     return planned(job, machines, model if isinstance(model, str) else type(model).__name__, top=top, fixed=fixed,
                    jobs=jobs, limit=limit, progress=progress)
 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
               seq: int | None = None, global_batch: int | None = None, network: str | Network | None = None,
-              compute: str = "roofline", top: int = TOP, fixed: Mapping[str, Sequence[Any]] | None = None,
-              jobs: int = 1, limit: float | None = LIMIT, progress: Callable[[Progress], None] | None = None,
-              **settings: Any) -> Shortlist:
+              compute: str = "roofline", collectives: str = "simulated", stack: str | None = None, top: int = TOP,
+              fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
+              progress: Callable[[Progress], None] | None = None, **settings: Any) -> Shortlist:
     """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
     .json, torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
-    `gpus`, `seq` and `global_batch` do. Raises InputError, also for arguments that matter and are not predicted."""
-    now = today_of(read_launch(path), path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
-    machines = [machine_of(name, now.npus, network, compute) for name in _devices(device)]
+    `gpus`, `seq` and `global_batch` do; what they say wins over the stack. Raises InputError, also for arguments that
+    matter and are not predicted."""
+    launch = read_launch(path)
+    machines = [machine_of(name, npus_of(launch, path, gpus), network, compute, collectives, stack)
+                for name in _devices(device)]
+    launch = replace(launch, settings=settings_for(machines[0], launch.settings))
+    now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
                    today=now)
+
+
+def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the workload: the stack's, but for what a layout says, under `settings`."""
+    parts = {each.name for each in dataclasses.fields(Layout)}
+    row = stack_settings(machine.stack, len(machine.network.flat) > 1)["workload"]
+    return merged({name: value for name, value in row.items() if name not in parts}, settings)
 
 
 def _devices(device: str | Sequence[str]) -> list[str]:
@@ -89,7 +104,14 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         tuple([(f"{machine.device}: {trial.layout}", trial.floor.time) for machine, each in zip(machines, explored)
                for trial in each.unknown]),
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
-        None if now is None else _beside(now, lines[0]))
+        _conditions(lines[0].design), None if now is None else _beside(now, lines[0]))
+
+
+def _conditions(design: Design) -> dict[str, object]:
+    """What holds for every line: sequence, batch, precision, and which models say how long things take."""
+    about = conditions(design)
+    return {**{name: about[name] for name in ("sequence_tokens", "global_batch", "precision")},
+            "compute": design.compute.tag, "collectives": design.collective.model, "stack": design.stack or "none"}
 
 
 def _beside(line: Line, best: Line) -> Line:
@@ -113,5 +135,13 @@ def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept, fields: Mapp
     result = simulate(design, kept=kept)
     time = float(result.makespan)
     return Line(layout, machine.device, time, memory_of(workload, kept), machine.capacity,
-                mfu(workload, machine, time), tokens_rate(job.tokens, machine.npus, time),
+                _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
                 breakdown_of(result, machine, workload), design, job)
+
+
+def _figure(name: str, design: Design, result: Result) -> float:
+    """A figure of the run; NaN where the design does not say what it needs (a peak)."""
+    try:
+        return FIGURES[name].measure(design, result)
+    except InputError:
+        return math.nan

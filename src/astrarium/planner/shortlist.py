@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from astrarium.design import Design
@@ -49,7 +50,8 @@ class Line:
 class Shortlist:
     """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
     were; `unknown`: those that were not finished within the limit (layout, lowest possible ns), the only ones that may
-    be faster. `assumed`: what the caller left open. `today`: the line of a layout that the caller runs now."""
+    be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
+    layout that the caller runs now."""
 
     model: str
     tokens: int
@@ -60,6 +62,7 @@ class Shortlist:
     simulated: int
     unknown: tuple[tuple[str, float], ...] = ()
     assumed: tuple[str, ...] = ()
+    conditions: Mapping[str, object] = field(default_factory=dict)
     today: Line | None = None
 
     @property
@@ -76,6 +79,7 @@ class Shortlist:
     def plain(self) -> dict[str, Any]:
         """For --json."""
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "assumed": list(self.assumed),
+                "conditions": dict(self.conditions),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
                 "proved": self.proved, "unknown": [{"layout": text, "floor_ns": ns} for text, ns in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}

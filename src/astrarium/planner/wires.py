@@ -9,7 +9,8 @@ member sends at least (S as nccl-tests counts it; Patarasuk and Yuan 2009, each 
     others                      0
 
 at no more than an NPU's bandwidth in those dims; the largest of these times over d is the floor. (`search.floors` has
-the same one over knobs of a network; latencies and algorithms only add to it.)
+the same one over knobs of a network; latencies and algorithms only add to it.) Where a timer says what a collective
+takes (`collective.model`), that is its floor.
 """
 
 from __future__ import annotations
@@ -17,16 +18,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from astrarium.collective.bandwidth import payload
+from astrarium.collective.timers import Timer, Way
+from astrarium.errors import InputError
 from astrarium.network.config import Network
+from astrarium.registry import load
 from astrarium.vocab import CommOp
 from astrarium.workload.mesh import Mesh
 
 __all__ = ["Wires"]
 
+I64 = npt.NDArray[np.int64]
+LARGE = float(1 << 40)      # bytes at which latencies no longer count; times per byte only fall with the bytes
 Sent = Callable[[float, float, float], float]
 _SENT: Mapping[CommOp, Sent] = MappingProxyType({
     CommOp.ALL_REDUCE: lambda n, b, m: 2 * (b - 1) / b / m, CommOp.REDUCE_SCATTER: lambda n, b, m: (b - 1) / b / m,
@@ -39,7 +47,9 @@ class Wires:
     """Floors of collectives on a network, for meshes of ranks placed in order."""
 
     network: Network
+    model: str = "simulated"
     _rates: dict[tuple[object, ...], dict[CommOp, float]] = field(default_factory=dict)
+    _times: dict[tuple[object, ...], float] = field(default_factory=dict)
     _slowest: dict[tuple[object, ...], float] = field(default_factory=dict)
 
     def floor(self, op: CommOp, size: float, axes: tuple[str, ...], mesh: Mesh) -> float:
@@ -49,11 +59,46 @@ class Wires:
         group = mesh.real(axes)
         if not group:
             return 0.0
+        if self.model != "simulated":
+            return self._timed(op, size, group, mesh)
         key = (group, mesh.axes, mesh.sizes)
         found = self._rates.get(key)
         if found is None:
             found = self._rates[key] = self._per_byte(mesh, group)
         return payload(op, 1, mesh.size(group)) * size * found[op]
+
+    def rate(self, op: CommOp, axes: tuple[str, ...], mesh: Mesh) -> float:
+        """ns per byte at least, however many bytes there are and in however many collectives."""
+        return self.floor(op, LARGE, axes, mesh) / LARGE
+
+    @property
+    def shared(self) -> bool:
+        """Whether collectives share ports, so that those of different streams add up."""
+        return self.model == "simulated"
+
+    def _timed(self, op: CommOp, size: float, group: tuple[str, ...], mesh: Mesh) -> float:
+        """What the timer says of the group of rank 0; 0 where it does not know, which the simulation then says."""
+        key = (op, size, group, mesh.axes, mesh.sizes)
+        if key not in self._times:
+            members = mesh.groups(group)[0]
+            timer = cast(Timer, load("timer", self.model))
+            try:
+                found = timer(op, payload(op, round(size), len(members)), self._ways(members.astype(np.int64)))
+            except InputError:
+                found = 0.0
+            self._times[key] = found
+        return self._times[key]
+
+    def _ways(self, members: I64) -> list[Way]:
+        """The dims along which a group lies."""
+        found, inside, before = [], 1, len(members)
+        for number, dim in enumerate(self.network.flat):
+            inside *= dim.npus
+            behind = len(np.unique(members // inside))
+            if behind < before:
+                found.append(Way(before // behind, float(dim.npu_bandwidth), dim.fabric, f"network.dims[{number}]"))
+            before = behind
+        return found
 
     def passed(self, size: float, axes: tuple[str, ...], shift: int, mesh: Mesh) -> float:
         """ns for which a message of `size` bytes to the rank `shift` further along an axis keeps a port busy, on the

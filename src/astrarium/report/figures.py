@@ -18,6 +18,7 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object]) -> 
     if training:
         title = (f"training: {training['sequence_tokens']:,} tokens a sample, {training['global_batch']:,} samples a "
                  f"step, {training['precision']}")
+        title += f", stack {training['stack']}" if training["stack"] else ", no stack named"
         peaks = cast("list[float]", training["peak_flop_per_ns"])
         title += f"; peak {' and '.join(f'{peak / 1000:,.6g}' for peak in peaks)} TFLOP/s" if peaks else ""
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]

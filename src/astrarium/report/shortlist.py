@@ -78,6 +78,8 @@ def remarks(found: Shortlist) -> Iterator[str]:
         floor = min(ns for _, ns in found.unknown)
         yield (f"not finished within the limit: {len(found.unknown):,}, of which none is faster than "
                f"{format_time(floor)}; the first: {found.unknown[0][0]}")
+    yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
+                              f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
     if found.assumed:
         yield "assumed:"
         yield from (f"  {text}" for text in found.assumed)

@@ -27,14 +27,13 @@ MOVED = {"compute": "compute", "collective": "collectives", "message": "messages
          "host": "host work", "wait": "waiting"}
 
 
-def summary_tables(result: Result, title: str, figures: Table | None = None) -> Iterator[Table]:
-    """Everything that the run says, most wanted first (`figures` after the times); a table that would be empty is left
+def summary_tables(result: Result, title: str, *more: Table | None) -> Iterator[Table]:
+    """Everything that the run says, most wanted first (`more` after the times); a table that would be empty is left
     out. A run of linked traces leads with how much of it nothing in them explains."""
     if result.recorded and result.unexplained is not None:
         yield Table(headline(result.unexplained), "", ())
     yield time_table(result, title)
-    if figures is not None:
-        yield figures
+    yield from (each for each in more if each is not None)
     if len(result.collectives.op):
         yield collective_table(result)
     if len(result.links.busy):

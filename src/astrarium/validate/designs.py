@@ -27,7 +27,7 @@ FORMATS = ("bf16", "fp16", "fp8", "fp4")     # products; fp16 is as fast as bf16
 STACKS: tuple[tuple[str, str], ...] = (
     (r"nanotron", "nanotron"), (r"nemo[^0-9]{0,3}2[34]\b", "nemo-24"),
     (r"nemo|dgxc|mlperf|nvidia", "nemo"), (r"fsdp|torchtitan", "fsdp"),
-    (r"megascale", "megascale"), (r"megatron|korthikanti|vtrain|narayanan", "megatron-lm"))
+    (r"megascale", "megascale"), (r"korthikanti", "megatron-lm-3"), (r"megatron|vtrain|narayanan", "megatron-lm"))
 MOST_TRIED = 6
 AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
 

@@ -10,7 +10,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["fits", "fullest", "least"]
 
-GIB = 2.0**30
+WORST = 0.02        # the footprint's largest error on measured memory (docs/background/training.md)
 
 
 def fullest(design: Design) -> Footprint:
@@ -20,12 +20,14 @@ def fullest(design: Design) -> Footprint:
     return max(footprint(work), key=lambda stage: stage.total)
 
 
-def fits(design: Design) -> bool:
-    """Whether every stage fits into the device's memory; a device without a capacity has room for all."""
+def fits(design: Design, beyond: float = 0.0) -> bool:
+    """Whether every stage fits into the device's memory, and a share of it `beyond`; a device without a capacity has
+    room for all."""
     capacity = design.memory.capacity
-    return capacity is None or fullest(design).total <= float(capacity)
+    return capacity is None or fullest(design).total <= float(capacity) * (1.0 + beyond)
 
 
 def least(designs: Sequence[Design]) -> int:
-    """Which is the first that fits, in the order given; the last where none does."""
-    return next((number for number, design in enumerate(designs[:-1]) if fits(design)), len(designs) - 1)
+    """Which design a row that ran means: the first, in the order given, that fits as far as the footprint can tell; the
+    last where none does."""
+    return next((number for number, design in enumerate(designs[:-1]) if fits(design, WORST)), len(designs) - 1)

@@ -29,6 +29,8 @@ def realised(block: BlockPieces, software: Software, tp: int, passes: int, gradi
 def _piece(piece: Piece, software: Software, host: float, gradients: float, tp: int, *, back: bool) -> Piece:
     if software.accumulation != "write":
         piece = _with_behind(piece, lambda step: _added(step, software.accumulation, gradients))
+    if not software.tp_async:
+        piece = _in_line(piece)
     if software.tp_overlap > 0:
         piece = _beside(_parted(piece, software.tp_overlap), tp, back)
     if software.casts:
@@ -96,6 +98,19 @@ def _from_norm(steps: Sequence[Step], step: Step) -> bool:
 
 
 HIDDEN = ".beside"      # ends the name of the part of a collective that runs beside a product
+
+
+def _in_line(piece: Piece) -> Piece:
+    """Collectives of tp between the kernel in front of them and the one behind."""
+    steps = list(piece.steps)
+    for number, step in enumerate(piece.steps):
+        if step.kind == NodeKind.COMM_COLL and step.axes == ("tp",):
+            before = [n for n in range(number) if steps[n].kind == NodeKind.COMP][-1:]
+            steps[number] = steps[number]._replace(after=tuple(sorted({*steps[number].after, *before})))
+            behind = next((n for n in range(number + 1, len(steps)) if steps[n].kind == NodeKind.COMP), None)
+            if behind is not None:
+                steps[behind] = steps[behind]._replace(after=tuple(sorted({*steps[behind].after, number})))
+    return Piece(tuple(steps), piece.exit)
 
 
 def _parted(piece: Piece, share: float) -> Piece:

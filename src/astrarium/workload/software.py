@@ -23,6 +23,8 @@ class Software(Config, frozen=True, kw_only=True):
     casts: Annotated[bool, Knob("Products in formats of 8 or 4 bits have their activations and gradients cast by a "
                                 "kernel in front, but for what a norm gives, which it casts itself; casts of weights, "
                                 "once per step, are not counted.")] = False
+    tp_async: Annotated[bool, Knob("Collectives of tp run beside kernels that do not need them; else everything waits "
+                                   "for them, and they for everything.")] = True
     tp_overlap: Annotated[float, Knob("Share of the collectives of tp beside products that run at the same time as "
                                       "these (the products are cut into pieces); the rest is waited for.", ge=0,
                                       lt=1.0000001)] = 0.0

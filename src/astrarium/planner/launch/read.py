@@ -19,7 +19,7 @@ from astrarium.planner.launch.torchtitan import read_torchtitan
 from astrarium.planner.layout import Layout
 from astrarium.workload.model.decoder import Decoder
 
-__all__ = ["READERS", "Today", "read_launch", "today_of"]
+__all__ = ["READERS", "Today", "npus_of", "read_launch", "today_of"]
 
 MOST = 1 << 20      # bytes of a file
 READERS: Mapping[str, Callable[[str, str], Launch]] = MappingProxyType({
@@ -55,9 +55,7 @@ def read_launch(path: str) -> Launch:
 def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int | None = None, seq: int | None = None,
              global_batch: int | None = None, **settings: Any) -> Today:
     """What runs today; the keywords say what the launch does not, and win over it. Raises InputError."""
-    npus = npus or launch.npus
-    if npus is None:
-        raise InputError(where, "does not say how many NPUs", expected="--gpus N")
+    npus = npus_of(launch, where, npus)
     chosen: Any = model or launch.model_name or (None if launch.model is None else Decoder(**launch.model))
     if chosen is None:
         raise InputError(where, "does not say the model (layers, sizes, vocabulary)",
@@ -73,6 +71,14 @@ def today_of(launch: Launch, where: str, *, model: str | None = None, npus: int 
     assumed = (f"read from {os.path.basename(where)} ({launch.framework})", *job.assumed, *launch.assumed)
     ignored = (f"without effect on time: {', '.join(launch.ignored)}",) if launch.ignored else ()
     return Today(replace(job, assumed=(*assumed, *ignored)), layout, fields, npus, name)
+
+
+def npus_of(launch: Launch, where: str, npus: int | None) -> int:
+    """How many NPUs: as the caller says, or the launch. Raises InputError where neither does."""
+    found = npus or launch.npus
+    if found is None:
+        raise InputError(where, "does not say how many NPUs", expected="--gpus N")
+    return found
 
 
 def _replicas(launch: Launch, where: str, npus: int) -> int:

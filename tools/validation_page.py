@@ -1,0 +1,137 @@
+"""Write docs/background/validation.md and catalog/intervals.toml from measured rows.
+
+usage: validation_page.py ROWS.csv [--left-out LOG] [--intervals]
+
+LOG is what `fit_stacks.py ROWS.csv --leave-out` printed. Without `--intervals` the catalog stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from astrarium.validate.intervals import intervals
+from astrarium.validate.predict import NotPredictable, Prediction
+from astrarium.validate.rows import read_rows
+from astrarium.validate.score import Score, scores
+from astrarium.validate.verdict import Validation, verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, TABLE = ROOT / "docs/background/validation.md", ROOT / "src/astrarium/catalog/intervals.toml"
+WORST = 14
+LEFT_OUT = r"^  (left out|start  ) (.{44}) +\d+ rows: median +([0-9.]+) % p90 +([0-9.]+)"
+CAUSES = (
+    (r"hf-(821|1003|1130|781)$", "a degraded link: the row's note has that run's all-reduce far below others'"),
+    (r"hf-(1158|1295|1219|668|403)$", "data parallelism over many hosts: in that cluster the rate of all-reduces fell "
+                                      "with the number of GPUs (12 GB/s at 512 by the row's note)"),
+    (r"hf-1543$", "four times its neighbours; cause unknown"),
+    (r"vt-15$", "64 samples a micro-batch fill the memory: allocation is probably retried"),
+    (r"vt-21$", "tensor parallelism over two hosts; the source does not say how many ports a host has"),
+    (r"vt-(41|43|46|47|48|80|45|82)$", "39.1B on tp 2 or 4: 45 GB of states leave little memory; allocation is "
+                                       "probably retried"),
+)
+HEAD = """# Validation: measured rows and what Astrarium predicts for them
+
+Written by `tools/validation_page.py`. `astrarium validate FILE.csv` says the same of any rows with these columns.
+
+What was fitted on what: devices (kernels) on microbenchmarks alone; collectives on tables of NCCL and nccl-tests;
+stacks on the 1st, 3rd, 5th, ... row of each source below that ran on A100 or H100 ("fitted"). No fit has looked at
+the other rows ("unseen"): they judge. There is one set of constants per stack and version, none per row, model or
+parallelism (`catalog/stacks.toml`, `tools/fit_stacks.py`). Rows that do not state model, parallelism, batch and device
+are scored apart and are in no figure below. Errors are relative errors of the step time; bias is their mean. "Trees"
+are boosted regression trees on the columns of the rows, fitted on the same half, or on all other sources.
+"""
+
+
+def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def percent(value: float, sign: str = "") -> str:
+    return "-" if np.isnan(value) else f"{100 * value:{sign}.1f} %"
+
+
+def by_source(found: Sequence[Prediction | NotPredictable]) -> dict[str, Score]:
+    """Rows of one source on Blackwell are a line of their own: no stack was fitted there."""
+    return {each.name: each for each in scores(found, name_of)}
+
+
+def name_of(each: Prediction | NotPredictable) -> str:
+    device = each.row.text("gpu")
+    return f"{each.row.source} ({device})" if "B200" in device else each.row.source
+
+
+def left_out(log: str) -> dict[str, str]:
+    """Source -> median error when it is in no fit."""
+    found = re.findall(LEFT_OUT, log, re.MULTILINE)
+    return {source.strip(): f"{median} / {p90} %" + ("" if how == "left out" else " (constants at their start)")
+            for how, source, median, p90 in found}
+
+
+def page(made: Validation, log: str) -> str:
+    """The page as Markdown."""
+    unseen = [each for each, known in zip(made.found, made.fitted, strict=True) if not known]
+    seen = [each for each, known in zip(made.found, made.fitted, strict=True) if known]
+    first, second, out = by_source(unseen), by_source(seen), left_out(log)
+
+    def line(name: str) -> Sequence[str]:
+        score, fitted = first.get(name), second.get(name)
+        pair = f"{fitted.rows}: {percent(fitted.median)} / {percent(fitted.p90)}" if fitted and fitted.rows else "-"
+        alone = next((text for source, text in out.items() if name.startswith(source)), "-")
+        if score is None:
+            return name, "0", "-", "-", "-", "-", pair, alone, made.rival.get(name, "-")
+        return (name, str(score.rows), percent(score.median), percent(score.p90), percent(score.bias, "+"),
+                percent(score.coverage), pair, alone, made.rival.get(name, "-"))
+
+    names = dict.fromkeys([*first, *second])
+    return "\n".join([HEAD, "## Per source\n", table(
+        ("source", "unseen rows", "median", "p90", "bias", "coverage", "fitted: rows, median / p90",
+         "source in no fit: median / p90", "trees without physics"), (line(name) for name in names)),
+        "\n## Unseen rows with the largest errors\n", table(
+            ("source", "case", "measured", "predicted", "error", "likely cause"), worst(unseen)),
+        "\n## Not predictable\n", table(("source", "case", "because"), (
+            (each.row.source, each.row.case, each.reason.replace("|", "/")) for each in made.found
+            if isinstance(each, NotPredictable)))])
+
+
+def worst(found: Sequence[Prediction | NotPredictable]) -> Iterator[Sequence[str]]:
+    """The rows that are furthest off."""
+    known = [each for each in found if isinstance(each, Prediction) and each.values and each.meant.stated]
+    for each in sorted(known, key=lambda each: -abs(np.log1p(each.values[0].time_error)))[:WORST]:
+        value = each.values[0]
+        cause = next((text for pattern, text in CAUSES if re.match(pattern, each.row.case)), "unknown")
+        yield (each.row.source, each.row.case, f"{value.measured:.4g} s", f"{value.predicted:.4g} s",
+               percent(value.error, "+"), cause)
+
+
+def catalog(made: Validation) -> str:
+    """Intervals as a catalog file."""
+    lines = ["# Measured over predicted step time: 80 % of a stack's unseen rows on a device lay between low and high",
+             "# (tools/validation_page.py; conformal). Fewer than 10 rows: unvalidated."]
+    for stack, devices in intervals(zip(made.found, made.fitted, strict=True)).items():
+        for device, each in devices.items():
+            lines.append(f"\n[{stack}.{device or 'none'}]\nrows = {each.rows}\nlow = {each.low:.4f}\nhigh = "
+                         f"{each.high:.4f}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file")
+    parser.add_argument("--left-out", metavar="LOG")
+    parser.add_argument("--intervals", action="store_true")
+    options = parser.parse_args()
+    made = verdict(read_rows(options.file))
+    log = Path(options.left_out).read_text(encoding="utf-8") if options.left_out else ""
+    PAGE.write_text(page(made, log), encoding="utf-8")
+    if options.intervals:
+        TABLE.write_text(catalog(made), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
