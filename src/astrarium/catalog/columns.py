@@ -81,6 +81,10 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "hosts": {**_ROW, "device": NEEDED, "npus": Column(_count, needed=True), "inner": Column(_names, needed=True),
               "outer": TEXT,
               "power": Column(_positive(Power))},
+    "collectives": {
+        **_ROW, "kind": NEEDED, "link": Column(_positive(Bandwidth), needed=True), "technology": TEXT, "error": TEXT,
+        "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
+        "latency": Column(Time), **dict.fromkeys(("in_network", "efficiency", "lines"), Column(lambda value: value))},
     "models": {**_ROW, "model": Column(_table, needed=True)},
     "stacks": {**_ROW, "version": TEXT, "measured": Column(lambda value: value),
                **dict.fromkeys(("workload", "compute", "collective", "system", "several_hosts"), Column(_table))},

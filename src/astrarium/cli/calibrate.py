@@ -26,6 +26,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
+    parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests inside one host: write a row of "
+                        "this name for --catalog, which a dim takes as its `fabric`")
+    parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU of the data sheet")
     parser.add_argument("--measure", metavar="DESIGN", help="run the distinct kernels of a design's workload here, "
                         "with PyTorch (on a GPU with CUDA events), and write their timings to -o instead")
     json_flag(parser)
@@ -39,6 +42,9 @@ def run(options: argparse.Namespace) -> int:
         return _measure(options)
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
+    if options.fabric is not None:
+        return _fabric(options)
+    idle("--link", options.link, "with --fabric")
     from astrarium.compute.calibration import calibrated, dumps, unseen_errors
     from astrarium.compute.timings import read_timings
 
@@ -67,6 +73,20 @@ def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[flo
     (median, p90), (median_after, p90_after) = errors
     return (f"{name}: {rows} rows; error median {median:g} %, p90 {p90:g} % before, {median_after:g} %, "
             f"{p90_after:g} % after (on rows left out)")
+
+
+def _fabric(options: argparse.Namespace) -> int:
+    from astrarium.collective.nccl_log import fabric_text, read_log
+
+    if options.link is None or not options.fabric.isidentifier():
+        raise InputError("--link" if options.link is None else "--fabric", "is missing" if options.link is None else
+                         "is no name", expected='such as "450 GB/s"' if options.link is None else "letters and digits")
+    text, errors = fabric_text(options.fabric, options.link, float(Bandwidth(options.link)),
+                               [read_log(path) for path in options.file])
+    for name, error in errors.items():
+        note(f"{name}: median error {100 * error:.1f} %")
+    _write(options.out, json.dumps(errors, indent=1) + "\n" if options.json and options.out is None else text)
+    return 0
 
 
 def _base(options: argparse.Namespace) -> str | Machine:
