@@ -49,7 +49,7 @@ def test_products_neither_beat_the_peak_nor_crawl(device):
     part = 2 * m * n * k / model.latency_ns("gemm", "bf16", gemm(m, n, k)) / model.machine.peak("bf16")
     assert part.max() < 1.15
     assert part.min() > 0.15
-    assert (model.latency_ns("gemm", "bf16", gemm(2 * m, 2 * n, 2 * k)) > 3 * model.latency_ns(
+    assert (model.latency_ns("gemm", "bf16", gemm(2 * m, 2 * n, 2 * k)) > 2.5 * model.latency_ns(
         "gemm", "bf16", gemm(m, n, k))).all()
 
 
