@@ -33,7 +33,7 @@ class BuiltinNetwork:
             self._mail.delivered((src, dst, tag, msg_size))
 
         self._number += 1
-        self._wires.send((src, self._number, 0, 0), src, dst, msg_size, delivered)
+        self._wires.send((src, self._number, 0, 0), (0, 0), src, dst, msg_size, delivered)
 
     def sim_recv(self, msg_size: int, src: int, dst: int, callback: Callback, tag: int = 0) -> None:
         """As `Network` says."""

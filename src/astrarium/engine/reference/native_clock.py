@@ -8,16 +8,17 @@ from operator import itemgetter
 from astrarium.engine.reference.clock import Event
 from astrarium.errors import UnsupportedError
 
-__all__ = ["ARRIVE", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "arrival", "ticks"]
+__all__ = ["ARRIVE", "CUSTOM", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "Order", "collective_order",
+           "message_order", "ticks"]
 
 DONE, ISSUE, DEPART, ARRIVE = range(4)
 
-Key = tuple[int, int, int, int]  # rank, node index, chunk, number; where it arrives: `arrival`
+Key = tuple[int, int, int, int]  # rank, node index, chunk, number; of what arrives: its order, then rank and node
+Order = tuple[int, int]
 
 _key = itemgetter(0)
 
 NOTHING = 2**63 - 1
-OTHERS = 2**64 - 1      # in the place of collective and chunk
 LONGEST_NS = 9.2e15     # about 2^63 ps
 
 
@@ -28,13 +29,17 @@ def ticks(ns: float) -> int:
     return round(ns * 1000.0)
 
 
-def arrival(key: Key, size: int, step: tuple[int, int, int, int] | None = None) -> Key:
-    """The order of a message among those that arrive in one instant: by (collective, chunk, phase, receive) where it
-    is a `step` of a collective, other messages after these and by bytes; then by the sender's rank and node."""
-    if step is None:
-        return OTHERS, size, key[0], key[1]
-    collective, chunk, phase, receive = step
-    return collective << 32 | chunk, phase << 32 | receive, key[0], key[1]
+def collective_order(collective: int, chunk: int, phase: int, receive: int) -> Order:
+    """The order of a step of a collective among the messages that arrive in one instant."""
+    return collective << 32 | chunk, phase << 32 | receive
+
+
+def message_order(program: int, slot: int, size: int) -> Order:
+    """The order of another message, behind those: by its sender's program and slot, then by bytes."""
+    return 1 << 63 | program << 32 | slot, size
+
+
+CUSTOM = 2**64 - 1      # in the place of program and slot: a send of a custom collective
 
 
 class BatchClock:

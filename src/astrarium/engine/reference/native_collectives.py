@@ -12,7 +12,7 @@ from astrarium.engine.plan import CollectivePlan, Phase, Plan, Policy
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import circle_base
 from astrarium.engine.reference.meetings import Meeting
-from astrarium.engine.reference.native_clock import DONE, BatchClock, ticks
+from astrarium.engine.reference.native_clock import DONE, BatchClock, collective_order, ticks
 from astrarium.engine.reference.native_foreign import ForeignWires, collective_tag
 from astrarium.engine.reference.native_wires import NativeNetwork
 from astrarium.engine.reference.schedules import ScheduleTable, Send
@@ -220,9 +220,10 @@ class Stay:
             self._undelivered -= 1
             self._leave()
 
-        run.network.send((walk.rank, walk.node, self.chunk, send.number), run.npu(walk.group, walk.position),
-                         run.npu(walk.group, to), size, delivered, self._tag(send.match),
-                         (walk.collective, self.chunk, self.number, send.match))
+        run.network.send((walk.rank, walk.node, self.chunk, send.number),
+                         collective_order(walk.collective, self.chunk, self.number, send.match),
+                         run.npu(walk.group, walk.position), run.npu(walk.group, to), size, delivered,
+                         self._tag(send.match))
 
     def _leave(self) -> None:
         if self._complete == len(self._flags) and self._next == len(self._sends()) and not self._undelivered:

@@ -9,7 +9,7 @@ from astrarium.engine.plugins.given import Team, ask_whole
 from astrarium.engine.plugins.library import Library
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.meetings import Meeting, Meetings
-from astrarium.engine.reference.native_clock import DONE, BatchClock, ticks
+from astrarium.engine.reference.native_clock import DONE, BatchClock, message_order, ticks
 from astrarium.engine.reference.native_collectives import Board, Walk
 from astrarium.engine.reference.native_custom import CustomWalk
 from astrarium.engine.reference.native_flows import parts
@@ -130,9 +130,10 @@ class NativeRuntime:
         engine, size = self._engine, self.rows.size[node]
         peer, tag = peer_and_tag(self.rank, self.rows, node, self.argument(node), len(engine.npu_of))
         key, own, other = (self.rank, node, 0, 0), engine.npu_of[self.rank], engine.npu_of[peer]
+        order = message_order(int(engine.plan.program_of[self.rank]), self.rows.slot[node], size)
         if engine.foreign is not None:
             if self.rows.kind[node] == Kind.SEND:
-                engine.foreign.send(key, own, other, size, done, tag)
+                engine.foreign.send(key, order, own, other, size, done, tag)
             else:
                 engine.foreign.receive(key, other, own, size, done, tag)
             return
@@ -147,7 +148,7 @@ class NativeRuntime:
             if receive is not None:
                 receive()
 
-        engine.network.send(key, own, other, size, delivered)
+        engine.network.send(key, order, own, other, size, delivered)
 
     def _collective(self, node: int, done: Event) -> None:
         engine = self._engine

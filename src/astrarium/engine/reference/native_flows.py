@@ -7,7 +7,7 @@ from functools import partial
 from astrarium.engine.activities import NEVER, UNIT, Activities
 from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key
+from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order
 from astrarium.engine.reference.routes import Hop, Routes
 from astrarium.engine.reference.traffic import Port, Traffic
 
@@ -31,10 +31,10 @@ class Flows:
         self._due = NEVER               # the earliest look at ends that is scheduled
         self._looked_at = False
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
-             step: tuple[int, int, int, int] | None = None) -> None:
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None:
         """As `NativeNetwork` says."""
-        del tag, step
+        del tag, order
         self._clock.at(self._clock.now, DEPART, key,
                        partial(self._begin, key, self._routes.between(source, destination), size, delivered))
 

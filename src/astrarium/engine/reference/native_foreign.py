@@ -8,7 +8,7 @@ from functools import partial
 from astrarium.engine.plugins.given import ask, ask_whole
 from astrarium.engine.plugins.network import NEVER, Network
 from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.native_clock import DEPART, DONE, ISSUE, BatchClock, Key
+from astrarium.engine.reference.native_clock import DEPART, DONE, ISSUE, BatchClock, Key, Order
 from astrarium.errors import PluginError
 
 __all__ = ["ForeignWires", "collective_tag"]
@@ -30,10 +30,10 @@ class ForeignWires:
         self._fault: PluginError | None = None
         self._over = False
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
-             step: tuple[int, int, int, int] | None = None) -> None:
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None:
         """`delivered` runs when the plug-in calls the send back."""
-        del step
+        del order
         self._post(DEPART, self._plugin.sim_send, "send", key, source, destination, size, delivered, tag)
 
     def receive(self, key: Key, source: int, destination: int, size: int, there: Event, tag: int) -> None:

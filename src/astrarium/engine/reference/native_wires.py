@@ -8,25 +8,24 @@ from typing import Protocol
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
-from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, arrival, ticks
+from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
 from astrarium.engine.reference.native_flows import Flows
 from astrarium.engine.reference.routes import Hop, Routes, port_numbers
 from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
-__all__ = ["NativeNetwork", "Step", "native_network"]
+__all__ = ["NativeNetwork", "native_network"]
 
 
-Step = tuple[int, int, int, int]
 Keys = tuple[Key, Key]      # as it departs and ends, as it arrives
 
 
 class NativeNetwork(Protocol):
-    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination. `step`:
-    (collective, chunk, phase, receive) where a collective sends."""
+    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination. `order`:
+    among the messages that arrive in one instant."""
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
-             step: Step | None = None) -> None: ...
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None: ...
 
 
 class Way:
@@ -60,15 +59,15 @@ class Ports:
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
-             step: Step | None = None) -> None:
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None:
         del tag
         ways = self._ways.get((source, destination))
         if ways is None:
             ways = self._ways[source, destination] = [
                 Way(d, self._dims[d], self._strides[d], source, destination)
                 for d in differing_dims(self._dims, self._strides, source, destination)]
-        keys = key, arrival(key, size, step)
+        keys = key, (*order, key[0], key[1])
         self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(keys, ways, size, delivered))
 
     def _depart(self, keys: Keys, ways: list[Way], size: int, delivered: Event) -> None:
@@ -129,11 +128,11 @@ class Routed:
         self._clock, self._routes, self._traffic = clock, Routes(network.dims), traffic
         self._free: dict[Port, int] = {}
 
-    def send(self, key: Key, source: int, destination: int, size: int, delivered: Event, tag: int = 0,
-             step: Step | None = None) -> None:
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None:
         del tag
         route = self._routes.between(source, destination)
-        keys = key, arrival(key, size, step)
+        keys = key, (*order, key[0], key[1])
         self._clock.at(self._clock.now, DEPART, key, lambda: self._next(keys, route, 0, 0, size, delivered))
 
     def _next(self, keys: Keys, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
