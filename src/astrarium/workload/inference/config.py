@@ -70,7 +70,7 @@ class Inference(Workload, frozen=True):
     stage_layers: Annotated[Sequence[int] | None, Knob("Layers of every stage; left out: as even as can be.", ge=1)
                             ] = None
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
-    mask: Annotated[Literal["skip", "full"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
+    mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the causal (or sliding) mask "
                                                   "hides, or compute all of them.")] = "skip"
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()

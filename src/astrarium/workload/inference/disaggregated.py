@@ -79,7 +79,7 @@ class Disaggregated(Workload, frozen=True, kw_only=True):
                         Knob("Decode steps: all at the mean context, or each at its own.")] = "mean"
     chunk: Annotated[int | None, Knob("Prompt tokens of one pass of prefill; left out: all.", ge=1)] = None
     attention: Annotated[Literal["flash", "unfused"], Knob("Attention as one kernel, or as separate ones.")] = "flash"
-    mask: Annotated[Literal["skip", "full"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
+    mask: Annotated[Literal["full", "skip"], Knob("Whether kernels skip the scores that the mask hides.")] = "skip"
     fusion: Annotated[bool, Knob("Neighbouring elementwise operators are one kernel.")] = True
     formats: Annotated[Formats, Knob("Number formats, and sparse weights.")] = Formats()
     compression: Annotated[Compression, Knob("A smaller cache: fewer tokens, fewer layers.")] = Compression()
