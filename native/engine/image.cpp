@@ -325,4 +325,14 @@ std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) {
     return last_family_;
 }
 
+bool Image::ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other) {
+    const auto [known, fresh] = ordered_.try_emplace({cls, one, other}, true);
+    const auto sender = [this](std::size_t rank, std::uint32_t slot) { return whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot]; };
+    const auto order = [&](std::size_t rank) { return sender(rank, one) <=> sender(rank, other); };
+    const auto first = order(static_cast<std::size_t>(classes_.first[cls]));
+    for (std::size_t r = 0; fresh && known->second && r < whole_.ranks(); ++r)
+        if (classes_.of[r] == static_cast<std::int32_t>(cls)) known->second = order(r) == first;
+    return known->second;
+}
+
 }  // namespace astrarium

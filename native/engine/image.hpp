@@ -56,6 +56,8 @@ public:
     void check(const Collective& collective, std::uint32_t kind);
     // A number for the steps of a phase.
     std::uint64_t family(std::uint32_t kind, const Phase& phase);
+    // Whether the ranks from which the members of a class have two messages (receives' slots) stand in one order for all of them.
+    bool ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other);
     Conflicts conflicts;  // grows as a run finds more
 
 private:
@@ -84,6 +86,7 @@ private:
     std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, std::uint64_t> checked_;  // their numbers
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> ordered_;  // as far as asked for
     Steps last_steps_{};  // asked for, of
     std::uint64_t last_family_ = 0;
 };

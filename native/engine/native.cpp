@@ -149,16 +149,12 @@ void Native::depart(std::uint32_t id) {
     clock_.at(when, BatchClock::arrive, arrives(id));
 }
 
-// What arrives in one instant goes by what equals have in common: by collective, chunk, phase and receive, other messages after
-// these, by their sender's program and slot. Then, rarely, by the sender's rank and node.
+// What arrives in one instant goes by what its receiver makes of it: by collective, chunk, phase and receive, other messages after
+// these and by bytes. Then by the sender's rank and node.
 Keyed Native::arrives(std::uint32_t id) const {
     const Message& m = messages_[id];
     const std::uint64_t source = (image_ ? landings_[id].source : m.high >> 32) << 32 | (m.high & 0xffffffffu);
-    if (m.purpose == Message::custom) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
-    if (m.purpose == Message::node) {
-        const std::uint64_t program = ranks_[m.rank].program, slot = static_cast<std::uint32_t>(program_of(m.rank).slot[m.node_index]);
-        return {std::uint64_t{1} << 63 | program << 32 | slot, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
-    }
+    if (m.purpose != Message::chunk) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
     const std::uint64_t collective = instances_[m.instance].collective, chunk = m.low >> 32;
     return {collective << 32 | chunk, std::uint64_t{m.phase} << 32 | m.receive, reach_next, id, source};
 }

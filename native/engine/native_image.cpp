@@ -41,14 +41,18 @@ Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phas
     return {membership_.position(group, other), image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
 }
 
-// Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks, which equals need not
-// share.
+// Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks: these must stand in one
+// order for all equals.
 void Native::land(std::uint32_t id) {
     const Keyed key = arrives(id);
-    const Tick when = wires_.deliver(landings_[id].flight, clock_.now, {key.high, key.low});
-    if (wires_.tie()) throw Unfoldable{"messages of several ranks reach one port at one instant"};
-    keep_apart(landings_[id].flight.destination, in_held_);
     const Message& m = messages_[id];
+    const auto slot = static_cast<std::uint32_t>(m.tag);
+    const std::int32_t npu = landings_[id].flight.destination;
+    const Tick when = wires_.deliver(landings_[id].flight, clock_.now, {key.high, key.low, slot});
+    for (const Wires::Order& other : wires_.ties())
+        if (m.purpose != Message::node || !image_->ordered(static_cast<std::uint32_t>(image_->slot_of(npu)), other.slot, slot))
+            throw Unfoldable{"messages of several ranks reach one port at one instant"};
+    keep_apart(npu, in_held_);
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
 }
 

@@ -189,11 +189,11 @@ Tick Wires::deliver(const Flight& flight, Tick now, const Order& order) {
 
 // Which of two goes first does not matter where neither takes time.
 void Wires::meet(Tick now, Tick serial, const Order& order) {
-    tie_ = false;
+    ties_.clear();
     for (const Way& way : ways_) {
         Ask& last = asks_[way.in];
         const bool again = last.time == now && last.order == order;
-        tie_ |= again && (serial > 0 || last.held);
+        if (again && (serial > 0 || last.held)) ties_.push_back(last.order);
         last = {now, order, serial > 0 || (again && last.held)};
     }
 }

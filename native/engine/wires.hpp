@@ -42,9 +42,10 @@ public:
     }
     struct Order {  // of what comes to a port in one instant
         std::uint64_t high, low;
-        bool operator==(const Order&) const = default;
+        std::uint32_t slot;  // of the receive, of a message between nodes
+        bool operator==(const Order& other) const { return high == other.high && low == other.low; }
     };
-    Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0});  // ports only
+    Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0, 0});  // ports only
     // All links of a message's way in `contention` and `fluid`, in order.
     struct Link {
         std::size_t dim, number;
@@ -88,8 +89,8 @@ public:
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
     std::vector<PortUse> uses(std::size_t npu) const;
-    // One rank per class: whether the last delivered message came to a port at one instant with one of its order.
-    bool tie() const { return tie_; }
+    // One rank per class: the messages of its order that came to a port just before the last delivered one, in the same instant.
+    const std::vector<Order>& ties() const { return ties_; }
 
 private:
     struct Way {  // one dim of a message
@@ -118,11 +119,12 @@ private:
 
     const Plan& plan_;
     const Image* image_;
-    bool record_, alone_, tie_ = false, lines_ = false;  // lines_: there is a mesh
+    bool record_, alone_, lines_ = false;  // lines_: there is a mesh
     Tick quiet_ = 0;
+    std::vector<Order> ties_;
     struct Ask {
         Tick time = -1;
-        Order order{0, 0};
+        Order order{0, 0, 0};
         bool held = false;
     };
     std::vector<Ask> asks_;       // one rank per class, per in port: of its last instant

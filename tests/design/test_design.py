@@ -13,9 +13,11 @@ from astrarium.collective.config import algorithms_of, parse_algorithm
 from astrarium.design import NpuType, SharedBus, npu_types
 
 EXPORTED = [
+    "Analytic",
     "AstraSim",
     "AstrariumError",
     "Audio",
+    "Calibrated",
     "Case",
     "Choice",
     "Collective",
@@ -36,6 +38,7 @@ EXPORTED = [
     "Latent",
     "Layout",
     "Mamba",
+    "Measured",
     "Memory",
     "Mesh",
     "Micro",

@@ -70,7 +70,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
 
 
 def test_kernels_that_nobody_measured_are_refused() -> None:
-    machine = machine_of("h100_sxm", 16, None, *MEASURED.how)
+    machine = machine_of("gb300", 16, None, *MEASURED.how)
     with pytest.raises(InputError, match="no measured rows of experts"):
         explore(job_of(SPARSE, seq=4096, global_batch=32), machine)
 

@@ -28,7 +28,8 @@ __all__ = ["Machine", "machine_of", "stack_settings"]
 
 INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
 KERNELS: Mapping[str, str] = MappingProxyType({
-    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm"})
+    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm",
+    "b300": "b300_sxm", "rtx_pro_6000": "rtx_pro_6000_server"})
 """Devices whose measured kernels have another name."""
 
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights

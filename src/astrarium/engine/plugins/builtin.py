@@ -14,10 +14,14 @@ from astrarium.errors import InputError
 __all__ = ["BuiltinNetwork"]
 
 
+STEP = 2**40 - 1     # of a collective's tag: which of its messages
+
+
 class BuiltinNetwork:
     """closed_form (Backend.PORTS), contention (Backend.ROUTED) or fluid (Backend.FLUID) over the dims of `fabric`.
 
-    Within one instant messages depart in the order of source NPU, then of their sends.
+    Within one instant messages depart in the order of source NPU, then of their sends; they arrive by chunk, phase and
+    receive of their collective (the tag's), others by bytes, then as they depart.
     """
 
     def __init__(self, fabric: NetworkPlan, backend: Backend = Backend.PORTS) -> None:
@@ -33,7 +37,8 @@ class BuiltinNetwork:
             self._mail.delivered((src, dst, tag, msg_size))
 
         self._number += 1
-        self._wires.send((src, self._number, 0, 0), (0, 0), src, dst, msg_size, delivered)
+        step = (0, tag & STEP) if tag > STEP else (1, msg_size)
+        self._wires.send((src, self._number, 0, 0), step, src, dst, msg_size, delivered)
 
     def sim_recv(self, msg_size: int, src: int, dst: int, callback: Callback, tag: int = 0) -> None:
         """As `Network` says."""

@@ -8,8 +8,8 @@ from operator import itemgetter
 from astrarium.engine.reference.clock import Event
 from astrarium.errors import UnsupportedError
 
-__all__ = ["ARRIVE", "CUSTOM", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "Order", "collective_order",
-           "message_order", "ticks"]
+__all__ = ["ARRIVE", "DEPART", "DONE", "ISSUE", "BatchClock", "Key", "Order", "collective_order", "message_order",
+           "ticks"]
 
 DONE, ISSUE, DEPART, ARRIVE = range(4)
 
@@ -34,12 +34,9 @@ def collective_order(collective: int, chunk: int, phase: int, receive: int) -> O
     return collective << 32 | chunk, phase << 32 | receive
 
 
-def message_order(program: int, slot: int, size: int) -> Order:
-    """The order of another message, behind those: by its sender's program and slot, then by bytes."""
-    return 1 << 63 | program << 32 | slot, size
-
-
-CUSTOM = 2**64 - 1      # in the place of program and slot: a send of a custom collective
+def message_order(size: int) -> Order:
+    """The order of another message, behind those: by bytes."""
+    return 2**64 - 1, size
 
 
 class BatchClock:

@@ -7,7 +7,7 @@ from functools import partial
 from astrarium.engine.plan import CustomProgram, Kind
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.meetings import Meeting
-from astrarium.engine.reference.native_clock import CUSTOM, DONE
+from astrarium.engine.reference.native_clock import DONE, message_order
 from astrarium.engine.reference.native_collectives import Surroundings
 from astrarium.engine.reference.native_foreign import collective_tag
 from astrarium.engine.reference.native_post import Post
@@ -47,7 +47,7 @@ class CustomWalk:
             other = self._run.npu(self._meeting.group, self._peers[slot])
             tag = collective_tag(self._meeting.number, 0, self._tags[slot])
             if kind == Kind.SEND:
-                self._run.foreign.send(key, (CUSTOM, size), own, other, size, ended, tag)
+                self._run.foreign.send(key, message_order(size), own, other, size, ended, tag)
             else:
                 self._run.foreign.receive(key, other, own, size, ended, tag)
         elif kind == Kind.RECV:
@@ -55,7 +55,7 @@ class CustomWalk:
                 clock.at(clock.now, DONE, key, ended)
         elif kind == Kind.SEND:
             group, peer = self._meeting.group, self._peers[program.slot[node]]
-            self._run.network.send(key, (CUSTOM, size), self._run.npu(group, self._position),
+            self._run.network.send(key, message_order(size), self._run.npu(group, self._position),
                                    self._run.npu(group, peer), size, partial(self._delivered, node, peer))
         else:
             clock.at(clock.now + program.duration[node], DONE, key, ended)

@@ -130,7 +130,7 @@ class NativeRuntime:
         engine, size = self._engine, self.rows.size[node]
         peer, tag = peer_and_tag(self.rank, self.rows, node, self.argument(node), len(engine.npu_of))
         key, own, other = (self.rank, node, 0, 0), engine.npu_of[self.rank], engine.npu_of[peer]
-        order = message_order(int(engine.plan.program_of[self.rank]), self.rows.slot[node], size)
+        order = message_order(size)
         if engine.foreign is not None:
             if self.rows.kind[node] == Kind.SEND:
                 engine.foreign.send(key, order, own, other, size, done, tag)
