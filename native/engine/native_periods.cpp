@@ -158,8 +158,8 @@ std::vector<std::int64_t> Native::counts() const {
     return out;
 }
 
-// Whether a collective is measured depends on its number: as far as the coming ones are like those of this period. What ran as
-// messages in this period would in the next ones.
+// Whether a collective is measured depends on its number: as far as the coming ones are like those of this period. One that some
+// members have begun as messages, the others join as such after the jump.
 void Native::skip_periods(Recurrence::Jump jump) {
     const auto serials = [&](std::uint32_t kind) {  // of a period
         const std::size_t group = kind == Image::all ? membership_.all() : kind - 1;
@@ -168,6 +168,8 @@ void Native::skip_periods(Recurrence::Jump jump) {
     for (const auto& issue : periods_.issues)
         for (std::uint64_t k = 1; k <= jump.periods; ++k)
             if (issue.measured && image_->conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind))) jump.periods = k - 1;
+    for (const auto& issue : periods_.issues)
+        if (!issue.measured) image_->conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(jump.periods) * serials(issue.kind));
     recurrence_->jump(jump);
     forget_history();
     const auto periods = static_cast<std::int64_t>(jump.periods);
