@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import sys
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -30,15 +29,14 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from astrarium.collective.bandwidth import bus_factor  # noqa: E402
 from astrarium.collective.fabrics import Fabric, read  # noqa: E402
+from astrarium.collective.lines import fit_lines  # noqa: E402
 from astrarium.collective.measured import Layout, best_busbw, measured_ns, wire_ns  # noqa: E402
+from astrarium.collective.nccl_log import TESTS  # noqa: E402
 from astrarium.vocab import CommOp  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tools"))
 from collective_fabrics import HOSTS, NETWORKS, STAND_INS, HostFabric, NetworkFabric  # noqa: E402
 
-OPS = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER, "reduce_scatter": CommOp.REDUCE_SCATTER,
-       "alltoall": CommOp.ALL_TO_ALL}
-MOST = 3
 IN_NETWORK = ("nvlink4", "nvlink5")     # NVLink SHARP: the switch reduces
 SPARSE = 3          # of DeepEP's rows every third is fitted, all are judged
 ROWS_A_LINE = 4     # of several hosts: a line needs so many
@@ -58,36 +56,6 @@ class Row:
     ns: float
 
 
-def line(x: Table, t: Table) -> tuple[float, float]:
-    """(latency, ns per unit of x), both at least 0, with the least sum of squared relative errors."""
-    slope_and_base = np.linalg.lstsq(np.c_[1 / t, x / t], np.ones(len(x)), rcond=None)[0]
-    base, slope = float(slope_and_base[0]), float(slope_and_base[1])
-    if slope <= 0:
-        return float(np.exp(np.log(t).mean())), 0.0
-    return (base, slope) if base >= 0 else (0.0, float((x / t).sum() / ((x / t) ** 2).sum()))
-
-
-def lines(x: Table, t: Table, most: int = MOST) -> list[tuple[float, float]]:
-    """Up to `most` lines whose least is closest to `t`, by latency."""
-    best, kept = np.inf, np.zeros((1, 2))
-    for count in range(1, most + 1):
-        for cut in itertools.combinations(range(2, len(x) - 1), count - 1):
-            ends = (0, *cut, len(x))
-            if any(end - start < 2 for start, end in itertools.pairwise(ends)):
-                continue
-            found = np.array([line(x[start:end], t[start:end]) for start, end in itertools.pairwise(ends)])
-            for _ in range(3):
-                times = found[:, :1] + found[:, 1:] * x
-                error = float(np.abs(np.log(times.min(0) / t)).mean())
-                if error < best - 1e-9:
-                    best, kept = error, found
-                owner = times.argmin(0)
-                found = np.array([line(x[owner == k], t[owner == k]) if (owner == k).sum() > 1 else found[k]
-                                  for k in range(count)])
-    used = sorted(set((kept[:, :1] + kept[:, 1:] * x).argmin(0).tolist()))
-    return sorted((float(kept[k, 0]), float(kept[k, 1])) for k in used)
-
-
 def tables(where: Path, folder: str, table: str = "nccl_perf") -> list[dict[str, Any]]:
     """The rows of one table."""
     import pyarrow.parquet as pq
@@ -105,7 +73,7 @@ def host_rows(fabric: HostFabric, where: Path) -> list[Row]:
     """The rows of a fabric inside a host: 16-bit ones of its table, or those of the repository."""
     if fabric.rows:
         return [row for row in own_rows() if row.host == fabric.name and row.hosts == 1]
-    return [Row("", fabric.name, row["num_gpus"], 1, OPS[row["op_name"]], 2.0 * row["message_size"],
+    return [Row("", fabric.name, row["num_gpus"], 1, TESTS[row["op_name"]], 2.0 * row["message_size"],
                 row["latency"] * 1e6) for row in tables(where, fabric.folder) if row["nccl_dtype"] == "half"]
 
 
@@ -116,7 +84,7 @@ def host_row(fabric: HostFabric, where: Path, found: dict[str, Any]) -> dict[str
     for op, ranks in sorted({(row.op, row.ranks) for row in measured}):
         rows = sorted((row.size, row.ns) for row in measured if (row.op, row.ranks) == (op, ranks))
         size, ns = np.array(rows).T
-        kept = lines(size * bus_factor(op, ranks), ns)
+        kept = fit_lines(size * bus_factor(op, ranks), ns)
         ops.setdefault(op.name.lower(), {})[str(ranks)] = [[round(base, 1), round(1 / slope / fabric.gbps, 4)]
                                                            for base, slope in kept]
     if set(ops) == {"all_reduce"}:      # a ring's all_reduce is a reduce_scatter and an all_gather
@@ -150,7 +118,7 @@ def exchange_row(fabric: HostFabric, where: Path) -> tuple[dict[str, Any], str]:
                 sent = exchanged(row, phase, fabric.ranks, each_expert=bool(kind))
                 best[sent] = min(best.get(sent, np.inf), us * 1e3)
             sent_of, ns = np.array(sorted(best.items())).T
-            kept = lines(sent_of[::SPARSE], ns[::SPARSE], 2)
+            kept = fit_lines(sent_of[::SPARSE], ns[::SPARSE], 2)
             found[f"{phase}{kind}"] = [[round(base, 1), round(1 / slope / fabric.gbps, 4)] for base, slope in kept]
             errors += list(abs(np.min([base + slope * sent_of for base, slope in kept], axis=0) / ns - 1))
     return {"exchange": found}, "; DeepEP " + said(errors)
@@ -191,7 +159,7 @@ def network_row(fabric: NetworkFabric, rows: Sequence[Row], found: dict[str, Any
         if row.op == CommOp.ALL_REDUCE:
             points.append((wire, row.ns - before))
     wire_of, ns = np.array(sorted(points)).T
-    own = two_hosts(lines(wire_of, ns, max(1, min(MOST, len(points) // ROWS_A_LINE))), rows[0].hosts)
+    own = two_hosts(fit_lines(wire_of, ns, max(1, min(3, len(points) // ROWS_A_LINE))), rows[0].hosts)
     less = found[fabric.small]["lines"] if fabric.small else []
     if less:
         plain["borrows"] = fabric.small

@@ -6,7 +6,6 @@ The log names its columns in a comment ("#  size  count  type  redop  root  time
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective.bandwidth import bus_factor
+from astrarium.collective.lines import fit_lines, least
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
 
-__all__ = ["Log", "fabric_text", "read_log"]
+__all__ = ["TESTS", "Log", "fabric_text", "read_log"]
 
 TESTS = {"all_reduce": CommOp.ALL_REDUCE, "all_gather": CommOp.ALL_GATHER, "reduce_scatter": CommOp.REDUCE_SCATTER,
          "alltoall": CommOp.ALL_TO_ALL}
-LINES, SPARSE = 3, 4       # most lines of a collective; rows that a line needs
+SPARSE = 4      # rows that a line needs
 F64 = npt.NDArray[np.float64]
 
 
@@ -63,40 +63,14 @@ def read_log(path: str) -> Log:
     return Log(TESTS[names[0]], ranks, size, ns)
 
 
-def _line(x: F64, t: F64) -> tuple[float, float]:
-    """(latency, ns per byte), both at least 0, with the least sum of squared relative errors."""
-    base, slope = (float(each) for each in np.linalg.lstsq(np.c_[1 / t, x / t], np.ones(len(x)), rcond=None)[0])
-    if slope <= 0:
-        return float(np.exp(np.log(t).mean())), 0.0
-    return (base, slope) if base >= 0 else (0.0, float((x / t).sum() / ((x / t) ** 2).sum()))
-
-
-def _lines(x: F64, t: F64) -> tuple[list[tuple[float, float]], float]:
-    """(up to three lines whose least is closest to `t`, median error): the best cut of the sizes into segments."""
-    best: tuple[float, list[tuple[float, float]]] = (np.inf, [])
-    for count in range(1, min(LINES, len(x) // SPARSE) + 1):
-        for cut in itertools.combinations(range(SPARSE, len(x) - SPARSE + 1), count - 1):
-            ends = (0, *cut, len(x))
-            if any(end - start < SPARSE for start, end in itertools.pairwise(ends)):
-                continue
-            found = [_line(x[start:end], t[start:end]) for start, end in itertools.pairwise(ends)]
-            error = float(np.abs(np.log(_least(found, x) / t)).mean())
-            if error < best[0] - 1e-9:
-                best = error, found
-    kept = sorted(line for line in best[1] if line[1] > 0)
-    return kept, float(np.median(np.abs(_least(kept, x) / t - 1)))
-
-
-def _least(lines: Sequence[tuple[float, float]], x: F64) -> F64:
-    return np.asarray(np.min([latency + slope * x for latency, slope in lines], axis=0), np.float64)
-
-
 def fabric_text(name: str, link: str, link_rate: float, logs: Sequence[Log]) -> tuple[str, Mapping[str, float]]:
     """(a row of the catalog's collectives as TOML, median error of each "op of n ranks"). `link_rate`: bytes/ns."""
     ops: dict[str, dict[int, Any]] = {}
     errors = {}
     for log in logs:
-        found, error = _lines(log.size * bus_factor(log.op, log.ranks), log.ns)
+        moved = log.size * bus_factor(log.op, log.ranks)
+        found = [line for line in fit_lines(moved, log.ns, sparse=SPARSE) if line[1] > 0]
+        error = float(np.median(np.abs(least(found, moved) / log.ns - 1)))
         ops.setdefault(log.op.name.lower(), {})[log.ranks] = [
             [round(latency, 1), round(1 / (slope * link_rate), 4)] for latency, slope in found]
         errors[f"{log.op.name.lower()} of {log.ranks} ranks"] = error

@@ -27,11 +27,6 @@ from astrarium.workload.transformer import Transformer
 __all__ = ["Machine", "machine_of", "stack_settings"]
 
 INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
-KERNELS: Mapping[str, str] = MappingProxyType({
-    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm",
-    "b300": "b300_sxm", "rtx_pro_6000": "rtx_pro_6000_server"})
-"""Devices whose measured kernels have another name."""
-
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
@@ -92,7 +87,7 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     settings = stack_settings(stack, len(found.flat) > 1)
     kind = Kind("compute").load(compute)
     known = {spec.name for spec in specs(kind)}
-    given: dict[str, Any] = {**row.compute, "device": KERNELS.get(device, device), **settings["compute"]}
+    given: dict[str, Any] = {**row.compute, "device": device, **settings["compute"]}
     model = decode(Compute, {"model": compute, **{name: value for name, value in given.items() if name in known}})
     return Machine(device, model, Memory(**row.memory), found,
                    decode(Collective, {**settings["collective"], "model": collectives}),

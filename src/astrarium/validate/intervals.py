@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astrarium import catalog
+from astrarium.compute import kernels
 
 if TYPE_CHECKING:
     from astrarium.design import Design
@@ -51,7 +52,8 @@ def conformal(ratios: Sequence[float], share: float = SHARE) -> tuple[float, flo
 
 def device_of(design: Design) -> str:
     """The name under which a design's device has intervals: that of its measured kernels; nothing for other models."""
-    return str(getattr(design.compute, "device", ""))
+    device = str(getattr(design.compute, "device", ""))
+    return kernels.named(device) or device
 
 
 def interval_of(design: Design) -> Interval | None:

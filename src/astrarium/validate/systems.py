@@ -25,8 +25,7 @@ class System:
     @property
     def kernels(self) -> str | None:
         """The device's name among measured kernels, or None."""
-        name = re.sub(r"_[0-9]+gb$", "", self.device)
-        return next((each for each in kernels.names() if each in (name, f"{name}_sxm")), None)
+        return kernels.named(self.device)
 
 
 HGX_A100 = System("a100_sxm_80gb", "dgx_a100_nvswitch", 8, "infiniband_hdr")

@@ -72,6 +72,12 @@ def test_a_framework_is_chosen_by_name_and_version():
         model.latency_ns("gemm", "bf16", shape, "trtlm")
 
 
+def test_names_of_the_catalog_are_known_too():
+    assert kernels.load("b200").machine.name == "b200_sxm"
+    assert {kernels.named(name) for name in ("a100_sxm_40gb", "a100_sxm_80gb")} == {"a100_sxm"}
+    assert kernels.named("mi300x") is None
+
+
 def test_unknown_names_are_refused_with_the_nearest():
     with pytest.raises(InputError, match="h100_sxm"):
         kernels.load("h100_sxn")

@@ -18,10 +18,14 @@ from astrarium.compute.kernels.machine import Machine
 from astrarium.compute.kernels.model import DeviceModel, Part
 from astrarium.errors import InputError, nearest
 
-__all__ = ["from_sheet", "generic", "load", "names", "read", "write"]
+__all__ = ["from_sheet", "generic", "load", "named", "names", "read", "write"]
 
 FORMAT = 1
 GENERIC = "generic.npz"
+OTHER_NAMES: Mapping[str, str] = MappingProxyType({
+    "a100_sxm_40gb": "a100_sxm", "a100_sxm_80gb": "a100_sxm", "b200": "b200_sxm", "b300": "b300_sxm",
+    "rtx_pro_6000": "rtx_pro_6000_server"})
+"""Rows of the catalog whose measured kernels have the name of their tables."""
 
 
 def _folder() -> Any:
@@ -47,14 +51,21 @@ def from_sheet(machine: Machine) -> DeviceModel:
     return replace(shared, machine=machine.streaming_like(shared.machine))
 
 
+def named(device: str) -> str | None:
+    """The name of a device's shipped model, by that name or the catalog's; None: there is none."""
+    name = OTHER_NAMES.get(device, device)
+    return name if name in names() else None
+
+
 @functools.cache
 def load(device: str) -> DeviceModel:
-    """The shipped model of a device; a file is read once per process. Raises InputError with the nearest match."""
-    known = names()
-    if device not in known:
+    """The shipped model of a device, by its own name or the catalog's; a file is read once per process. Raises
+    InputError with the nearest match."""
+    name, known = named(device), names()
+    if name is None:
         raise InputError("compute.device", f"{device[:60]!r} has no measured model",
                          expected="one of " + ", ".join(known), did_you_mean=nearest(device, known))
-    with as_file(_folder().joinpath(f"{device}.npz")) as path:
+    with as_file(_folder().joinpath(f"{name}.npz")) as path:
         return read(path)
 
 
