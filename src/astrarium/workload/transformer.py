@@ -95,9 +95,10 @@ class Transformer(Workload, frozen=True):
                              Knob("plain: logits in fp32, their gradient beside them; fused: logits in the format of "
                                   "activations, their gradient in their place (Transformer Engine).")] = "plain"
     weight_gradients: Annotated[Literal["in_place", "temporary", "placeholders", "beside"],
-                                Knob("Gradients of weights before they are added to what is kept: added by the product "
-                                     "itself; tensors for a moment; in place, with an empty tensor for every shape of "
-                                     "matrix (Megatron-LM with Transformer Engine 2); or all kept, in the weights' "
+                                Knob("Memory of weight gradients of a micro-batch before they join those of the "
+                                     "step. in_place: none, the product sums them itself; temporary: one tensor at "
+                                     "a time; placeholders: as in_place, and an empty tensor for every shape of matrix "
+                                     "(Megatron-LM with Transformer Engine 2); beside: all of them, in the weights' "
                                      "format (nanotron).")] = "in_place"
     overhead: Annotated[OptionalBytes, Knob("Bytes that every rank holds besides: driver, libraries' workspaces, "
                                             "buffers of communication; left out: none.", ge=0)] = default(None)

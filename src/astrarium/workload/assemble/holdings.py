@@ -50,7 +50,8 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
 
 def _placeholders(recipe: Recipe, parts: Sequence[Part]) -> float:
     """Elements of one tensor for every shape of a layer's matrices: what autograd is given for a gradient that the
-    product has already added to what is kept. Matrices whose gradients one product makes are one tensor."""
+    product has already added to the gradients of the step. Matrices whose gradients one product makes are one
+    tensor."""
     if recipe.weight_gradients != "placeholders":
         return 0.0
     shapes = dict[tuple[tuple[str, float], ...], float]()

@@ -61,7 +61,7 @@ def lower_stack(stack: Stack, options: Options, forms: Forms | None = None) -> M
 
 
 def _temporary(gradients: str, layer: bool) -> bool:
-    """Whether the gradient of a block's weight is a tensor of its own before it is added to what is kept."""
+    """Whether the gradient of a block's weight is a tensor of its own before it is added to that of the step."""
     return gradients == "temporary" or (gradients == "placeholders" and not layer)
 
 
