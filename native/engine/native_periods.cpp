@@ -171,7 +171,7 @@ void Native::skip_periods(Recurrence::Jump jump) {
     for (const auto& issue : periods_.issues)
         if (!issue.measured) image_->conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(jump.periods) * serials(issue.kind));
     recurrence_->jump(jump);
-    forget_history();
+    if (jump.periods > 0) forget_history();
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ = add(skipped_, times(periods, jump.time));
     const std::uint64_t events = jump.periods * static_cast<std::uint64_t>(jump.counts[0]);
