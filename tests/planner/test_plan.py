@@ -15,6 +15,8 @@ import astrarium as ar
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.timeline import units_of
 from astrarium.report.plan_html import plan_page
+from astrarium.report.shortlist import shortlist_tables
+from astrarium.report.tables import text_of
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
 
@@ -34,6 +36,25 @@ def test_lines_are_ranked_and_say_why_they_lost(found: ar.Shortlist) -> None:
     assert found.best.device == "h100_sxm"
     assert found.best.tokens == pytest.approx(16 * 2048 / 16 / (found.best.time * 1e-9))
     assert 0 < found.best.mfu < 1
+
+
+def test_lines_within_the_interval_tie_and_others_say_that_they_are_unvalidated() -> None:
+    more = {"compute": "measured", "collectives": "measured", "stack": "nemo"}
+    shown = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, top=8, fixed=FIX, **more)
+    assert shown.best.tie is None
+    for line in shown.lines:
+        low, high = line.within.around(line.time) or (0.0, 0.0)
+        assert low < line.time < high
+    assert [line.tie for line in shown.lines[1:]] == [
+        line.time <= shown.best.time * 1.0283 or line.time * 0.9195 <= shown.best.time for line in shown.lines[1:]]
+    assert {line.tie for line in shown.lines[1:]} == {True, False}
+    text = [text_of(table) for table in shortlist_tables(shown)]
+    assert "80 % of 14 unseen measured rows of stack nemo on h100_sxm" in text[1]
+    assert text[1].count("ties with 1") == sum(bool(line.tie) for line in shown.lines)
+    both = ar.plan(DENSE, ["h100_sxm", "h200_sxm"], 16, seq=2048, global_batch=16, top=2, fixed=FIX, **more)
+    assert [line.tie for line in both.lines if line.device != both.best.device] == [None] * sum(
+        line.device != both.best.device for line in both.lines)
+    assert "unvalidated" in text_of(list(shortlist_tables(both))[1])
 
 
 def test_parts_add_up_to_the_step(found: ar.Shortlist) -> None:

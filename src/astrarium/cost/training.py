@@ -89,7 +89,7 @@ def _utilisation(name: str, label: str, flops: Callable[[Transformer], float]) -
         return flops(_training(name, design)) / (_ns(result) * _peak(design))
 
     return Figure(of_both=measure, over_cases="mean", least=LEAST, check=check, label=label,
-                  shown=lambda value: f"{100 * value:.1f} %")
+                  shown=lambda value: f"{100 * value:.1f} %", of_time=-1)
 
 
 def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], float]) -> Figure:
@@ -97,7 +97,7 @@ def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], floa
         return amount(_training(name, design)) / _ns(result) * 1e9
 
     return Figure(of_both=measure, over_cases="mean", least=LEAST, check=lambda design: _training(name, design),
-                  label=label, shown=lambda value: f"{_number(value)} {unit}")
+                  label=label, shown=lambda value: f"{_number(value)} {unit}", of_time=-1)
 
 
 def _number(value: float) -> str:
@@ -136,4 +136,4 @@ TOKENS_PER_NPU = _rate("tokens_per_second_per_npu", "tokens per NPU", "tokens/s/
                        lambda work: _tokens(work) / work.ranks)
 SAMPLES = _rate("samples_per_second", "samples", "samples/s", lambda work: float(work.global_batch))
 COST_PER_TERA_TOKENS = Figure(of_both=_price, over_cases="mean", check=_check_price, label="price of 10^12 tokens",
-                              shown=lambda value: f"{value:,.0f} US dollars")
+                              shown=lambda value: f"{value:,.0f} US dollars", of_time=1)

@@ -10,6 +10,7 @@ from typing import Any
 
 from astrarium.config.named import merged
 from astrarium.cost import FIGURES
+from astrarium.cost.interval import tied
 from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -115,7 +116,9 @@ def _conditions(design: Design) -> dict[str, object]:
 
 
 def _beside(line: Line, best: Line) -> Line:
-    return line if line is best else replace(line, lost=reason(line, best))
+    if line is best:
+        return line
+    return replace(line, lost=reason(line, best), tie=tied((line.time, line.within), (best.time, best.within)))
 
 
 def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from astrarium.cost.interval import Interval, interval_of
 from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
@@ -22,8 +24,8 @@ WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp c
 @dataclass(frozen=True)
 class Line:
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
-    second and NPU; `lost`: what makes it slower than the best one. `tie`: whether the two are within the interval of
-    the prediction (None: predictions have no interval yet)."""
+    second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
+    of the other (None: it is the best one, or one of them is unvalidated)."""
 
     layout: Layout
     device: str
@@ -38,12 +40,22 @@ class Line:
     lost: str = ""
     tie: bool | None = None
 
+    @cached_property
+    def within(self) -> Interval:
+        """The interval of its step time."""
+        found = interval_of(self.design)
+        assert found is not None        # a design of training
+        return found
+
     @property
     def plain(self) -> dict[str, Any]:
         """For --json: units in the names."""
+        low, high = self.within.around(self.time) or (None, None)
+        interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
+                    "validated": self.within.validated}
         return {"device": self.device, "layout": self.layout.plain, "step_ns": self.time, "memory_bytes": self.memory,
                 "capacity_bytes": self.capacity, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
-                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie}
+                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval}
 
 
 @dataclass(frozen=True)
