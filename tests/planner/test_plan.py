@@ -134,10 +134,33 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     assert run("plan", "--device", "h100_sxm").code == 2
 
 
+@pytest.mark.parametrize(("device", "models"), [
+    ("h100_sxm", "measured kernels, measured collectives, stack nemo"),
+    ("a100_sxm_80gb", "measured kernels, measured collectives, stack megatron-lm"),
+    ("h200_sxm", "measured kernels, measured collectives, stack none"),
+    ("mi300x", "analytic kernels, simulated collectives, stack none")])
+def test_what_is_left_out_is_what_was_measured(device: str, models: str) -> None:
+    found = ar.plan(DENSE, device, 16, seq=2048, global_batch=16, fixed=FIX, top=1)
+    assert found.models == (models,)
+    compute, collectives, stack = (text.split()[0 if place < 2 else 1] for place, text in enumerate(models.split(", ")))
+    asked = ar.plan(DENSE, device, 16, seq=2048, global_batch=16, fixed=FIX, top=1, compute=compute,
+                    collectives=collectives, stack=stack)
+    assert asked.best.time == found.best.time
+    assert f"with {models} (to change: --compute" in text_of(next(iter(shortlist_tables(found))))
+
+
+def test_several_devices_have_one_stack_and_say_what_differs() -> None:
+    found = ar.plan(DENSE, ["b200", "gb200", "mi300x"], 16, seq=2048, global_batch=16, fixed=FIX, top=1)
+    assert found.models == ("b200: measured kernels, measured collectives, stack nemo",
+                            "gb200: measured kernels, measured collectives, stack nemo",
+                            "mi300x: analytic kernels, simulated collectives, stack nemo")
+
+
 def test_a_stack_is_what_the_job_leaves_open() -> None:
     fixed = {**FIX, "recompute": ["none"]}
     asked = {"stack": "nemo", "compute": "measured", "collectives": "measured", "fixed": fixed, "top": 1}
-    plain = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=1).best
+    peak = {"stack": "none", "compute": "roofline", "collectives": "simulated", "fixed": fixed, "top": 1}
+    plain = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, **peak).best  # type: ignore[arg-type]
     best = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, **asked).best  # type: ignore[arg-type]
     workload = best.design.workload
     assert isinstance(workload, ar.Transformer)

@@ -11,7 +11,7 @@ from astrarium.design import Design
 if TYPE_CHECKING:       # other workloads start without them
     from astrarium.workload.transformer import Transformer
 
-__all__ = ["FEWEST", "SHARE", "Interval", "device_of", "interval_of", "is_wide", "tied"]
+__all__ = ["FEWEST", "SHARE", "Interval", "device_of", "interval_of", "is_wide", "tied", "validated_stack"]
 
 SHARE = 0.8
 WIDE = 16           # hosts over which gradients are reduced, from which rows are scattered by the network
@@ -97,6 +97,16 @@ def _lacks(design: Design, device: str) -> str:
     if design.collective.model != "measured":
         return f"collective.model is {design.collective.model}, not measured"
     return "the design has several types of NPUs" if design.npu_types else ""
+
+
+def validated_stack(device: str) -> str | None:
+    """Of the stacks with rows enough on a device of the catalog, the one with the narrowest interval."""
+    from astrarium.compute import kernels
+
+    name = kernels.named(device) or device
+    rows = {stack: devices[name] for stack, devices in catalog.load("intervals").items() if name in devices}
+    widths = {stack: row["high"] / row["low"] for stack, row in rows.items() if row["rows"] >= FEWEST}
+    return min(widths, key=lambda stack: (widths[stack], stack), default=None)
 
 
 def tied(one: tuple[float, Interval | None], other: tuple[float, Interval | None], power: int = 1) -> bool | None:

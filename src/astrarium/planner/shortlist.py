@@ -62,7 +62,8 @@ class Line:
 class Shortlist:
     """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
     were; `unknown`: those that were not simulated to the end (layout and why, lowest possible ns), the only ones that
-    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
+    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which ones
+    say how long kernels and collectives take, and the software stack. `today`: the line of a
     layout that the caller runs now."""
 
     model: str
@@ -75,6 +76,7 @@ class Shortlist:
     unknown: tuple[tuple[str, float], ...] = ()
     assumed: tuple[str, ...] = ()
     conditions: Mapping[str, object] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
     today: Line | None = None
 
     @property
@@ -91,7 +93,7 @@ class Shortlist:
     def plain(self) -> dict[str, Any]:
         """For --json."""
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "assumed": list(self.assumed),
-                "conditions": dict(self.conditions),
+                "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
                 "proved": self.proved, "unknown": [{"layout": text, "floor_ns": ns} for text, ns in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}

@@ -44,7 +44,8 @@ def plan_page(found: Shortlist) -> str:
     text = "\n".join(parts)
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width"><title>{_e(title)}</title><style>{_STYLE}</style></head><body>\n<h1>{_e(title)}</h1>\n'
-            f"<p>{found.tokens:,} tokens a step. All figures are simulated.</p>\n{text}\n</body></html>\n")
+            f"<p>{found.tokens:,} tokens a step, with {_e('; '.join(found.models))}. All figures are simulated."
+            f"</p>\n{text}\n</body></html>\n")
 
 
 def _e(value: object) -> str:

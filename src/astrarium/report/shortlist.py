@@ -20,7 +20,8 @@ HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "expose
 def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     """What was asked, the layouts, why the others are slower, and how far the proof goes."""
     devices = list(dict.fromkeys(line.device for line in found.lines))
-    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step"
+    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
+        f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
     several = len(devices) > 1
     rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
     if found.today is not None:
