@@ -40,6 +40,11 @@ class Analytic(Predicted, frozen=True, kw_only=True):
                          ] = default(None)
     units: Annotated[int, Knob("Multiprocessors (SMs, compute units) over which tiles are spread.", ge=1)]
 
+    def peak_at(self, precision: str) -> float | None:
+        """The sheet's peak in a number format; None where it is left out."""
+        found = self.peak if precision in ("bf16", "fp16") else getattr(self, f"{precision}_peak")
+        return None if found is None else float(found)
+
     def fitted(self, bandwidth: float) -> DeviceModel:
         """The model of the sheet with a memory of `bandwidth` byte/ns."""
         given = {"bf16": self.peak, "fp8": self.fp8_peak, "fp4": self.fp4_peak, "int8": self.int8_peak,

@@ -23,7 +23,8 @@ def figure_table(found: Mapping[str, float], training: Mapping[str, object],
                  f"step, {training['precision']}")
         title += f", stack {training['stack']}" if training["stack"] else ", no stack named"
         peaks = cast("list[float]", training["peak_flop_per_ns"])
-        title += f"; peak {' and '.join(f'{peak / 1000:,.6g}' for peak in peaks)} TFLOP/s" if peaks else ""
+        rates = " and ".join(f"{peak / 1000:,.6g}" for peak in peaks)
+        title += f"; {training['peak_precision']} peak {rates} TFLOP/s" if peaks else ""
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
     if within is not None and within.validated:
         return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in
