@@ -91,8 +91,9 @@ def _others_for(op: str, entry: str) -> tuple[str, ...]:
 
 def _stacked(design: Design) -> Iterator[Problem]:
     """A design that names a stack has its settings: one made in Python without them would answer in its name."""
-    if design.stack in Stacks() and not settled(str(design.stack),
-                                                {section: getattr(design, section) for section in SECTIONS}):
+    if design.stack is None or design.stack not in Stacks():
+        return
+    if not settled(design.stack, {section: getattr(design, section) for section in SECTIONS}):
         yield Problem("stack", f"is {design.stack}, and none of its settings is in the design",
                       "a design file, or ar.replace(design, 'stack', 'NAME'), which apply them")
 
