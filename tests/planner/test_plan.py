@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 (a fixture)
-from tests.planner.spaces import DENSE, QUICK
+from tests.planner.spaces import DENSE, QUICK, SPARSE
 
 import astrarium as ar
 from astrarium.planner.breakdown import PARTS
@@ -147,6 +147,14 @@ def test_what_is_left_out_is_what_was_measured(device: str, models: str) -> None
                     collectives=collectives, stack=stack)
     assert asked.best.time == found.best.time
     assert f"with {models} (to change: --compute" in text_of(next(iter(shortlist_tables(found))))
+
+
+def test_kernels_that_nobody_measured_name_the_model_that_has_them() -> None:
+    asked = {"seq": 4096, "global_batch": 16, "fixed": FIX, "top": 1}
+    with pytest.raises(ar.InputError, match=r"no measured rows of experts.*expected --compute analytic"):
+        ar.plan(SPARSE, "gb300", 16, **asked)  # type: ignore[arg-type]
+    found = ar.plan(SPARSE, "gb300", 16, compute="analytic", **asked)  # type: ignore[arg-type]
+    assert found.models == ("analytic kernels, measured collectives, stack none",)
 
 
 def test_several_devices_have_one_stack_and_say_what_differs() -> None:

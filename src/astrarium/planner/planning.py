@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -95,8 +96,9 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
-    explored = [explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept, progress=progress)
-                for machine in machines]
+    with _other_kernels(machines):
+        explored = [explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept, progress=progress)
+                    for machine in machines]
     _refuse_nothing(explored, machines)
     order = sorted(((trial.time, place, trial) for place, each in enumerate(explored) for trial in each.found),
                    key=lambda each: (each[0], each[1], each[2].layout))[:top]
@@ -110,6 +112,18 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
                for machine, each in zip(machines, explored) for trial in each.unknown]),
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
         _conditions(lines[0].design), _models(machines), None if now is None else _beside(now, lines[0]))
+
+
+@contextmanager
+def _other_kernels(machines: Sequence[Machine]) -> Iterator[None]:
+    """A refusal of kernels that nobody measured also names the compute model that has them."""
+    try:
+        yield
+    except InputError as error:
+        if error.path.startswith("compute.device") and any(each.compute.tag == "measured" for each in machines):
+            raise InputError(error.path, error.message, expected="--compute analytic, from the data sheet, or kernels "
+                             f"that were measured: {error.expected}") from None
+        raise
 
 
 def _conditions(design: Design) -> dict[str, object]:
