@@ -12,6 +12,7 @@ from tests.cli.conftest import Run, run  # noqa: F401 (a fixture)
 from tests.planner.spaces import DENSE, QUICK, SPARSE
 
 import astrarium as ar
+from astrarium import catalog
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.timeline import units_of
 from astrarium.report.plan_html import plan_page
@@ -45,11 +46,13 @@ def test_lines_within_the_interval_tie_and_others_say_that_they_are_unvalidated(
     for line in shown.lines:
         low, high = line.within.around(line.time) or (0.0, 0.0)
         assert low < line.time < high
+    row = catalog.load("intervals")["nemo"]["h100_sxm"]
     assert [line.tie for line in shown.lines[1:]] == [
-        line.time <= shown.best.time * 1.0283 or line.time * 0.9195 <= shown.best.time for line in shown.lines[1:]]
+        line.time <= shown.best.time * row["high"] or line.time * row["low"] <= shown.best.time
+        for line in shown.lines[1:]]
     assert {line.tie for line in shown.lines[1:]} == {True, False}
     text = [text_of(table) for table in shortlist_tables(shown)]
-    assert "80 % of 14 unseen measured rows of stack nemo on h100_sxm" in text[1]
+    assert f"80 % of {row['rows']} unseen measured rows of stack nemo on h100_sxm" in text[1]
     assert text[1].count("ties with 1") == sum(bool(line.tie) for line in shown.lines)
     both = ar.plan(DENSE, ["h100_sxm", "h200_sxm"], 16, seq=2048, global_batch=16, top=2, fixed=FIX, **more)
     assert [line.tie for line in both.lines if line.device != both.best.device] == [None] * sum(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import astrarium as ar
+from astrarium import catalog
 from astrarium.report.study import report_tables, study_plain, study_tables
 from astrarium.report.study_data import study_report
 from astrarium.report.study_html import study_page
@@ -23,6 +24,8 @@ network:
   dims: [{like: dgx_h100_nvswitch, npus: 8, latency: 1 us}, {like: infiniband_ndr, npus: 2, latency: 3 us}]
 """
 
+NEMO = catalog.load("intervals")["nemo"]["h100_sxm"]
+
 
 def space(text: str, folder: Path) -> ar.Space:
     path = folder / "design.yaml"
@@ -35,24 +38,24 @@ def test_designs_within_the_interval_of_the_best_tie(tmp_path: Path) -> None:
     study = ar.search(space(DESIGN, tmp_path), "makespan", agent="grid", trials=8, study=str(tmp_path / "a.study"))
     ten = study_plain(study)["ten_best"]
     best = ten[0]["objectives"]["makespan"]
-    assert ten[0]["interval"]["low_ns"] == pytest.approx(best * 0.9195)
+    assert ten[0]["interval"]["low_ns"] == pytest.approx(best * NEMO["low"])
     assert [each["tie"] for each in ten[1:]] == [
-        each["objectives"]["makespan"] <= best * 1.0283 or each["objectives"]["makespan"] * 0.9195 <= best
+        each["objectives"]["makespan"] <= best * NEMO["high"] or each["objectives"]["makespan"] * NEMO["low"] <= best
         for each in ten[1:]]
     assert {each["tie"] for each in ten[1:]} == {True, False}
     text = "\n".join(map(text_of, study_tables(study, "space")))
     assert "ties with 1" in text
-    assert "80 % of 14 unseen measured rows of stack nemo on h100_sxm" in text
+    assert f"80 % of {NEMO['rows']} unseen measured rows of stack nemo on h100_sxm" in text
     report = study_report([load_study(str(tmp_path / "a.study"))], simulate=False)
     told = "\n".join(map(text_of, report_tables(report)))
-    assert "ties with 1" in told.split("best designs (interval: 80 % of 14")[1]
+    assert "ties with 1" in told.split("best designs (interval: 80 % of ")[1]
     assert "ties with 1" in study_page(report)
 
 
 def test_rates_have_the_interval_turned_round(tmp_path: Path) -> None:
     study = ar.search(space(DESIGN, tmp_path), maximize="mfu", agent="grid", trials=8)
     assert study.best is not None
-    low, high = (100 * study.objectives()["mfu"] / each for each in (1.0283, 0.9195))
+    low, high = (100 * study.objectives()["mfu"] / each for each in (NEMO["high"], NEMO["low"]))
     assert f"(80 %: {low:.1f} to {high:.1f} %)" in "\n".join(map(text_of, study_tables(study, "space")))
 
 
