@@ -114,7 +114,8 @@ def splits(names: Iterable[str]) -> None:
 
 def _refit(fit_kernels: Any, name: str, rows: Any, test: Any) -> Any:
     machine = fit_kernels.machine_of(name)
-    trees, variants = fit_kernels.fit(rows.where(~test), "gemm", "bf16", machine)
+    trees, variants = fit_kernels.fit(rows.where(~test), "gemm", "bf16", machine,
+                                      fit_kernels.loss_of("gemm", len(rows.ns)))
     part = kernels.Part(trees, variants, variants[0], 0, {})
     model = kernels.DeviceModel(machine, {"gemm/bf16": part}, "", "")
     unseen = rows.where(test & np.isin(rows.variant, variants))

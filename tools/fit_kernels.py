@@ -4,9 +4,9 @@
 
 Symmetric trees are boosted on log2(measured / base) of every row; half of the weight goes to products of at least
 1024 in each dimension, where training spends its time. Products and experts are fitted by the sum of absolute errors,
-for the same product measured twice is often 5 % and sometimes 20 % apart; the rest by the sum of squares. A first,
-short fit finds rows more than 2x off their neighbours; these are left out. The error in each file comes from a second
-fit that never saw 20 % of the shapes. Equal rows and an equal catboost make equal files.
+for rows of equal work are often 5 % and sometimes 20 % apart; the rest, and what has few rows, by the sum of squares.
+A first, short fit finds rows more than 2x off their neighbours; these are left out. The error in each file comes from
+a second fit that never saw 20 % of the shapes. Equal rows and an equal catboost make equal files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make n
 COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
 OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
 TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
-LOSS = {"gemm": "MAE", "experts": "MAE"}    # other classes: RMSE
+ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
+ENOUGH = 30_000
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
@@ -92,7 +93,12 @@ def large(rows: Rows, family: str) -> Any:
     return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
 
 
-def fit(rows: Rows, family: str, precision: str, machine: Machine) -> tuple[Forest, tuple[str, ...]]:
+def loss_of(family: str, rows: int) -> str:
+    """What a part of so many rows, held-out ones too, is fitted by."""
+    return "MAE" if family in ABSOLUTE and rows >= ENOUGH else "RMSE"
+
+
+def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) -> tuple[Forest, tuple[str, ...]]:
     """The forest of rows of one class and precision, rows far from their neighbours left out."""
     variants = tuple(np.unique(rows.variant).tolist())
     x, y = target(rows, family, precision, machine, variants)
@@ -100,7 +106,7 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine) -> tuple[Fore
     weight = np.where(big, max(1.0, (~big).sum() / max(1, big.sum())), 1.0)
     rough = boost(x, y, weight, 60)
     keep = np.abs(y - rough.predict(x.T)) < 1
-    return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], LOSS.get(family, "RMSE"))), variants
+    return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], loss)), variants
 
 
 def held_out(rows: Rows, seed: int) -> Any:
@@ -121,8 +127,10 @@ def errors(model: DeviceModel, rows: Rows, family: str, precision: str) -> Any:
 
 def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
     """One part: fitted on all rows, its error from a fit without a fifth of the shapes."""
+    loss = loss_of(family, len(rows.ns))
+
     def part(some: Rows, error: Any) -> Part:
-        trees, variants = fit(some, family, precision, machine)
+        trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
         return Part(trees, variants, default, len(some.ns), error)

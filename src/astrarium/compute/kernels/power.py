@@ -3,7 +3,8 @@
 Large products run at the power limit of a device, not at the clock of its data sheet, and what a joule buys depends on
 how operands reach the matrix units: from registers, by each warp (`mma`: Ampere, Ada, consumer Blackwell); from shared
 memory, by four warps (`wgmma`: Hopper); from shared memory into tensor memory (`tcgen05`: Blackwell of data centres)
-(NVIDIA, PTX ISA, sections on matrix instructions). Flops per joule of the devices of an instruction agree within 10 %.
+(NVIDIA, PTX ISA, sections on matrix instructions). Flops per joule of the devices differ by 9 % at most from their
+instruction's mean.
 """
 
 from __future__ import annotations
