@@ -52,6 +52,11 @@ class Analytic(Predicted, frozen=True, kw_only=True):
         "products run at what it makes of `power`, which is then the limit of the data sheet; left out: at a typical "
         "part of the peak.")] = None
 
+    def peak_at(self, precision: str) -> float | None:
+        """The sheet's peak in a number format; None where it is left out."""
+        found = self.peak if precision in ("bf16", "fp16") else getattr(self, f"{precision}_peak")
+        return None if found is None else float(found)
+
     def fitted(self, bandwidth: float) -> DeviceModel:
         """The model of the sheet with a memory of `bandwidth` byte/ns."""
         from astrarium.compute.kernels.power import TYPICAL, sustained

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from astrarium.validate.baseline import fit, table_of
+from astrarium.validate.intervals import Held, held
 from astrarium.validate.predict import NotPredictable, Prediction, predictions
 from astrarium.validate.record import fitted_on, halves
 from astrarium.validate.rows import Row
@@ -22,12 +23,14 @@ FEWEST = 4      # rows of a source, below which no rival is fitted
 @dataclass(frozen=True)
 class Validation:
     """Rows with their predictions; `fitted` says of each whether a stack was fitted on it; `groups` holds scores by
-    what they group; `rival` is what trees without physics do, per source."""
+    what they group; `rival` is what trees without physics do, per source; `held`: how the intervals of step times hold
+    for unseen rows."""
 
     found: Sequence[Found]
     fitted: Sequence[bool]
     groups: Mapping[str, Sequence[Score]]
     rival: Mapping[str, str]
+    held: Sequence[Held] = ()
 
 
 def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> Validation:
@@ -42,7 +45,7 @@ def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> V
     if any(fitted):
         seen = [each for each, known in zip(found, fitted, strict=True) if known]
         groups["source, of fitted rows"] = _both(seen, lambda each: each.row.source)
-    return Validation(found, fitted, groups, rivals(rows))
+    return Validation(found, fitted, groups, rivals(rows), held(zip(found, fitted, strict=True)))
 
 
 def _both(found: Sequence[Found], key: Callable[[Found], str]) -> list[Score]:
