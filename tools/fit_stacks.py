@@ -69,7 +69,8 @@ PARAMETERS: Mapping[str, Sequence[Parameter]] = {
     "nemo-24": (NARROW, VECTOR),
     "nanotron": (GEMM, VECTOR, LAUNCH, HOST, HOST_TP),
     "megascale": (GEMM, VECTOR),
-    "fsdp": (GEMM, VECTOR),
+    "fsdp": (GEMM, VECTOR, LAUNCH, FORWARD, BACKWARD),
+    "fsdp-1": (GEMM, VECTOR, LAUNCH, FORWARD, BACKWARD),
 }
 SEVERAL = frozenset({"workload.software.host_tp"})      # fields that apply where a job spans hosts
 

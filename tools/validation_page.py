@@ -1,6 +1,6 @@
 """Write docs/background/validation.md and catalog/intervals.toml from measured rows.
 
-usage: validation_page.py ROWS.csv [--left-out LOG] [--intervals]
+usage: validation_page.py ROWS.csv... [--left-out LOG] [--intervals]
 
 LOG is what `fit_stacks.py ROWS.csv --leave-out` printed. Without `--intervals` the catalog stays as it is.
 """
@@ -29,6 +29,7 @@ CAUSES = (
     (r"hf-(1158|1295|1219|668|403)$", "data parallelism over many hosts: in that cluster the rate of all-reduces fell "
                                       "with the number of GPUs (12 GB/s at 512 by the row's note)"),
     (r"hf-1543$", "four times its neighbours; cause unknown"),
+    (r"mpt-.*-h100$", "FSDP's own work (flattening, casts of weights) where a micro-batch has few tokens"),
     (r"vt-15$", "64 samples a micro-batch fill the memory: allocation is probably retried"),
     (r"vt-21$", "tensor parallelism over two hosts; the source does not say how many ports a host has"),
     (r"vt-(41|43|46|47|48|80|45|82)$", "39.1B on tp 2 or 4: 45 GB of states leave little memory; allocation is "
@@ -46,7 +47,11 @@ stack has two constants from two rows, so it meets these. There is one set of co
 row, model or parallelism (`catalog/stacks.toml`, `tools/fit_stacks.py`). Rows that do not state model, parallelism,
 batch and device are scored apart and are in no figure below. Errors are relative errors of the step time; bias is
 their mean. "Trees" are boosted regression trees on the columns of the rows, fitted on the same half, or on all other
-sources.
+sources. Rows of PyTorch FSDP are in `benchmarks/data/fsdp.csv`: MosaicML's tables in bf16 less sequences over 8,192
+and models below 1B (attention there is Triton's of 2023, which no table of kernels has), and what torchtitan prints for
+settings that we have; which rows count, and that every second one judges, was said before any was predicted. torchtitan
+is in no fit. That MosaicML's A100 rows (PyTorch 1.13) and H100 rows (2.x) have a stack each, and which constants these
+have, was decided after a look at all of them.
 """
 
 
@@ -125,11 +130,11 @@ def catalog(made: Validation) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file")
+    parser.add_argument("files", nargs="+")
     parser.add_argument("--left-out", metavar="LOG")
     parser.add_argument("--intervals", action="store_true")
     options = parser.parse_args()
-    made = verdict(read_rows(options.file))
+    made = verdict([row for file in options.files for row in read_rows(file)])
     log = Path(options.left_out).read_text(encoding="utf-8") if options.left_out else ""
     PAGE.write_text(page(made, log), encoding="utf-8")
     if options.intervals:
