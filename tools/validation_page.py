@@ -2,7 +2,8 @@
 
 usage: validation_page.py ROWS.csv... [--left-out LOG] [--intervals]
 
-LOG is what `fit_stacks.py ROWS.csv --leave-out` printed. Without `--intervals` the catalog stays as it is.
+LOG is what `fit_stacks.py ROWS.csv --leave-out` printed; it goes to catalog/left_out.toml. Without `--intervals` the
+catalog's intervals stay as they are.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy as np
 
 from astrarium.validate.intervals import intervals
 from astrarium.validate.predict import NotPredictable, Prediction
-from astrarium.validate.rows import read_rows
+from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.score import Score, scores
-from astrarium.validate.verdict import Validation, verdict
+from astrarium.validate.verdict import Validation, rivals, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, TABLE = ROOT / "docs/background/validation.md", ROOT / "src/astrarium/catalog/intervals.toml"
+RECORD = ROOT / "src/astrarium/catalog/left_out.toml"
 WORST = 14
-LEFT_OUT = r"^  (left out|start  ) (.{44}) +\d+ rows: median +([0-9.]+) % p90 +([0-9.]+)"
+LEFT_OUT = r"^(?:stack (\S+)|  (left out|start  ) (.{44}) +(\d+) rows: median +([0-9.]+) % p90 +([0-9.]+).*)$"
 CAUSES = (
     (r"hf-(821|1003|1130|781)$", "a degraded link: the row's note has that run's all-reduce far below others'"),
     (r"hf-(1158|1295|1219|668|403)$", "data parallelism over many hosts: in that cluster the rate of all-reduces fell "
@@ -70,33 +72,47 @@ def by_source(found: Sequence[Prediction | NotPredictable]) -> dict[str, Score]:
 
 
 def name_of(each: Prediction | NotPredictable) -> str:
-    device = each.row.text("gpu")
-    return f"{each.row.source} ({device})" if "B200" in device else each.row.source
+    return row_name(each.row)
 
 
-def left_out(log: str) -> dict[str, str]:
-    """Source -> median error when it is in no fit."""
-    found = re.findall(LEFT_OUT, log, re.MULTILINE)
-    return {source.strip(): f"{median} / {p90} %" + ("" if how == "left out" else " (constants at their start)")
-            for how, source, median, p90 in found}
+def row_name(row: Row) -> str:
+    device = row.text("gpu")
+    return f"{row.source} ({device})" if "B200" in device else row.source
 
 
-def page(made: Validation, log: str) -> str:
+def left_out(log: str, sources: Sequence[str]) -> str:
+    """What `fit_stacks.py --leave-out` found, as a catalog file."""
+    lines = ["# Errors (%) of a source's rows under constants that were fitted on the other sources of its stack",
+             "# (others), or that are where the fit starts (fit_stacks.py --leave-out, validation_page.py in tools/)."]
+    for stack, how, start, rows, median, p90 in re.findall(LEFT_OUT, log, re.MULTILINE):
+        if stack:
+            lines.append(f"\n[{stack}]")
+            continue
+        source = next(each for each in sources if each[:44].strip() == start.strip())
+        others = "true" if how == "left out" else "false"
+        lines.append(f'"{source}" = {{ rows = {rows}, median = {median}, p90 = {p90}, others = {others} }}')
+    return "\n".join(lines) + "\n"
+
+
+def page(made: Validation) -> str:
     """The page as Markdown."""
     unseen = [each for each, known in zip(made.found, made.fitted, strict=True) if not known]
     seen = [each for each, known in zip(made.found, made.fitted, strict=True) if known]
-    first, second, out = by_source(unseen), by_source(seen), left_out(log)
+    first, second, out = by_source(unseen), by_source(seen), made.left_out
+    rival = rivals([each.row for each in made.found], made.fitted, row_name)
+
+    names = dict.fromkeys([*first, *second])
 
     def line(name: str) -> Sequence[str]:
         score, fitted = first.get(name), second.get(name)
         pair = f"{fitted.rows}: {percent(fitted.median)} / {percent(fitted.p90)}" if fitted and fitted.rows else "-"
-        alone = next((text for source, text in out.items() if name[:44].strip() == source), "-")
+        source = name.rpartition(" (")[0] if name.endswith("B200)") else name
+        alone = out.get(name) or (out.get(source, "-") if source not in names else "-")
         if score is None:
-            return name, "0", "-", "-", "-", "-", pair, alone, made.rival.get(name, "-")
+            return name, "0", "-", "-", "-", "-", pair, alone, rival.get(name, "-")
         return (name, str(score.rows), percent(score.median), percent(score.p90), percent(score.bias, "+"),
-                percent(score.coverage), pair, alone, made.rival.get(name, "-"))
+                percent(score.coverage), pair, alone, rival.get(name, "-"))
 
-    names = dict.fromkeys([*first, *second])
     return "\n".join([HEAD, "## Per source\n", table(
         ("source", "unseen rows", "median", "p90", "bias", "coverage", "fitted: rows, median / p90",
          "source in no fit: median / p90", "trees without physics"), (line(name) for name in names)),
@@ -134,9 +150,12 @@ def main() -> None:
     parser.add_argument("--left-out", metavar="LOG")
     parser.add_argument("--intervals", action="store_true")
     options = parser.parse_args()
-    made = verdict([row for file in options.files for row in read_rows(file)])
-    log = Path(options.left_out).read_text(encoding="utf-8") if options.left_out else ""
-    PAGE.write_text(page(made, log), encoding="utf-8")
+    rows = [row for file in options.files for row in read_rows(file)]
+    if options.left_out:
+        log = Path(options.left_out).read_text(encoding="utf-8")
+        RECORD.write_text(left_out(log, list(dict.fromkeys(row.source for row in rows))), encoding="utf-8")
+    made = verdict(rows)
+    PAGE.write_text(page(made), encoding="utf-8")
     if options.intervals:
         TABLE.write_text(catalog(made), encoding="utf-8")
 

@@ -23,7 +23,8 @@ from astrarium.units import FlopRate
 __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay"]
 
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks")
-RECORDS = ("fitted", "intervals")       # what validation left: rows that were fitted, intervals of step times
+RECORDS = ("fitted", "intervals", "left_out")
+"""What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had."""
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,8 @@ def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapp
     for each, fitted in found:
         if isinstance(each, Prediction) and each.row.kind == "training" and _judges(each, fitted):
             key = each.meant.stack, device_of(each.meant.design)
+            if not key[1]:      # predicted from a data sheet: no device that a design could name
+                continue
             ratios.setdefault(key, []).append(1.0 / (1.0 + each.values[0].time_error))
     made: dict[str, dict[str, Interval]] = {}
     for (stack, device), mine in ratios.items():
