@@ -69,7 +69,8 @@ PARAMETERS: Mapping[str, Sequence[Parameter]] = {
     "nemo-24": (NARROW, VECTOR),
     "nanotron": (GEMM, VECTOR, LAUNCH, HOST, HOST_TP),
     "megascale": (GEMM, VECTOR),
-    "fsdp": (GEMM, VECTOR),
+    "fsdp": (GEMM, VECTOR, LAUNCH, FORWARD, BACKWARD),
+    "fsdp-1": (GEMM, VECTOR, LAUNCH, FORWARD, BACKWARD),
 }
 SEVERAL = frozenset({"workload.software.host_tp"})      # fields that apply where a job spans hosts
 
@@ -157,6 +158,7 @@ def cases(learn: Sequence[Row]) -> str:
 def leave_out(learn: Sequence[Row], judge: Sequence[Row], stacks: Sequence[str], step: int) -> None:
     """Errors of every source under constants that were fitted on its stack's other sources alone."""
     for stack in stacks:
+        print(f"stack {stack}", flush=True)
         mine = known([row for row in (*learn, *judge) if stack_of(row) == stack])
         for source in dict.fromkeys(row.source for row, _ in mine):
             kept, parameters = Kept(), PARAMETERS[stack]

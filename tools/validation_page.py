@@ -1,8 +1,9 @@
 """Write docs/background/validation.md and catalog/intervals.toml from measured rows.
 
-usage: validation_page.py ROWS.csv [--left-out LOG] [--intervals]
+usage: validation_page.py ROWS.csv... [--left-out LOG] [--intervals]
 
-LOG is what `fit_stacks.py ROWS.csv --leave-out` printed. Without `--intervals` the catalog stays as it is.
+LOG is what `fit_stacks.py ROWS.csv --leave-out` printed; it goes to catalog/left_out.toml. Without `--intervals` the
+catalog's intervals stay as they are.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ import numpy as np
 from astrarium.report.validation import interval_table
 from astrarium.validate.intervals import intervals
 from astrarium.validate.predict import NotPredictable, Prediction
-from astrarium.validate.rows import read_rows
+from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.score import Score, scores
-from astrarium.validate.verdict import Validation, verdict
+from astrarium.validate.verdict import Validation, rivals, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, TABLE = ROOT / "docs/background/validation.md", ROOT / "src/astrarium/catalog/intervals.toml"
+RECORD = ROOT / "src/astrarium/catalog/left_out.toml"
 WORST = 14
-LEFT_OUT = r"^  (left out|start  ) (.{44}) +\d+ rows: median +([0-9.]+) % p90 +([0-9.]+)"
+LEFT_OUT = r"^(?:stack (\S+)|  (left out|start  ) (.{44}) +(\d+) rows: median +([0-9.]+) % p90 +([0-9.]+).*)$"
 CAUSES = (
     (r"hf-(821|1003|1130|781)$", "a degraded link: the row's note has that run's all-reduce far below others'"),
     (r"hf-(1158|1295|1219|668|403)$", "data parallelism over many hosts: in that cluster the rate of all-reduces fell "
                                       "with the number of GPUs (12 GB/s at 512 by the row's note)"),
     (r"hf-1543$", "four times its neighbours; cause unknown"),
+    (r"mpt-.*-h100$", "FSDP's own work (flattening, casts of weights) where a micro-batch has few tokens"),
     (r"vt-15$", "64 samples a micro-batch fill the memory: allocation is probably retried"),
     (r"vt-21$", "tensor parallelism over two hosts; the source does not say how many ports a host has"),
     (r"vt-(41|43|46|47|48|80|45|82)$", "39.1B on tp 2 or 4: 45 GB of states leave little memory; allocation is "
@@ -47,7 +50,11 @@ stack has two constants from two rows, so it meets these. There is one set of co
 row, model or parallelism (`catalog/stacks.toml`, `tools/fit_stacks.py`). Rows that do not state model, parallelism,
 batch and device are scored apart and are in no figure below. Errors are relative errors of the step time; bias is
 their mean. "Trees" are boosted regression trees on the columns of the rows, fitted on the same half, or on all other
-sources.
+sources. Rows of PyTorch FSDP are in `benchmarks/data/fsdp.csv`: MosaicML's tables in bf16 less sequences over 8,192
+and models below 1B (attention there is Triton's of 2023, which no table of kernels has), and what torchtitan prints for
+settings that we have; which rows count, and that every second one judges, was said before any was predicted. torchtitan
+is in no fit. That MosaicML's A100 rows (PyTorch 1.13) and H100 rows (2.x) have a stack each, and which constants these
+have, was decided after a look at all of them.
 """
 INTERVALS = """Each stack on each device has an 80 % interval of measured over predicted step time (conformal, from the
 unseen rows; `catalog/intervals.toml`). Designs whose gradients are reduced over 16 hosts or more have one of their own
@@ -73,33 +80,48 @@ def by_source(found: Sequence[Prediction | NotPredictable]) -> dict[str, Score]:
 
 
 def name_of(each: Prediction | NotPredictable) -> str:
-    device = each.row.text("gpu")
-    return f"{each.row.source} ({device})" if "B200" in device else each.row.source
+    return row_name(each.row)
 
 
-def left_out(log: str) -> dict[str, str]:
-    """Source -> median error when it is in no fit."""
-    found = re.findall(LEFT_OUT, log, re.MULTILINE)
-    return {source.strip(): f"{median} / {p90} %" + ("" if how == "left out" else " (constants at their start)")
-            for how, source, median, p90 in found}
+def row_name(row: Row) -> str:
+    device = row.text("gpu")
+    return f"{row.source} ({device})" if "B200" in device else row.source
 
 
-def page(made: Validation, log: str) -> str:
+def left_out(log: str, sources: Sequence[str]) -> str:
+    """What `fit_stacks.py --leave-out` found, as a catalog file."""
+    lines = ["# Errors (%) of a source's rows under constants that were fitted on the other sources of its stack",
+             "# (others), or that are where the fit starts (fit_stacks.py --leave-out, validation_page.py in tools/)."]
+    for stack, how, start, rows, median, p90 in re.findall(LEFT_OUT, log, re.MULTILINE):
+        if stack:
+            lines.append(f"\n[{stack}]")
+            continue
+        source = next(each for each in sources if each[:44].strip() == start.strip())
+        others = "true" if how == "left out" else "false"
+        lines.append(f'"{source}" = {{ rows = {rows}, median = {median}, p90 = {p90}, others = {others} }}')
+    return "\n".join(lines) + "\n"
+
+
+def page(made: Validation) -> str:
     """The page as Markdown."""
     unseen = [each for each, known in zip(made.found, made.fitted, strict=True) if not known]
     seen = [each for each, known in zip(made.found, made.fitted, strict=True) if known]
-    first, second, out = by_source(unseen), by_source(seen), left_out(log)
+    first, second, out = by_source(unseen), by_source(seen), made.left_out
+    rival = rivals([each.row for each in made.found], made.fitted, row_name)
+
+    names = dict.fromkeys([*first, *second])
 
     def line(name: str) -> Sequence[str]:
         score, fitted = first.get(name), second.get(name)
         pair = f"{fitted.rows}: {percent(fitted.median)} / {percent(fitted.p90)}" if fitted and fitted.rows else "-"
-        alone = next((text for source, text in out.items() if name[:44].strip() == source), "-")
+        source = name.rpartition(" (")[0] if name.endswith("B200)") else name
+        alone = out.get(name) or (out.get(source, "-") if source not in names else "-")
         if score is None:
-            return name, "0", "-", "-", "-", "-", pair, alone, made.rival.get(name, "-")
+            return name, "0", "-", "-", "-", "-", pair, alone, rival.get(name, "-")
         return (name, str(score.rows), percent(score.median), percent(score.p90), percent(score.bias, "+"),
-                percent(score.coverage), pair, alone, made.rival.get(name, "-"))
+                percent(score.coverage), pair, alone, rival.get(name, "-"))
 
-    names, kept = dict.fromkeys([*first, *second]), interval_table(made.held)
+    kept = interval_table(made.held)
     return "\n".join([HEAD, "## Per source\n", table(
         ("source", "unseen rows", "median", "p90", "bias", "coverage", "fitted: rows, median / p90",
          "source in no fit: median / p90", "trees without physics"), (line(name) for name in names)),
@@ -135,13 +157,16 @@ def catalog(made: Validation) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file")
+    parser.add_argument("files", nargs="+")
     parser.add_argument("--left-out", metavar="LOG")
     parser.add_argument("--intervals", action="store_true")
     options = parser.parse_args()
-    made = verdict(read_rows(options.file))
-    log = Path(options.left_out).read_text(encoding="utf-8") if options.left_out else ""
-    PAGE.write_text(page(made, log), encoding="utf-8")
+    rows = [row for file in options.files for row in read_rows(file)]
+    if options.left_out:
+        log = Path(options.left_out).read_text(encoding="utf-8")
+        RECORD.write_text(left_out(log, list(dict.fromkeys(row.source for row in rows))), encoding="utf-8")
+    made = verdict(rows)
+    PAGE.write_text(page(made), encoding="utf-8")
     if options.intervals:
         TABLE.write_text(catalog(made), encoding="utf-8")
 

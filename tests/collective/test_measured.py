@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from astrarium import catalog
 from astrarium.collective.bandwidth import bus_factor
-from astrarium.collective.fabrics import fabric, names
+from astrarium.collective.fabrics import fabric, names, read
 from astrarium.collective.measured import Layout, best_busbw, exchange_ns, measured_ns, message_ns
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
@@ -142,3 +142,13 @@ def test_every_row_has_its_error_and_lines_or_stand_ins() -> None:
     for name, row in catalog.load("collectives").items():
         assert row["error"].startswith(("fit: median", "no rows")), name
         assert ("like" in row) != bool(row.get("ops") or row.get("lines")), name
+
+
+def test_a_stand_in_whose_switch_reduces_lends_no_rate_of_that() -> None:
+    """A100's switch adds nothing up: predicted from H100 an all_reduce is no faster than a reduce_scatter."""
+    rows = catalog.load("collectives")
+    bare = {key: value for key, value in rows["dgx_a100_nvswitch"].items() if key != "ops"}
+    made = read("it", {**rows, "it": {**bare, "like": ["dgx_h100_nvswitch"]}})
+    assert best_busbw(CommOp.ALL_REDUCE, 8, made) == best_busbw(CommOp.REDUCE_SCATTER, 8, made)
+    same = read("it", {**rows, "it": {**bare, "like": ["dgx_h100_nvswitch"], "in_network": True}})
+    assert best_busbw(CommOp.ALL_REDUCE, 8, same) > 1.2 * best_busbw(CommOp.REDUCE_SCATTER, 8, same)

@@ -16,6 +16,7 @@ from astrarium.validate.predict import NotPredictable, Prediction, Value, predic
 from astrarium.validate.record import halves
 from astrarium.validate.rows import Row, read_rows
 from astrarium.validate.score import score
+from astrarium.validate.verdict import verdict
 
 HEAD = ("source,case,gpu,n_gpus,model,layers,hidden,heads,ffn,vocab,seq,tp,pp,dp,mbs,gbs,recompute,precision,zero,"
         "step_s,mem_GiB\n")
@@ -84,6 +85,16 @@ def test_the_rival_learns_a_step() -> None:
     table = np.arange(32, dtype=float).reshape(-1, 1)
     values = np.where(table[:, 0] < 16, 1.0, 3.0)
     assert np.allclose(fit(table, values).predict(table), values, atol=1e-6)
+
+
+def test_a_source_has_its_rivals_and_what_we_do_where_no_fit_had_it(tmp_path: Path) -> None:
+    """The record of the catalog, and trees without physics, which lose by far where they know nothing of the source."""
+    data = read_rows(Path(__file__).parents[2] / "benchmarks/data/fsdp.csv")
+    few = [row for row in data if row.count("n_gpus") == 8][::4] + data[-3:]
+    made = verdict(few)
+    ours, trees = made.left_out["torchtitan FSDP2 (A100)"], made.rival["torchtitan FSDP2 (A100)"]
+    assert float(ours.split(" / ")[0]) < 5.0
+    assert float(trees.rpartition("left out ")[2].removesuffix(" %")) > 20.0
 
 
 def test_the_verb_prints_json(tmp_path: Path) -> None:

@@ -17,13 +17,16 @@ def made(**more: Any) -> Footprint:
     return footprint(ar.Transformer("llama3-8b", global_batch=1, micro_batch=1, **more))[0]
 
 
-def test_gradients_beside_are_as_large_as_the_weights() -> None:
-    """2 bytes of every parameter more: 20 in place of 18 with accumulators in fp32, as nanotron has them."""
-    plain, beside = made(precision={"gradients": "fp32"}), made(precision={"gradients": "fp32"},
-                                                                weight_gradients="beside")
-    assert beside.gradients - plain.gradients == 2 * plain.parameters
+@pytest.mark.parametrize(("dp", "each"), [(1, 18), (2, 20)])
+def test_gradients_beside_are_as_large_as_the_weights(dp: int, each: int) -> None:
+    """2 bytes of every parameter more where there are replicas: 20 in place of 18 with accumulators in fp32, as in
+    nanotron (the buckets of data parallelism)."""
+    beside = footprint(ar.Transformer("llama3-8b", global_batch=dp, micro_batch=1, dp=dp,
+                                      precision={"gradients": "fp32"}, weight_gradients="beside"))[0]
+    plain = made(precision={"gradients": "fp32"})
+    assert beside.gradients - plain.gradients == (each - 18) * plain.parameters
     held = beside.weights + beside.gradients + beside.states
-    assert held == pytest.approx(20 * beside.parameters)
+    assert held == pytest.approx(each * beside.parameters)
 
 
 def test_a_placeholder_for_every_shape_of_matrix() -> None:

@@ -26,7 +26,8 @@ ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
 collectives have latencies of their own; these are for messages and simulated collectives."""
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks")
-RECORDS = ("fitted", "intervals")       # what validation left: rows that were fitted, intervals of step times
+RECORDS = ("fitted", "intervals", "left_out")
+"""What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had."""
 
 
 @dataclass(frozen=True)

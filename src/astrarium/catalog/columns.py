@@ -86,7 +86,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
         "latency": Column(Time), **dict.fromkeys(("in_network", "efficiency", "lines"), Column(lambda value: value))},
     "models": {**_ROW, "model": Column(_table, needed=True)},
-    "stacks": {**_ROW, "version": TEXT, "measured": Column(lambda value: value),
+    "stacks": {**_ROW, "version": TEXT, "memory": TEXT, "measured": Column(lambda value: value),
                **dict.fromkeys(("workload", "compute", "collective", "system", "several_hosts"), Column(_table))},
 })
 """Kind -> column -> what it takes. Kinds that are not here come with the package alone."""

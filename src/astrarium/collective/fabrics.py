@@ -8,7 +8,7 @@ is share x link. A fabric without lines names the fabrics that stand for it (`li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -70,12 +70,25 @@ def fabric(name: str, path: str = "fabric") -> Fabric:
 def read(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Fabric:
     """The fabric `name` of `rows`, a catalog file as plain data."""
     row = rows[name]
+    reduces = row.get("in_network", False)
     ops = {CommOp[op.upper()]: {int(n): _lines(lines) for n, lines in by_ranks.items()}
            for op, by_ranks in row.get("ops", {}).items()}
     return Fabric(name, row["kind"], float(Bandwidth(row["link"])), ops, _lines(row.get("lines", ())),
-                  tuple(read(other, rows) for other in row.get("like", ())),
+                  tuple(_standing(read(other, rows), reduces) for other in row.get("like", ())),
                   {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()},
-                  row.get("in_network", False))
+                  reduces)
+
+
+def _standing(other: Fabric, reduces: bool) -> Fabric:
+    """`other` in place of a fabric that `reduces` in its switch or not. Where it does not, an all_reduce is a
+    reduce_scatter and an all_gather, and has no more bus bandwidth than the first of these."""
+    ops = other.ops
+    if reduces or not other.in_network or not {CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER} <= set(ops):
+        return other
+    best = {ranks: max(share for _, share in lines) for ranks, lines in ops[CommOp.REDUCE_SCATTER].items()}
+    ring = {ranks: tuple((latency, min(share, best.get(ranks, share))) for latency, share in lines)
+            for ranks, lines in ops[CommOp.ALL_REDUCE].items()}
+    return replace(other, ops={**ops, CommOp.ALL_REDUCE: ring}, in_network=False)
 
 
 def _lines(rows: Any) -> Lines:

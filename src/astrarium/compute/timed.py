@@ -81,9 +81,14 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     return found
 
 
+def near(bandwidth: float, measured: float) -> bool:
+    """Whether a memory is that of measured kernels: within 10 %."""
+    return 0.9 < bandwidth / measured < 1.1
+
+
 def _bandwidth_agrees(nodes: ComputeNodes, model: DeviceModel) -> None:
     given, measured = nodes.memory.bandwidth, model.machine.bandwidth
-    if given is not None and not 0.9 < given / measured < 1.1:
+    if given is not None and not near(given, measured):
         raise InputError("memory.bandwidth", f"{given:g} GB/s is not the memory of {model.machine.name}, whose kernels "
                          "were measured", expected=f"{measured:g} GB/s within 10 %, or compute.model: analytic")
 

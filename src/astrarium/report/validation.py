@@ -31,7 +31,8 @@ def validation_plain(made: Validation) -> dict[str, Any]:
                        "score": each.score, "score_of_one_width": each.whole} for each in made.held],
         "scores": {what: [{"name": each.name, "metric": each.metric, "rows": each.rows, "median": _known(each.median),
                            "p90": _known(each.p90), "bias": _known(each.bias), "coverage": _known(each.coverage),
-                           "apart": each.apart} for each in scores] for what, scores in made.groups.items()}}
+                           "apart": each.apart} for each in scores] for what, scores in made.groups.items()},
+        "trees_without_physics": dict(made.rival), "source_in_no_fit": dict(made.left_out)}
 
 
 def _known(value: float) -> float | None:
@@ -42,12 +43,13 @@ def _known(value: float) -> float | None:
 def validation_tables(made: Validation) -> Iterator[Table]:
     """Errors per group, the worst rows, what cannot be predicted."""
     for what, scores in made.groups.items():
-        rival = made.rival if what == "source" else {}
-        more = ("trees without physics",) if rival else ()
+        besides = {"source in no fit": made.left_out, "trees without physics": made.rival} if what == "source" else {}
+        more = tuple(title for title, values in besides.items() if values)
         yield Table(f"errors by {what}", "<<" + ">" * (6 + len(more)),
                     [[each.name, each.metric, str(each.rows), _percent(each.median), _percent(each.p90),
                       _percent(each.bias, "+"), _percent(each.coverage, digits=0), str(each.apart),
-                      *(rival.get(each.name, "-") if each.metric == "time" else "-" for _ in more)] for each in scores],
+                      *(besides[title].get(each.name, "-") if each.metric == "time" else "-" for title in more)]
+                     for each in scores],
                     (what, "of", "rows", "median", "p90", "bias", "coverage", "apart", *more))
     if made.held:
         yield interval_table(made.held)

@@ -9,8 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from astrarium import catalog, config
+from astrarium.compute.kernels import load
+from astrarium.compute.timed import near
 from astrarium.design import Design
 from astrarium.errors import InputError
+from astrarium.units import Bandwidth
 from astrarium.validate.models import model_of
 from astrarium.validate.room import least
 from astrarium.validate.rows import Row
@@ -152,10 +155,19 @@ def _open(row: Row, work: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[
 
 def _design(work: Mapping[str, Any], network: Mapping[str, Any], system: System, stack: str) -> Design:
     device = catalog.device(system.device)
-    compute = {"model": "roofline", **device.compute}
-    if system.kernels:
-        compute = {"model": "measured", "device": system.kernels}
     plain = {"stack": stack, "workload": work, "network": network,
-             "compute": compute, "memory": dict(device.memory),
+             "compute": _compute(system, device), "memory": dict(device.memory),
              "collective": {"model": "measured"}}
     return config.decode(Design, plain)
+
+
+def _compute(system: System, device: catalog.Device) -> dict[str, Any]:
+    """Measured kernels of the device; of one whose memory differs from theirs (A100 with 40 GB), or that has none, its
+    data sheet and what measured devices share; without that, the roofline."""
+    name = system.kernels
+    if name and near(load(name).machine.bandwidth, float(Bandwidth(device.memory["bandwidth"]))):
+        return {"model": "measured", "device": name}
+    if "units" in device.row:
+        narrow = {f"{each}_peak": rate for each, rate in device.row["peaks"].items() if each in ("fp8", "fp4", "int8")}
+        return {"model": "analytic", "units": device.row["units"], **device.compute, **narrow}
+    return {"model": "roofline", **device.compute}

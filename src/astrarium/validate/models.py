@@ -83,4 +83,15 @@ def _by_sizes(row: Row, assumed: list[str]) -> dict[str, Any]:
         found["kv_heads"] = row.count("kv_heads")
     if found.get("positions") == "learned":
         found["max_positions"] = row.count("seq") or 2048
+    if "tied_embeddings" not in found and row.number("params_B"):
+        found["tied_embeddings"] = _tied(found, row.number("params_B") or 0.0)
     return found
+
+
+def _tied(model: Mapping[str, Any], stated: float) -> bool:
+    """Whether the parameters that a row states (billions) count the vocabulary's matrix once rather than twice."""
+    wide, head = model["d_model"], model["d_model"] / model["heads"]
+    attention = 2 * wide * wide + 2 * wide * head * model.get("kv_heads", model["heads"])
+    layers = model["layers"] * (attention + (3 if model.get("gated", True) else 2) * wide * model["ffn"])
+    once = layers + model["vocab"] * wide
+    return bool(abs(once / 1e9 - stated) < abs((once + model["vocab"] * wide) / 1e9 - stated))

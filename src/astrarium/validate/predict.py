@@ -11,6 +11,7 @@ from astrarium.lower.kept import Kept
 from astrarium.simulate import simulate
 from astrarium.validate.collectives import busbw_of, collective_ns, design_of
 from astrarium.validate.designs import Candidate, candidates
+from astrarium.validate.memory import stated_bytes
 from astrarium.validate.rows import Row
 from astrarium.workload.footprint import footprint
 from astrarium.workload.model.decoder import Decoder
@@ -136,7 +137,8 @@ def _values(row: Row, meant: Candidate, seconds: float) -> Iterator[Value]:
     tokens = work.global_batch * (work.seq or getattr(work.model, "seq", 0) or 0) / seconds / work.ranks
     made: dict[str, Callable[[], float]] = {
         "step_s": lambda: seconds, "tok_s_gpu": lambda: tokens,
-        "model_tflops_gpu": lambda: tokens * _flops(work, row) / 1e12, "mem_GiB": lambda: _gibibytes(meant)}
+        "model_tflops_gpu": lambda: tokens * _flops(work, row) / 1e12,
+        "mem_GiB": lambda: stated_bytes(work, meant.stack) / GIB}
     for metric, value in made.items():
         if measured := row.number(metric):
             yield Value(metric, measured, value())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from astrarium import catalog
 from astrarium.validate.baseline import fit, table_of
 from astrarium.validate.intervals import Held, held
 from astrarium.validate.predict import NotPredictable, Prediction, predictions
@@ -23,13 +24,15 @@ FEWEST = 4      # rows of a source, below which no rival is fitted
 @dataclass(frozen=True)
 class Validation:
     """Rows with their predictions; `fitted` says of each whether a stack was fitted on it; `groups` holds scores by
-    what they group; `rival` is what trees without physics do, per source; `held`: how the intervals of step times hold
-    for unseen rows."""
+    what they group. Per source: `rival` is what trees without physics do; `left_out` what we do where the source was in
+    no fit of a stack (the catalog's record: tools/fit_stacks.py --leave-out). `held`: how the intervals of step times
+    hold for unseen rows."""
 
     found: Sequence[Found]
     fitted: Sequence[bool]
     groups: Mapping[str, Sequence[Score]]
     rival: Mapping[str, str]
+    left_out: Mapping[str, str]
     held: Sequence[Held] = ()
 
 
@@ -45,7 +48,19 @@ def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> V
     if any(fitted):
         seen = [each for each, known in zip(found, fitted, strict=True) if known]
         groups["source, of fitted rows"] = _both(seen, lambda each: each.row.source)
-    return Validation(found, fitted, groups, rivals(rows), held(zip(found, fitted, strict=True)))
+    return Validation(found, fitted, groups, rivals(rows, fitted), left_out(rows),
+                      held(zip(found, fitted, strict=True)))
+
+
+def left_out(rows: Sequence[Row]) -> dict[str, str]:
+    """Per source of `rows`: median and p90 error where no fit of its stack had it, as far as the catalog records it."""
+    named, found = {row.source for row in rows}, dict[str, list[str]]()
+    for sources in catalog.load("left_out").values():
+        for source, row in sources.items():
+            if source in named:
+                start = "" if row["others"] else " (constants at their start)"
+                found.setdefault(source, []).append(f"{row['median']:.1f} / {row['p90']:.1f} %{start}")
+    return {source: "; ".join(each) for source, each in found.items()}
 
 
 def _both(found: Sequence[Found], key: Callable[[Found], str]) -> list[Score]:
@@ -61,23 +76,34 @@ def _stack(each: Found) -> str:
     return each.meant.stack if isinstance(each, Prediction) else "not predictable"
 
 
-def rivals(rows: Sequence[Row]) -> dict[str, str]:
-    """Per source: median error of trees on the rows' columns, fitted on the same half (`halves`), and with the whole
-    source left out."""
-    timed = [row for row in rows if row.kind == "training" and row.number("step_s")]
-    learn, judge = halves(timed)
+def rivals(rows: Sequence[Row], fitted: Sequence[bool], key: Callable[[Row], str] = lambda row: row.source
+           ) -> dict[str, str]:
+    """Per source (or `key`): median error of trees on the rows' columns, fitted on the rows that a stack was fitted on
+    (where there is none of them: on every other row), and with all rows of the source left out."""
+    timed = [(row, known) for row, known in zip(rows, fitted, strict=True) if row.kind == "training" and _seconds(row)]
+    learn = [row for row, known in timed if known]
+    judge = [row for row, known in timed if not known]
+    if not learn:
+        learn, judge = halves([row for row, _ in timed])
     found = {}
-    for source in dict.fromkeys(row.source for row in timed):
-        mine = [row for row in judge if row.source == source]
-        others = [row for row in timed if row.source != source]
-        found[source] = f"{_error(learn, mine)}; left out {_error(others, [r for r in timed if r.source == source])}"
+    for name in dict.fromkeys(key(row) for row, _ in timed):
+        mine, source = [row for row in judge if key(row) == name], [row for row, _ in timed if key(row) == name]
+        others = [row for row, _ in timed if row.source not in {each.source for each in source}]
+        found[name] = f"{_error(learn, mine)}; left out {_error(others, source)}"
     return found
+
+
+def _seconds(row: Row) -> float:
+    """Measured seconds of a step, from its rate where the row states no time; 0: neither."""
+    tokens = (row.number("gbs") or 0.0) * (row.number("seq") or 0.0)
+    rate = (row.number("tok_s_gpu") or 0.0) * (row.number("n_gpus") or 0.0)
+    return row.number("step_s") or (tokens / rate if rate else 0.0)
 
 
 def _error(learn: Sequence[Row], judge: Sequence[Row]) -> str:
     if len(learn) < FEWEST or not judge:
         return "-"
-    trees = fit(table_of(learn, learn), np.array([np.log(row.number("step_s") or 1.0) for row in learn]))
+    trees = fit(table_of(learn, learn), np.log([_seconds(row) for row in learn]))
     made = np.exp(trees.predict(table_of(judge, learn)))
-    measured = np.array([row.number("step_s") or 1.0 for row in judge])
+    measured = np.array([_seconds(row) for row in judge])
     return f"{100 * float(np.median(np.abs(made / measured - 1))):.1f} %"

@@ -98,8 +98,8 @@ class Transformer(Workload, frozen=True):
                                 Knob("Memory of weight gradients of a micro-batch before they join those of the "
                                      "step. in_place: none, the product sums them itself; temporary: one tensor at "
                                      "a time; placeholders: as in_place, and an empty tensor for every shape of matrix "
-                                     "(Megatron-LM with Transformer Engine 2); beside: all of them, in the weights' "
-                                     "format (nanotron).")] = "in_place"
+                                     "(Megatron-LM with Transformer Engine 2); beside: where data parallelism has "
+                                     "buckets, all of them, in the weights' format (nanotron).")] = "in_place"
     overhead: Annotated[OptionalBytes, Knob("Bytes that every rank holds besides: driver, libraries' workspaces, "
                                             "buffers of communication; left out: none.", ge=0)] = default(None)
     precision: Annotated[Precision, Knob("Number formats.")] = Precision()

@@ -32,17 +32,18 @@ class Holdings:
 
 def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
     """Of a stage with these parts (Rajbhandari et al., arXiv 1910.02054, section 5: what each ZeRO stage divides)."""
-    elements = own = weights = gradients = once = 0.0
+    elements = own = weights = gradients = once = spread = 0.0
     for block, times in Counter(block for part in parts for block in part.blocks).items():
         for size, shards, replicas in recipe.totals(block).portions:
             each = size * times
             elements += each
+            spread += each if shards > 1 else 0.0
             once += each / replicas
             own += each / (shards if recipe.zero >= 1 else 1)
             gradients += each / (shards if recipe.zero >= 2 else 1)
             weights += each / (shards if recipe.zero >= 3 else 1)
     sizes, states = recipe.sizes, own * recipe.sizes.states
-    besides = elements if recipe.weight_gradients == "beside" else _placeholders(recipe, parts)
+    besides = spread if recipe.weight_gradients == "beside" else _placeholders(recipe, parts)
     away = recipe.offload == "optimizer"
     return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients + besides * sizes.weights,
                     0.0 if away else states, states if away else 0.0, once * (sizes.weights + sizes.states))
