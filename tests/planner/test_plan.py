@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 (a fixture)
-from tests.planner.spaces import DENSE, QUICK, SPARSE
+from tests.planner.spaces import DENSE, QUICK
 
 import astrarium as ar
 from astrarium import catalog
@@ -153,11 +153,8 @@ def test_what_is_left_out_is_what_was_measured(device: str, models: str) -> None
 
 
 def test_kernels_that_nobody_measured_name_the_model_that_has_them() -> None:
-    asked = {"seq": 4096, "global_batch": 16, "fixed": FIX, "top": 1}
-    with pytest.raises(ar.InputError, match=r"no measured rows of experts.*expected --compute analytic"):
-        ar.plan(SPARSE, "gb300", 16, **asked)  # type: ignore[arg-type]
-    found = ar.plan(SPARSE, "gb300", 16, compute="analytic", **asked)  # type: ignore[arg-type]
-    assert found.models == ("analytic kernels, measured collectives, stack none",)
+    with pytest.raises(ar.InputError, match=r"no peak at 'fp4' is known; expected --compute analytic"):
+        ar.plan(DENSE, "h100_sxm", 16, seq=4096, global_batch=16, fixed=FIX, top=1, precision={"products": "fp4"})
 
 
 def test_several_devices_have_one_stack_and_say_what_differs() -> None:
@@ -176,6 +173,7 @@ def test_a_stack_is_what_the_job_leaves_open() -> None:
     workload = best.design.workload
     assert isinstance(workload, ar.Transformer)
     assert workload.mask == "skip"
+    assert workload.overlap
     assert workload.software.casts
     assert best.design.stack == "nemo"
     assert best.time > plain.time       # a roofline at the peak is the fastest there can be

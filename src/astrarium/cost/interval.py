@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -99,12 +100,13 @@ def _lacks(design: Design, device: str) -> str:
     return "the design has several types of NPUs" if design.npu_types else ""
 
 
-def validated_stack(device: str) -> str | None:
-    """Of the stacks with rows enough on a device of the catalog, the one with the narrowest interval."""
+def validated_stack(device: str, stacks: Container[str]) -> str | None:
+    """Of `stacks` with rows enough on a device of the catalog, the one with the narrowest interval."""
     from astrarium.compute import kernels
 
     name = kernels.named(device) or device
-    rows = {stack: devices[name] for stack, devices in catalog.load("intervals").items() if name in devices}
+    rows = {stack: devices[name] for stack, devices in catalog.load("intervals").items()
+            if stack in stacks and name in devices}
     widths = {stack: row["high"] / row["low"] for stack, row in rows.items() if row["rows"] >= FEWEST}
     return min(widths, key=lambda stack: (widths[stack], stack), default=None)
 

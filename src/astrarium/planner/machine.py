@@ -110,10 +110,13 @@ def usual_collectives(network: Network) -> str:
 
 
 def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None) -> str | None:
-    """The stack with the narrowest interval on the first device that has one; None where times are not measured."""
+    """The stack with the narrowest interval on the first device that has one, of those that run every layout (FSDP's
+    have ZeRO 3 alone); None where times are not measured."""
     if (compute or "measured") != "measured" or (collectives or "measured") != "measured":
         return None
-    return next((found for found in map(validated_stack, devices) if found is not None), None)
+    stacks = [name for name, row in catalog.load("stacks").items() if "zero" not in row.get("workload", {})]
+    every = (validated_stack(device, stacks) for device in devices)
+    return next((found for found in every if found is not None), None)
 
 
 def _compute(row: catalog.Device, model: str, settings: Mapping[str, Any]) -> Compute:
