@@ -3,6 +3,8 @@
     python benchmarks/kernels.py                        # what the shipped files state, and the cost
     python benchmarks/kernels.py --split h100_sxm ...   # refits without (n, k) sites and without large shapes;
                                                         # needs astrarium[measured] and catboost
+    python benchmarks/kernels.py --floor h100_sxm ...   # how far rows of one product are from each other; needs
+                                                        # astrarium[measured]
 """
 
 from __future__ import annotations
@@ -70,6 +72,26 @@ def cost() -> None:
         print(f"  {family:10} {cells[0]:6.2f} (target {COST:g}: {_met(cells[0], COST)})   {cells[1]:6.2f}")
 
 
+def floor(names: Iterable[str]) -> None:
+    """bf16 products of at least 1024 a side against their mirror image (n, m, k): the same flops, bytes and tiles. What
+    two rows differ by, over the root of 2, is what one is off."""
+    from astrarium.compute.kernels.rows import read
+
+    print("\nbf16 products of at least 1024 a side and their mirror images, difference over root 2, median / p90 in %:")
+    for name in names:
+        rows = read(name, "gemm")
+        rows = rows.where((rows.precision == "bf16") & (rows.shape[1:4] >= 1024).all(0))
+        pooled = []
+        for variant in np.unique(rows.variant):
+            one = rows.where(rows.variant == variant)
+            time_of = dict(zip(map(tuple, one.shape[1:4].T), one.ns))
+            off = [abs(np.log(ns / time_of[n, m, k])) * 100 / 2**0.5
+                   for (m, n, k), ns in time_of.items() if m < n and (n, m, k) in time_of]
+            pooled += off
+            print(f"  {name:20} {variant:18} {len(off):6} pairs  {beside(*np.percentile(off, [50, 90]), None)}")
+        print(f"  {name:20} {'all':18} {len(pooled):6} pairs  {beside(*np.percentile(pooled, [50, 90]), None)}")
+
+
 def splits(names: Iterable[str]) -> None:
     """bf16 products of at least 1024 a side: (n, k) sites held out, and shapes larger than any fitted one."""
     import fit_kernels
@@ -92,7 +114,8 @@ def splits(names: Iterable[str]) -> None:
 
 def _refit(fit_kernels: Any, name: str, rows: Any, test: Any) -> Any:
     machine = fit_kernels.machine_of(name)
-    trees, variants = fit_kernels.fit(rows.where(~test), "gemm", "bf16", machine)
+    trees, variants = fit_kernels.fit(rows.where(~test), "gemm", "bf16", machine,
+                                      fit_kernels.loss_of("gemm", len(rows.ns)))
     part = kernels.Part(trees, variants, variants[0], 0, {})
     model = kernels.DeviceModel(machine, {"gemm/bf16": part}, "", "")
     unseen = rows.where(test & np.isin(rows.variant, variants))
@@ -102,9 +125,12 @@ def _refit(fit_kernels: Any, name: str, rows: Any, test: Any) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", nargs="+", default=[], metavar="DEVICE")
+    parser.add_argument("--floor", nargs="+", default=[], metavar="DEVICE")
     given = parser.parse_args()
     stated()
     cost()
+    if given.floor:
+        floor(given.floor)
     if given.split:
         splits(given.split)
 

@@ -3,8 +3,10 @@
     python tools/fit_kernels.py [DEVICE ...] [--family gemm ...]
 
 Symmetric trees are boosted on log2(measured / base) of every row; half of the weight goes to products of at least
-1024 in each dimension, where training spends its time. A first, short fit finds rows more than 2x off their
-neighbours; these are left out. The error in each file comes from a second fit that never saw 20 % of the shapes.
+1024 in each dimension, where training spends its time. Products and experts are fitted by the sum of absolute errors,
+for rows of equal work are often 5 % and sometimes 20 % apart; the rest, and what has few rows, by the sum of squares.
+A first, short fit finds rows more than 2x off their neighbours; these are left out. The error in each file comes from
+a second fit that never saw 20 % of the shapes. Equal rows and an equal catboost make equal files.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, writ
 from astrarium.compute.kernels import read as load
 from astrarium.compute.kernels.correction import corrected_by
 from astrarium.compute.kernels.forest import LEAF_UNIT, Forest, fixed_point
+from astrarium.compute.kernels.power import PER_JOULE, TYPICAL, sustained
 from astrarium.compute.kernels.rows import PRECISIONS, Rows, devices, read, streams
 
 SEED = 20260722
@@ -35,20 +38,22 @@ MOST, LEAST = 200_000, 1000     # rows of a part: more are sampled, fewer make n
 COMMON, CORRECTED = 3000, 500   # rows of a device, large and small each, in the model of all; rows that correct it
 OTHERS = ("b60",)               # devices that the model of all is tried on, not fitted on: another maker's
 TREES = {"gemm": 500, "attention": 500, "decode": 400, "mla": 250, "experts": 300}
+ABSOLUTE = ("gemm", "experts")   # fitted by absolute errors where a part has so many rows:
+ENOUGH = 30_000
 DEFAULTS = {"gemm": "trtllm", "attention": "sglang", "decode": "trtllm", "mla": "trtllm", "experts": "trtllm"}
 SOURCE = f"aiconfigurator-core {importlib.metadata.version('aiconfigurator-core')}"
 NOTICE = ("Fitted on measured kernel latencies of aiconfigurator-core (Copyright (c) 2025-2026 NVIDIA CORPORATION & "
           "AFFILIATES, Apache-2.0, https://github.com/ai-dynamo/aiconfigurator). See NOTICE beside this file.")
 
 
-def boost(x: Any, y: Any, weight: Any, trees: int, depth: int = 6) -> Any:
+def boost(x: Any, y: Any, weight: Any, trees: int, loss: str = "RMSE", depth: int = 6) -> Any:
     """Boosted symmetric trees; equal input gives equal trees."""
     import catboost
 
+    rate = 0.5 if loss == "MAE" else 0.3 if trees >= 200 else 0.4
     model = catboost.CatBoostRegressor(
-        iterations=trees, depth=depth, learning_rate=0.3 if trees >= 200 else 0.4, loss_function="RMSE",
-        random_seed=SEED, thread_count=2, bootstrap_type="No", random_strength=0, l2_leaf_reg=1, border_count=254,
-        verbose=0, allow_writing_files=False)
+        iterations=trees, depth=depth, learning_rate=rate, loss_function=loss, random_seed=SEED, thread_count=1,
+        bootstrap_type="No", random_strength=0, l2_leaf_reg=1, border_count=254, verbose=0, allow_writing_files=False)
     return model.fit(x.T, y, sample_weight=weight)
 
 
@@ -88,7 +93,12 @@ def large(rows: Rows, family: str) -> Any:
     return rows.shape[1] >= 1024 if family == "experts" else rows.shape[4] >= 1024
 
 
-def fit(rows: Rows, family: str, precision: str, machine: Machine) -> tuple[Forest, tuple[str, ...]]:
+def loss_of(family: str, rows: int) -> str:
+    """What a part of so many rows, held-out ones too, is fitted by."""
+    return "MAE" if family in ABSOLUTE and rows >= ENOUGH else "RMSE"
+
+
+def fit(rows: Rows, family: str, precision: str, machine: Machine, loss: str) -> tuple[Forest, tuple[str, ...]]:
     """The forest of rows of one class and precision, rows far from their neighbours left out."""
     variants = tuple(np.unique(rows.variant).tolist())
     x, y = target(rows, family, precision, machine, variants)
@@ -96,7 +106,7 @@ def fit(rows: Rows, family: str, precision: str, machine: Machine) -> tuple[Fore
     weight = np.where(big, max(1.0, (~big).sum() / max(1, big.sum())), 1.0)
     rough = boost(x, y, weight, 60)
     keep = np.abs(y - rough.predict(x.T)) < 1
-    return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family])), variants
+    return forest(boost(x[:, keep], y[keep], weight[keep], TREES[family], loss)), variants
 
 
 def held_out(rows: Rows, seed: int) -> Any:
@@ -117,8 +127,10 @@ def errors(model: DeviceModel, rows: Rows, family: str, precision: str) -> Any:
 
 def fit_part(rows: Rows, family: str, precision: str, machine: Machine) -> Part:
     """One part: fitted on all rows, its error from a fit without a fifth of the shapes."""
+    loss = loss_of(family, len(rows.ns))
+
     def part(some: Rows, error: Any) -> Part:
-        trees, variants = fit(some, family, precision, machine)
+        trees, variants = fit(some, family, precision, machine, loss)
         likely = [v for v in variants if v.startswith(DEFAULTS[family])] or variants
         default = max(likely, key=lambda v: ((some.variant == v).sum(), v))
         return Part(trees, variants, default, len(some.ns), error)
@@ -149,7 +161,31 @@ def stream(name: str) -> tuple[tuple[float, float], ...]:
 
 def machine_of(name: str) -> Machine:
     """A device's data sheet."""
-    return Machine(name=name, **SHEETS[name])
+    return Machine(name=name, **{key: value for key, value in SHEETS[name].items() if key not in ("watts", "matrix")})
+
+
+@functools.cache
+def joule_of(name: str) -> float:
+    """1e12 flops a joule of a device's power limit: the median rate of bf16 products that take more than 200 us at the
+    peak."""
+    rows, peak = common_rows(name, "gemm", "bf16"), machine_of(name).peak("bf16")
+    flops = 2 * np.prod(rows.shape, axis=0)
+    long = flops / peak > 200e3
+    return float(np.median(flops[long] / rows.ns[long]) / SHEETS[name]["watts"] / 1e3)
+
+
+def per_joule(names: Sequence[str]) -> dict[str, float]:
+    """Instruction -> flops a joule: geometric mean of the devices that have it."""
+    known = [name for name in names if "watts" in SHEETS[name]]
+    return {matrix: float(np.exp(np.mean([np.log(joule_of(name)) for name in known
+                                          if SHEETS[name]["matrix"] == matrix])))
+            for matrix in sorted({SHEETS[name]["matrix"] for name in known})}
+
+
+def part_of(name: str, joules: Mapping[str, float]) -> float:
+    """What is left of a device's peak."""
+    sheet = SHEETS[name]
+    return sustained(sheet["peaks"]["bf16"], sheet["watts"], sheet["matrix"], joules) if "watts" in sheet else TYPICAL
 
 
 @functools.cache
@@ -167,8 +203,10 @@ def common_rows(name: str, family: str, precision: str) -> Rows:
 
 
 def fit_common(family: str, precision: str, names: Sequence[str]) -> tuple[Forest, int] | None:
-    """(forest, rows) of several devices together, each seen from its own data sheet; None where none has rows."""
-    some = [(machine_of(name), common_rows(name, family, precision)) for name in names]
+    """(forest, rows) of several devices together, each seen from what power leaves of its own data sheet; None where
+    none has rows."""
+    joules = per_joule(names)
+    some = [(machine_of(name).at(part_of(name, joules)), common_rows(name, family, precision)) for name in names]
     pairs = [target(rows, family, precision, machine, ("any",)) for machine, rows in some if len(rows.ns) >= LEAST]
     if not pairs:
         return None
@@ -178,13 +216,15 @@ def fit_common(family: str, precision: str, names: Sequence[str]) -> tuple[Fores
 
 def left_out(name: str, family: str, precision: str, names: Sequence[str]) -> dict[str, Any] | None:
     """Errors on a device's large rows of a model of the other devices, as it is and with 500 of the device's rows."""
-    common = fit_common(family, precision, [other for other in names if other != name])
+    others = [other for other in names if other != name]
+    common = fit_common(family, precision, others)
     rows = common_rows(name, family, precision)
     rows = rows.where(large(rows, family)) if len(rows.ns) >= LEAST else rows
     if common is None or len(rows.ns) < LEAST:
         return None
     part = Part(common[0], ("any",), "any", 0, {})
-    model = DeviceModel(machine_of(name), {f"{family}/{precision}": part}, "", "")
+    model = DeviceModel(machine_of(name), {f"{family}/{precision}": part}, "", "",
+                        sustained=part_of(name, per_joule(others)))
     order = np.random.default_rng(SEED).permutation(len(rows.ns))
     own, rest = rows.where(order[:CORRECTED]), rows.where(order[CORRECTED:])
     fixed = replace(model, corrections={f"{family}/{precision}": corrected_by(*model.residual(
@@ -198,7 +238,10 @@ def left_out(name: str, family: str, precision: str, names: Sequence[str]) -> di
 def fit_generic() -> DeviceModel:
     """The model of all NVIDIA devices; its errors are those of devices left out, one at a time."""
     names = [name for name in devices() if name not in OTHERS]
-    parts = {}
+    found, parts = per_joule(names), {}
+    print("1e12 flops a joule:", found, "part of the peak:", {name: part_of(name, found) for name in names}, flush=True)
+    if any(abs(found[key] / value - 1) > 1e-3 for key, value in PER_JOULE.items()):
+        raise SystemExit("astrarium.compute.kernels.power.PER_JOULE says otherwise")
     for family in FAMILIES:
         for precision in PRECISIONS.values():
             common = fit_common(family, precision, names)

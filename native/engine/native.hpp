@@ -24,7 +24,9 @@ public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
     // One rank per class; throws Unfoldable where that is not exact. Without `fold` no collective is measured.
-    enum class Purpose { result, conflicts };  // conflicts: all collectives are timed, and those that meet others are noted
+    // conflicts: all collectives are timed, and those that meet others are noted. attempt: a result, unless it goes back too often.
+    enum class Purpose { result, attempt, conflicts };
+    struct TooManyReturns {};
     Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose = Purpose::result);
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
@@ -253,7 +255,7 @@ private:
     Outcome outcome();
 
     const Plan& plan_;
-    bool record_, alone_, scouts_ = false;
+    bool record_, alone_, scouts_ = false, attempts_ = false;
     Image* image_ = nullptr;
     Fold* fold_ = nullptr;
     Plugins plugins_;

@@ -14,6 +14,7 @@ std::tuple<T...> values(const std::tuple<T&...>& of) {
 }
 
 constexpr std::uint64_t few_events = 256, bytes_of_an_event = 512;  // so that keeping states takes a small part of the time
+constexpr std::uint64_t many_redone = 1 << 17;                      // events, beyond as many as have run: a twentieth of a second
 constexpr std::uint64_t most_bytes_kept = 256 << 20;
 
 }  // namespace
@@ -93,6 +94,7 @@ void Native::go_back() {
     state.put_back(*this);
     ++history_->returns;
     history_->redone += before - clock_.handled;
+    if (attempts_ && history_->redone > clock_.handled + many_redone) throw TooManyReturns{};
     if (history_->states.size() == 1 && std::exchange(history_->jumped, false)) count_parents();
     back_to_ = never;
     history_->due = clock_.handled + interval(state_size());

@@ -6,7 +6,7 @@
 namespace astrarium {
 
 Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose)
-    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
+    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), attempts_(purpose == Purpose::attempt), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
     prepare();
     if (fold_ && !record && !scouts_) count_periods(fold_->beats());
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
@@ -183,14 +183,22 @@ auto or_unfoldable(Run&& run) {
 
 }  // namespace
 
-// A first run, with all collectives timed, finds most of those that meet others: to go back for each would take longer. Where periods
-// are counted, few have to be found.
+// A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. Where periods
+// are counted few have to be found, most often; there it comes second.
 Outcome run_image(Image& image, Fold& fold, bool record) {
-    if (record) try {
-            or_unfoldable([&] { return Native(image.plan(), image, &fold, false, Native::Purpose::conflicts).run(); });
-        } catch (const Unfoldable&) {  // as far as it came
+    const auto run = [&](Native::Purpose purpose) {
+        const bool recorded = record && purpose != Native::Purpose::conflicts;
+        return or_unfoldable([&] { return Native(image.plan(), image, &fold, recorded, purpose).run(); });
+    };
+    if (!record) try {
+            return run(Native::Purpose::attempt);
+        } catch (const Native::TooManyReturns&) {
         }
-    return or_unfoldable([&] { return Native(image.plan(), image, &fold, record).run(); });
+    try {
+        run(Native::Purpose::conflicts);
+    } catch (const Unfoldable&) {  // as far as it came
+    }
+    return run(Native::Purpose::result);
 }
 
 // One collective of the classes in `participants`, which come at `offsets`; the results are by class.

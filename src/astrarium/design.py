@@ -18,7 +18,7 @@ from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
-from astrarium.stack import SECTIONS, Stacks, with_settings
+from astrarium.stack import SECTIONS, Stacks, settled, with_settings
 from astrarium.system.config import System
 from astrarium.units import Time
 from astrarium.workload.config import Workload
@@ -87,6 +87,15 @@ def _others_for(op: str, entry: str) -> tuple[str, ...]:
     if line is None or meant in line.ops:
         return ()
     return tuple([name for name, other in ALGORITHMS.items() if meant in other.ops])
+
+
+def _stacked(design: Design) -> Iterator[Problem]:
+    """A design that names a stack has its settings: one made in Python without them would answer in its name."""
+    if design.stack is None or design.stack not in Stacks():
+        return
+    if not settled(design.stack, {section: getattr(design, section) for section in SECTIONS}):
+        yield Problem("stack", f"is {design.stack}, and none of its settings is in the design",
+                      "a design file, or ar.replace(design, 'stack', 'NAME'), which apply them")
 
 
 _NO_ASTRA_SIM = AstraSim()
@@ -211,7 +220,8 @@ class Design(Config, frozen=True, kw_only=True):
     """A distributed AI system and the work that it does."""
 
     preset = _preset
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory)
+    implies = ("stack",)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _stacked)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

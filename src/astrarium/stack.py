@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from astrarium import catalog
+from astrarium.config.base import Config, is_default
 from astrarium.config.named import LIKE, merged
 from astrarium.config.spec import specs
 
-__all__ = ["SECTIONS", "Stacks", "settings_of", "with_settings"]
+__all__ = ["SECTIONS", "Stacks", "settings_of", "settled", "with_settings"]
 
 SECTIONS = ("workload", "compute", "collective", "system")
 Plain = Mapping[str, Any]
@@ -56,6 +57,15 @@ def with_settings(plain: Plain, classes: Mapping[str, Any]) -> Plain:
         known = {spec.name for spec in specs(kind)}
         found[section] = _under({key: value for key, value in settings.items() if key in known}, given)
     return found
+
+
+def settled(name: str, sections: Mapping[str, Config]) -> bool:
+    """Whether a setting of a stack, of those that these sections have, differs from the section's default: a design
+    whose settings were never applied has none that does."""
+    own = {section: settings for section, settings in settings_of(name, False).items() if settings}
+    said = [(sections[section], spec) for section, settings in own.items() for spec in specs(type(sections[section]))
+            if spec.name in settings]
+    return not said or any(not is_default(getattr(config, spec.name), spec) for config, spec in said)
 
 
 def _several(network: Any) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 import astrarium as ar
 from astrarium import engine
-from astrarium.collective.choose import CHUNKS
+from astrarium.collective.choose import CHUNKS, MESSAGES
 from astrarium.collective.compose import Composition
 from astrarium.collective.groups import world_shape
 from astrarium.collective.pacing import Names, Pacing
@@ -207,6 +207,26 @@ def test_small_payloads_and_large_groups_have_few_chunks() -> None:
     chosen = plan_of(design("all_gather", "8 GB", large))       # 12 + 3 messages a chunk, not 4,095 + 7
     assert "halving_doubling" in chosen.how
     assert 2 < sum(chunk.repeat for chunk in chosen.chunks) <= 64
+
+
+@pytest.mark.parametrize(("op", "payload"), [("all_gather", "42 MB"), ("all_gather", "131 MB"),
+                                             ("reduce_scatter", "336 MB"), ("reduce_scatter", "467 MB")])
+def test_fewer_chunks_than_were_good_enough_allow_no_more_messages(op: str, payload: str) -> None:
+    """24 chunks of `direct`, 12,336 messages, were chosen since 32 chunks of `halving_doubling` were good enough."""
+    network = ar.Network([ar.Ring(4, bandwidth="450 GB/s", latency="500 ns"),
+                          ar.Switch(512, bandwidth="50 GB/s", latency="2 us")])
+    made = plan_of(design(op, payload, network))
+    chunks = sum(chunk.repeat for chunk in made.chunks)
+    assert chunks == 1 or 2 * chunks * (3 + (9 if "halving" in made.how else 511)) <= MESSAGES
+
+
+def test_many_members_of_one_switch_send_few_messages() -> None:
+    network = ar.Network([ar.Switch(8192, bandwidth="50 GB/s", latency="2 us")])
+    chosen = ar.simulate(design("all_gather", "856 MB", network), record=False)
+    direct = ar.simulate(design("all_gather", "856 MB", network, all_gather=["direct"]), record=False)
+    assert "halving_doubling" in plan_of(design("all_gather", "856 MB", network)).how
+    assert direct.makespan_ps < chosen.makespan_ps <= 1.013 * direct.makespan_ps
+    assert "direct" in plan_of(design("all_gather", "8 MB", network)).how       # latencies decide
 
 
 @pytest.mark.parametrize("op", [CommOp.ALL_REDUCE, CommOp.ALL_TO_ALL])

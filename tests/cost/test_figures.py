@@ -97,11 +97,24 @@ def test_run_prints_figures_and_what_holds_for_them(tmp_path: Path, capsys: pyte
     path.write_text(STEP)
     assert main(["run", str(path)]) == 0
     said = capsys.readouterr().out
-    assert "training: 512 tokens a sample, 8 samples a step, bf16, no stack named; peak 312 TFLOP/s" in said
+    assert "training: 512 tokens a sample, 8 samples a step, bf16, no stack named; bf16 peak 312 TFLOP/s" in said
     for label in ("MFU", "HFU", "tokens/s/NPU", "samples/s", "price of 10^12 tokens"):
         assert label in said
     assert main(["run", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["training"] == {"sequence_tokens": 512, "global_batch": 8, "ranks": 4, "precision": "bf16",
-                                 "peak_flop_per_ns": [312_000.0], "stack": None}
+                                 "peak_precision": "bf16", "peak_flop_per_ns": [312_000.0], "stack": None}
     assert found["figures"] == pytest.approx(figures(ar.load_design(path), ar.simulate(ar.load_design(path))))
+
+
+@pytest.mark.parametrize(("compute", "peak"), [
+    ("{model: measured, device: h100_sxm}", 2.0), ("{model: roofline, peak: 989 TFLOP/s}", 1.0),
+    ("{model: analytic, peak: 989 TFLOP/s, fp8_peak: 1500 TFLOP/s, units: 132}", 1500 / 989)])
+def test_utilisation_in_fp8_is_of_the_peak_in_fp8(compute: str, peak: float) -> None:
+    text = (f"workload: {{source: transformer, model: llama3-8b, global_batch: 1, seq: 1024}}\ncompute: {compute}\n"
+            "memory: {capacity: 800 GB, bandwidth: 3.35 TB/s}\n"
+            "network: {dims: [{shape: switch, npus: 1, bandwidth: 1 GB/s, latency: 1 us}]}\n")
+    plain = ar.config.loads(ar.Design, text)
+    step = ar.simulate(plain)
+    assert FIGURES["mfu"].measure(plain, step) == pytest.approx(peak * FIGURES["mfu"].measure(
+        ar.replace(plain, "workload.precision.products", "fp8"), step), rel=0.01)

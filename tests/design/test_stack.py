@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import astrarium as ar
-from astrarium import config
+from astrarium import catalog, config
 from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.search import Space
 
 PLAIN = {"stack": "megatron-lm", "compute": "a100_sxm_80gb", "memory": {"bandwidth": "2 TB/s"},
          "network": {"dims": [{"shape": "switch", "npus": 8, "bandwidth": "300 GB/s", "latency": "1 us"}]},
@@ -43,3 +47,49 @@ def test_an_unknown_stack_names_the_nearest() -> None:
 def test_settings_of_another_kind_of_section_do_not_apply() -> None:
     plain = {**PLAIN, "workload": {"source": "collective", "op": "all_reduce", "payload": "1 MB"}}
     assert config.decode(Design, plain).stack == "megatron-lm"
+
+
+TEXT = """
+workload: {source: transformer, model: llama3-8b, tp: 8, dp: 2, global_batch: 16, micro_batch: 1}
+compute: {model: measured, device: h100_sxm}
+memory: {capacity: 80 GB}
+collective: {model: measured}
+network:
+  dims: [{like: dgx_h100_nvswitch, npus: 8, latency: 1 us}, {like: infiniband_ndr, npus: 2, latency: 3 us}]
+"""
+
+
+def test_a_stack_that_is_set_means_what_it_means_in_a_file() -> None:
+    plain = config.loads(Design, TEXT)
+    for name in catalog.load("stacks"):
+        assert config.replace(plain, "stack", name) == config.loads(Design, f"stack: {name}\n{TEXT}")
+    beside = config.replace_all(plain, {"workload.overlap": False, "stack": "nemo"})
+    assert beside == config.loads(Design, f"stack: nemo\n{TEXT.replace('tp: 8,', 'tp: 8, overlap: false,')}")
+    assert config.replace(beside, "stack", "nemo") == beside
+
+
+def test_a_second_stack_is_refused() -> None:
+    nemo = config.loads(Design, f"stack: nemo\n{TEXT}")
+    for other in ("nanotron", None):
+        with pytest.raises(InputError, match="stack: is nemo, whose settings are in the design and would stay"):
+            config.replace(nemo, "stack", other)
+
+
+def test_a_design_in_the_name_of_a_stack_without_its_settings_is_refused() -> None:
+    plain = config.loads(Design, TEXT)
+    parts = {name: getattr(plain, name) for name in ("workload", "compute", "memory", "collective", "network")}
+    with pytest.raises(InputError, match="is nemo, and none of its settings is in the design; expected a design file"):
+        Design(**parts, stack="nemo")
+    nemo = config.replace(plain, "stack", "nemo")
+    assert pickle.loads(pickle.dumps(nemo)) == nemo
+    assert config.loads(Design, config.dumps(nemo)) == nemo
+
+
+def test_a_search_over_stacks_applies_them() -> None:
+    space = Space(config.loads(Design, TEXT), {"stack": ["nemo", "nanotron"], "workload.zero": [0, 1]})
+    for point in space.points():
+        design = space.design(point)
+        zero = getattr(design.workload, "zero", None)
+        text = TEXT.replace("tp: 8,", f"tp: 8, zero: {zero},")
+        assert design == config.loads(Design, f"stack: {design.stack}\n{text}")
+    assert {space.design(point).stack for point in space.points()} == {"nemo", "nanotron"}

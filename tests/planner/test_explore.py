@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.planner.spaces import DENSE, LONG, MEASURED, QUICK, SPARSE, Case, exhaustive
 
+from astrarium.compute import kernels
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.planner.explore import _Search, candidates, explore, workload_of
@@ -69,7 +70,10 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
     assert max(tight) > 0.75
 
 
-def test_kernels_that_nobody_measured_are_refused() -> None:
+def test_kernels_that_nobody_measured_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = kernels.load("gb300")
+    bare = replace(whole, parts={name: part for name, part in whole.parts.items() if "experts" not in name})
+    monkeypatch.setattr(kernels, "load", lambda _: bare)
     machine = machine_of("gb300", 16, None, *MEASURED.how)
     with pytest.raises(InputError, match="no measured rows of experts"):
         explore(job_of(SPARSE, seq=4096, global_batch=32), machine)

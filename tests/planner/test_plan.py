@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 (a fixture)
-from tests.planner.spaces import DENSE, QUICK
+from tests.planner.spaces import DENSE, QUICK, SPARSE
 
 import astrarium as ar
+from astrarium import catalog
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.timeline import units_of
 from astrarium.report.plan_html import plan_page
+from astrarium.report.shortlist import shortlist_tables
+from astrarium.report.tables import text_of
 
 FIX = {"cp": [1], "micro_batch": [1], "zero": [1], "virtual_stages": [1]}
 
@@ -34,6 +37,27 @@ def test_lines_are_ranked_and_say_why_they_lost(found: ar.Shortlist) -> None:
     assert found.best.device == "h100_sxm"
     assert found.best.tokens == pytest.approx(16 * 2048 / 16 / (found.best.time * 1e-9))
     assert 0 < found.best.mfu < 1
+
+
+def test_lines_within_the_interval_tie_and_others_say_that_they_are_unvalidated() -> None:
+    more = {"compute": "measured", "collectives": "measured", "stack": "nemo"}
+    shown = ar.plan("llama3-8b", "h100_sxm", 16, seq=4096, global_batch=64, top=8, fixed=FIX, **more)
+    assert shown.best.tie is None
+    for line in shown.lines:
+        low, high = line.within.around(line.time) or (0.0, 0.0)
+        assert low < line.time < high
+    row = catalog.load("intervals")["nemo"]["h100_sxm"]
+    assert [line.tie for line in shown.lines[1:]] == [
+        line.time <= shown.best.time * row["high"] or line.time * row["low"] <= shown.best.time
+        for line in shown.lines[1:]]
+    assert {line.tie for line in shown.lines[1:]} == {True, False}
+    text = [text_of(table) for table in shortlist_tables(shown)]
+    assert f"80 % of {row['rows']} unseen measured rows of stack nemo on h100_sxm" in text[1]
+    assert text[1].count("ties with 1") == sum(bool(line.tie) for line in shown.lines)
+    both = ar.plan(DENSE, ["h100_sxm", "h200_sxm"], 16, seq=2048, global_batch=16, top=2, fixed=FIX, **more)
+    assert [line.tie for line in both.lines if line.device != both.best.device] == [None] * sum(
+        line.device != both.best.device for line in both.lines)
+    assert "unvalidated" in text_of(list(shortlist_tables(both))[1])
 
 
 def test_parts_add_up_to_the_step(found: ar.Shortlist) -> None:
@@ -113,10 +137,41 @@ def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> 
     assert run("plan", "--device", "h100_sxm").code == 2
 
 
+@pytest.mark.parametrize(("device", "models"), [
+    ("h100_sxm", "measured kernels, measured collectives, stack nemo"),
+    ("a100_sxm_80gb", "measured kernels, measured collectives, stack megatron-lm"),
+    ("h200_sxm", "measured kernels, measured collectives, stack none"),
+    ("mi300x", "analytic kernels, simulated collectives, stack none")])
+def test_what_is_left_out_is_what_was_measured(device: str, models: str) -> None:
+    found = ar.plan(DENSE, device, 16, seq=2048, global_batch=16, fixed=FIX, top=1)
+    assert found.models == (models,)
+    compute, collectives, stack = (text.split()[0 if place < 2 else 1] for place, text in enumerate(models.split(", ")))
+    asked = ar.plan(DENSE, device, 16, seq=2048, global_batch=16, fixed=FIX, top=1, compute=compute,
+                    collectives=collectives, stack=stack)
+    assert asked.best.time == found.best.time
+    assert f"with {models} (to change: --compute" in text_of(next(iter(shortlist_tables(found))))
+
+
+def test_kernels_that_nobody_measured_name_the_model_that_has_them() -> None:
+    asked = {"seq": 4096, "global_batch": 16, "fixed": FIX, "top": 1}
+    with pytest.raises(ar.InputError, match=r"no measured rows of experts.*expected --compute analytic"):
+        ar.plan(SPARSE, "gb300", 16, **asked)  # type: ignore[arg-type]
+    found = ar.plan(SPARSE, "gb300", 16, compute="analytic", **asked)  # type: ignore[arg-type]
+    assert found.models == ("analytic kernels, measured collectives, stack none",)
+
+
+def test_several_devices_have_one_stack_and_say_what_differs() -> None:
+    found = ar.plan(DENSE, ["b200", "gb200", "mi300x"], 16, seq=2048, global_batch=16, fixed=FIX, top=1)
+    assert found.models == ("b200: measured kernels, measured collectives, stack nemo",
+                            "gb200: measured kernels, measured collectives, stack nemo",
+                            "mi300x: analytic kernels, simulated collectives, stack nemo")
+
+
 def test_a_stack_is_what_the_job_leaves_open() -> None:
     fixed = {**FIX, "recompute": ["none"]}
     asked = {"stack": "nemo", "compute": "measured", "collectives": "measured", "fixed": fixed, "top": 1}
-    plain = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, fixed=fixed, top=1).best
+    peak = {"stack": "none", "compute": "roofline", "collectives": "simulated", "fixed": fixed, "top": 1}
+    plain = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, **peak).best  # type: ignore[arg-type]
     best = ar.plan(DENSE, "h100_sxm", 16, seq=2048, global_batch=16, **asked).best  # type: ignore[arg-type]
     workload = best.design.workload
     assert isinstance(workload, ar.Transformer)

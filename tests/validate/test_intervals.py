@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from astrarium import catalog, config
+from astrarium.cost.interval import FEWEST, Interval, interval_of, tied
 from astrarium.design import Design
-from astrarium.validate.intervals import FEWEST, conformal, interval_of
+from astrarium.validate.intervals import conformal, interval_score
 
 DESIGN = """\
 stack: nemo
@@ -52,7 +53,50 @@ def test_every_interval_of_the_catalog_is_of_a_stack() -> None:
     for stack, devices in catalog.load("intervals").items():
         assert stack in catalog.load("stacks")
         for row in devices.values():
-            assert row["rows"] < FEWEST or row["low"] < row["high"]
+            for part in (row, *([row["wide"]] if "wide" in row else [])):
+                assert part["rows"] < FEWEST or part["low"] < part["high"]
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    (("stack: nemo\n", ""), "names no software stack"),
+    (("{model: measured, device: DEVICE}", "{model: roofline, peak: 989 TFLOP/s}"), "compute.model is roofline"),
+    (("collective: {model: measured}", "collective: {}"), "collective.model is simulated")])
+def test_what_was_not_measured_has_no_interval(change: tuple[str, str], why: str) -> None:
+    text = DESIGN.replace(*change).replace("DEVICE", "h100_sxm").replace("80 GB", "80 GB, bandwidth: 3.35 TB/s")
+    found = interval_of(config.loads(Design, text))
+    assert found is not None
+    assert not found.validated
+    assert why in found.words
+    assert "%" not in found.words
+
+
+def test_gradients_over_many_hosts_have_their_own_interval() -> None:
+    text = DESIGN.replace("DEVICE", "h100_sxm").replace("nemo", "nanotron")
+    hosts = text.replace("tp: 8, global_batch: 4", "tp: 8, dp: 16, global_batch: 16").replace(
+        "latency: 1 us}", "latency: 1 us}, {like: infiniband_ndr, npus: 16, latency: 3 us}")
+    few, many = (interval_of(config.loads(Design, each)) for each in (text, hosts))
+    assert few is not None
+    assert many is not None
+    assert few.high is not None
+    assert many.high is not None
+    assert few.high < many.high
+    assert "16 hosts or more" in many.words
+
+
+def test_ties() -> None:
+    nemo, none = Interval("nemo", "h100_sxm", 14, 0.9, 1.1), Interval("nemo", "h200_sxm", 0, why="no rows")
+    assert tied((1.0, nemo), (1.05, nemo)) is True
+    assert tied((1.0, nemo), (1.2, nemo)) is False
+    assert tied((1.0, nemo), (1.0, none)) is None
+    assert tied((1.0, None), (1.0, None)) is None
+    assert tied((0.50, nemo), (0.46, nemo), power=-1) is True
+    assert tied((0.50, nemo), (0.40, nemo), power=-1) is False
+    assert nemo.around(110.0, -1) == pytest.approx((100.0, 110 / 0.9))
+
+
+def test_the_interval_score_is_that_of_the_paper() -> None:
+    assert interval_score(0.5, 2.0, 1.0) == pytest.approx(np.log(4))
+    assert interval_score(0.5, 2.0, 4.0) == pytest.approx(np.log(4) + 10 * np.log(2))
 
 
 def test_run_prints_the_interval(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ from astrarium.units import FlopRate
 
 __all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay"]
 
+ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
+"""Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
+collectives have latencies of their own; these are for messages and simulated collectives."""
 KINDS = ("devices", "networks", "hosts", "models", "collectives", "stacks")
 RECORDS = ("fitted", "intervals", "left_out")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had."""
@@ -80,6 +83,13 @@ class Link:
     latency: str | None
     dim: Mapping[str, Any]
     source: str
+
+    def hop(self, inside: bool) -> tuple[str, str]:
+        """(latency of a hop, what is assumed where the row says none): `inside` a host, or between hosts."""
+        if self.latency is not None:
+            return self.latency, ""
+        latency = ASSUMED_INSIDE if inside else ASSUMED_BETWEEN
+        return latency, f"{latency} latency of a hop of {self.name} (assumed: nobody publishes it)"
 
     @property
     def plain(self) -> dict[str, Any]:

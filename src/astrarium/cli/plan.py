@@ -49,11 +49,15 @@ def arguments(parser: Parser) -> None:
                              "micro_batch, recompute, virtual_stages, tp_sequence; may be repeated")
     parser.add_argument("--network", metavar="N", help="a design or network file, or networks of the catalog, "
                                                        "innermost first, joined by commas; default: the usual ones")
-    parser.add_argument("--compute", metavar="M", default="roofline",
-                        help="the compute model: roofline (default), measured, ... (astrarium list compute)")
-    parser.add_argument("--collectives", metavar="M", default="simulated",
-                        help="where times of collectives come from: simulated (default) or measured")
-    parser.add_argument("--stack", metavar="S", help="a software stack of the catalog: what the job leaves open")
+    parser.add_argument("--compute", metavar="M",
+                        help="the compute model (astrarium list compute); default: measured where the device has "
+                             "measured kernels, else analytic, else roofline")
+    parser.add_argument("--collectives", metavar="M",
+                        help="where times of collectives come from: measured (default where the network has rows) or "
+                             "simulated")
+    parser.add_argument("--stack", metavar="S",
+                        help="a software stack of the catalog: what the job leaves open; default: the one with the "
+                             "narrowest interval on the device; none: none")
     parser.add_argument("--top", metavar="K", type=whole, default=5, help="layouts to list; default 5")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=10.0,
                         help="CPU time that the simulation of one layout may take; default 10")

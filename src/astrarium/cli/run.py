@@ -13,9 +13,9 @@ from astrarium.cli.imports import say_imports
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
+    from astrarium.cost.interval import Interval
     from astrarium.design import Design
     from astrarium.result import Result
-    from astrarium.validate.intervals import Interval
 
 __all__ = ["arguments", "run"]
 
@@ -68,7 +68,9 @@ def run(options: argparse.Namespace) -> int:
     if result.outcome.in_program_order:
         note("collectives were issued in program order: by collective.scheduling "
              f"{design.collective.scheduling} ranks would wait for each other")
-    within = _interval(design)
+    from astrarium.cost.interval import interval_of
+
+    within = interval_of(design)
     more = _figures(design, result, options, within)
     if options.timeline:
         _timeline(result, options)
@@ -136,16 +138,7 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
 
     about = conditions(design)
     return {"figures": figures(design, result, options.figure), **({"training": about} if about else {}),
-            **({"interval": plain_interval(within, result)} if within else {})}
-
-
-def _interval(design: Design) -> Interval | None:
-    """How far a measured step may be from the predicted one; None for a design without a stack."""
-    if design.stack is None:
-        return None
-    from astrarium.validate.intervals import interval_of
-
-    return interval_of(design)
+            **({"interval": plain_interval(within, float(result.makespan))} if within else {})}
 
 
 def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
@@ -161,6 +154,6 @@ def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    table = figure_table(more["figures"], more.get("training", {}))
+    table = figure_table(more["figures"], more.get("training", {}), within)
     print_tables(summary_tables(result, options.design or options.trace, table,
                                 interval_table(within, result)), sys.stdout)

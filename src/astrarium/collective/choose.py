@@ -36,6 +36,7 @@ LISTS = 256         # lists of algorithms that are looked at; beyond, each dim t
 KEPT = 32           # of these, the lists with the least guesses are estimated
 FEW = 4             # (so many with one chunk, or the named number, in one order of the dims):
 PROBES = (4, 16)    # with so many chunks,
+MANY = 64       # members of the only dim, a switch, beyond which `direct` has rivals
 CLOSEST = 6         # then, for the best pairs of composition and list
 CLOSE = 0.5         # that are not so much slower, with others
 TREE, HALVING, BRUCK = "double_binary_tree", "halving_doubling", "bruck"
@@ -124,8 +125,10 @@ def _chunked(pacing: Pacing, pairs: Sequence[Pair], counts: Sequence[int]) -> li
         if count not in PROBES:
             found += _tried(pacing, [pair for pair in close if count <= most[pair[1]]], count)
     enough = min(each.time for each in found) * (1 + SLACK)
-    fewest = min(each.chunks for each in found if each.time <= enough)
-    return found + _tried(pacing, close, 3 * fewest // 4) if fewest > 2 and len(counts) > 1 else found
+    fewer = 3 * min(each.chunks for each in found if each.time <= enough) // 4
+    if fewer < 2 or len(counts) == 1:
+        return found
+    return found + _tried(pacing, [pair for pair in close if fewer <= most[pair[1]]], fewer)
 
 
 def _most(pacing: Pacing, names: Names, counts: Sequence[int]) -> int:
@@ -198,11 +201,11 @@ def _steps(names: tuple[str, ...], parts: Sequence[SubDim], plain: Sequence[str]
 
 def _options(shape: Shape, op: CommOp, n: int, dims: int) -> tuple[str, ...]:
     """Candidates in a dim. Of two members every algorithm is the same; in the only dim others than `direct` are never
-    better on a switch. Among several they change the order in which Themis takes these, and halving and Bruck
-    send fewer messages."""
+    better on a switch, but halving and Bruck send fewer messages, which counts where members are many. Among several
+    dims they change the order in which Themis takes these, too."""
     if n == 2 or (shape == Shape.MESH and op == CommOp.ALL_TO_ALL):
         return ("direct",)
-    if shape == Shape.SWITCH and (dims == 1 or op == CommOp.ALL_TO_ALL):
+    if shape == Shape.SWITCH and (op == CommOp.ALL_TO_ALL or (dims == 1 and n <= MANY)):
         return ("direct",)
     without = {HALVING} if n & (n - 1) else {BRUCK}
     without |= {BRUCK} if op == CommOp.ALL_REDUCE else {TREE}

@@ -22,6 +22,8 @@ __all__ = ["Fabric", "Line", "fabric", "names"]
 Line = tuple[float, float]
 Lines = tuple[Line, ...]
 
+OF_TRAINING = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
+
 
 @dataclass(frozen=True)
 class Fabric:
@@ -42,6 +44,12 @@ class Fabric:
     def measured(self) -> tuple[Fabric, ...]:
         """The fabrics with lines: this one, or those that stand for it."""
         return self.like or (self,)
+
+    @property
+    def complete(self) -> bool:
+        """Whether each collective that a training step has was measured, for groups of two and more."""
+        return all(each.lines or all(op in each.ops and min(each.ops[op]) <= 2 for op in OF_TRAINING)
+                   for each in self.measured)
 
 
 def names(kind: str = "") -> tuple[str, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from astrarium.compute.timed import Predicted, durations
 from astrarium.config import Knob, default
+from astrarium.config.spec import Problem
 from astrarium.errors import InputError
 from astrarium.units import FlopRate, OptionalFlopRate
 
@@ -21,10 +23,15 @@ __all__ = ["Analytic"]
 
 
 @functools.lru_cache(maxsize=16)
-def _fitted(peaks: tuple[tuple[str, float], ...], bandwidth: float, units: int) -> DeviceModel:
+def _fitted(peaks: tuple[tuple[str, float], ...], bandwidth: float, units: int, part: float) -> DeviceModel:
     from astrarium.compute.kernels import Machine, from_sheet
 
-    return from_sheet(Machine("the data sheet", dict(peaks), bandwidth, units))
+    return from_sheet(Machine("the data sheet", dict(peaks), bandwidth, units), part)
+
+
+def _limited(compute: Analytic) -> Iterable[Problem]:
+    if compute.matrix is not None and compute.power is None:
+        yield Problem("power", "is missing", "the power limit of the data sheet, or no `matrix`")
 
 
 class Analytic(Predicted, frozen=True, kw_only=True):
@@ -32,6 +39,7 @@ class Analytic(Predicted, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "analytic"
     memory_bound: ClassVar[bool] = True
+    rules = (_limited,)
     peak: Annotated[FlopRate, Knob("Dense bf16 peak of the data sheet.", gt=0)]
     fp8_peak: Annotated[OptionalFlopRate, Knob("Dense fp8 peak; left out: fp8 kernels are refused.")] = default(None)
     fp4_peak: Annotated[OptionalFlopRate, Knob("Dense fp4 peak; left out: fp4 kernels are refused.")] = default(None)
@@ -39,13 +47,26 @@ class Analytic(Predicted, frozen=True, kw_only=True):
     fp32_peak: Annotated[OptionalFlopRate, Knob("fp32 (or TF32) peak of products; left out: they are refused.")
                          ] = default(None)
     units: Annotated[int, Knob("Multiprocessors (SMs, compute units) over which tiles are spread.", ge=1)]
+    matrix: Annotated[Literal["mma", "wgmma", "tcgen05"] | None, Knob(
+        "Matrix instruction: mma (Ampere, Ada, Blackwell cards), wgmma (Hopper), tcgen05 (Blackwell of data centres): "
+        "products run at what it makes of `power`, which is then the limit of the data sheet; left out: at a typical "
+        "part of the peak.")] = None
+
+    def peak_at(self, precision: str) -> float | None:
+        """The sheet's peak in a number format; None where it is left out."""
+        found = self.peak if precision in ("bf16", "fp16") else getattr(self, f"{precision}_peak")
+        return None if found is None else float(found)
 
     def fitted(self, bandwidth: float) -> DeviceModel:
         """The model of the sheet with a memory of `bandwidth` byte/ns."""
+        from astrarium.compute.kernels.power import TYPICAL, sustained
+
         given = {"bf16": self.peak, "fp8": self.fp8_peak, "fp4": self.fp4_peak, "int8": self.int8_peak,
                  "fp32": self.fp32_peak}
         peaks = tuple((name, float(peak)) for name, peak in given.items() if peak is not None)
-        return _fitted(peaks, bandwidth, self.units)
+        part = (TYPICAL if self.matrix is None or self.power is None
+                else sustained(float(self.peak), float(self.power), self.matrix))
+        return _fitted(peaks, bandwidth, self.units, part)
 
     def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
         """Predicted times of kernels, recorded times of host nodes."""

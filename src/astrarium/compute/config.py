@@ -39,6 +39,13 @@ class Compute(Config, frozen=True, kw_only=True):
     hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
                             ] = None
 
+    def peak_at(self, precision: str) -> float | None:
+        """Data-sheet rate of matrix products in a number format, flop/ns: what utilisation refers to. A model with one
+        peak has it at the precision of its workload; None where there is none."""
+        del precision       # one peak, whatever the format
+        found = getattr(self, "peak", None)
+        return None if found is None else float(found)
+
     def durations(self, nodes: ComputeNodes) -> I64:
         """Time of every node, ps [nodes]; see `ComputeModel`."""
         raise InternalError(f"{type(self).__name__} has no durations for {len(nodes)} nodes")

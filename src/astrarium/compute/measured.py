@@ -52,6 +52,10 @@ class Measured(Predicted, frozen=True, kw_only=True):
         """bf16 peak of the device's data sheet, flop/ns."""
         return self.fitted().machine.peak("bf16")
 
+    def peak_at(self, precision: str) -> float:
+        """The same in another number format. Raises InputError where the sheet has none."""
+        return self.fitted().machine.peak(precision)
+
     def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
         """Predicted times of kernels, recorded times of host nodes."""
         from astrarium.compute.kernels.predict import latencies

@@ -13,7 +13,7 @@ from astrarium.config.named import LIKE, Shorthand, is_named, name_in, spelled_o
 from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
 from astrarium.errors import InputError, nearest
 
-__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "to_plain"]
+__all__ = ["Config", "ConfigError", "concrete", "decode", "decode_into", "is_default", "to_plain"]
 
 C = TypeVar("C", bound="Config")
 
@@ -58,7 +58,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     key that picks one in a file); a concrete one sets `tag`. `rules` yield the problems that need more than one field.
     Where a class has a `shorthand`, text may stand in its place, or a mapping with `like`. Of every group in `either`
     at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
-    imply.
+    imply; `implies`: the fields that hold these names.
     """
 
     variants: ClassVar[Variants | None] = None
@@ -68,6 +68,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
     preset: ClassVar[Callable[[Mapping[str, Any]], Mapping[str, Any]] | None] = None
+    implies: ClassVar[tuple[str, ...]] = ()
 
     @property
     def explicit(self) -> bool:
@@ -184,12 +185,13 @@ def to_plain(config: Config, *, defaults: bool = False) -> dict[str, Any]:
     base = None if defaults else type(config)
     for spec in specs(type(config)):
         value = getattr(config, spec.name)
-        if base is None or spec.required or not _is_default(value, spec):
+        if base is None or spec.required or not is_default(value, spec):
             plain[spec.name] = _plain(value, defaults)
     return plain
 
 
-def _is_default(value: object, spec: FieldSpec) -> bool:
+def is_default(value: object, spec: FieldSpec) -> bool:
+    """Whether a field holds its default."""
     return bool(value == coerce(spec.default, spec.type, spec.knob, spec.name, []))
 
 

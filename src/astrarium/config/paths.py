@@ -75,8 +75,12 @@ def replace(config: C, path: str, value: object) -> C:
 def replace_all(config: C, changes: Mapping[str, object]) -> C:
     """`config` with all `changes` (path -> value) made, then checked once, together; a whole before its parts.
 
-    A change of the key that picks a variant (`network.dims[0].shape`) keeps the fields that were set.
+    A change of the key that picks a variant (`network.dims[0].shape`) keeps the fields that were set. A name that
+    implies settings (`stack`) comes first, as in a file: they apply to fields at their defaults, and give way to the
+    other changes.
     """
+    config = _implied(config, {name: changes[name] for name in type(config).implies if name in changes})
+    changes = {path: value for path, value in changes.items() if path not in type(config).implies}
     plain: Any = to_plain(config, defaults=True)
     fields: dict[tuple[Step, ...], dict[Step, object]] = {}
     for path, value in changes.items():
@@ -100,6 +104,17 @@ def replace_all(config: C, changes: Mapping[str, object]) -> C:
         for name in excluded(type(owner), fields[tuple(owners)]) if isinstance(owner, Config) else ():
             target.pop(name, None)
     return decode(type(config), plain)
+
+
+def _implied(config: C, names: Mapping[str, object]) -> C:
+    """`config` with `names` and the settings that they imply. Raises InputError where other names have left settings
+    behind, which cannot be told from its own."""
+    new = {name: value for name, value in names.items() if value != getattr(config, name)}
+    if new and config.explicit:
+        name, value = next(iter(new.items()))
+        raise InputError(name, f"is {getattr(config, name)}, whose settings are in the design and would stay",
+                         expected=f"{name}: {value} in the file, or a design without {name}")
+    return decode(type(config), {**to_plain(config), **new}) if new else config
 
 
 def _part(plain: Any, step: Step) -> Any:

@@ -20,8 +20,9 @@ class Figure:
 
     `of_result`, `of_both` or `of_design` computes it (`record`: node times must be kept). Over several cases of a
     search it is `added` with their weights, the `mean` by weight, or the `largest` counts. `least` is its smallest
-    possible value. `check` raises InputError for a design that does not say what it needs. `run` prints figures that
-    have a `label`, as `shown` writes them, of designs that pass the check.
+    possible value. `of_time`: 1 for a figure that grows as the step time does, -1 for a rate that falls so; both have
+    the interval of the step time. `check` raises InputError for a design that does not say what it needs. `run` prints
+    figures that have a `label`, as `shown` writes them, of designs that pass the check.
     """
 
     of_result: Callable[[Result], float] | None = None
@@ -33,6 +34,7 @@ class Figure:
     check: Callable[[Design], object] | None = None
     label: str = ""
     shown: Callable[[float], str] = str
+    of_time: int = 0
 
     def measure(self, design: Design, result: Result) -> float:
         """The figure of a run; NaN for one of designs alone."""

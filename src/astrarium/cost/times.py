@@ -22,7 +22,7 @@ def _phase(name: str) -> Callable[[Result], float]:
     return figure
 
 
-MAKESPAN = Figure(lambda result: result.makespan_ps / 1000, least=0.001)
+MAKESPAN = Figure(lambda result: result.makespan_ps / 1000, least=0.001, of_time=1)
 EXPOSED_COMM = Figure(lambda result: float(result.exposed_comm), record=True)
 COMPUTE_TIME = Figure(lambda result: float(result.compute), record=True)
 TTFT = Figure(_phase("prefill"), record=True)

@@ -2,7 +2,9 @@
 
 MFU = model FLOPs of a step / (step time * peak of all its NPUs); HFU has the FLOPs that are executed in their place.
 What counts is in `workload.flops`: Chowdhery et al., PaLM, arXiv 2204.02311, appendix B; Korthikanti et al., arXiv
-2205.05198, section 6.3. The peak is `compute.peak`, one number at the precision of the workload.
+2205.05198, section 6.3. The peak is that of the number format in which products with weights are computed
+(`workload.precision.products`): a step in fp8 is measured against the fp8 peak, as MosaicML Composer's
+SpeedMonitor does. A roofline has one peak, at the precision of the workload.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from astrarium.compute.config import Compute
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError
@@ -35,9 +38,26 @@ def conditions(design: Design) -> dict[str, object]:
     if design.workload.tag != "transformer":
         return {}
     work = cast("Transformer", design.workload)
-    peaks = sorted({float(getattr(compute, "peak", None) or 0.0) for compute, _ in npu_types(design)[1]} - {0.0})
+    products = _products(work.precision)
+    peaks = sorted({_rate_at(compute, products) or 0.0 for compute, _ in npu_types(design)[1]} - {0.0})
     return {"sequence_tokens": _sequence(work), "global_batch": work.global_batch, "ranks": work.ranks,
-            "precision": _precision(work.precision), "peak_flop_per_ns": peaks, "stack": design.stack}
+            "precision": _precision(work.precision), "peak_precision": products, "peak_flop_per_ns": peaks,
+            "stack": design.stack}
+
+
+def _products(said: Precision) -> str:
+    """The number format in which products with weights are computed."""
+    from astrarium.workload.precision import BYTES
+
+    return said.products or max(said.weights, said.activations, key=BYTES.__getitem__)
+
+
+def _rate_at(compute: Compute, precision: str) -> float | None:
+    """The peak of a compute model in a number format; None where it has none."""
+    try:
+        return compute.peak_at(precision)
+    except InputError:
+        return None
 
 
 def _precision(said: Precision) -> str:
@@ -72,24 +92,27 @@ def _executed_flops(work: Transformer) -> float:
 
 
 def _peak(design: Design) -> float:
-    """Flop/ns of the NPUs of all ranks."""
+    """Flop/ns of the NPUs of all ranks, at the precision of the products."""
     kinds, types = npu_types(design)
+    products = _products(cast("Transformer", design.workload).precision)
     counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
-    return sum(int(count) * float(getattr(compute, "peak", None) or 0.0)
-               for count, (compute, _) in zip(counts, types, strict=True))
+    return sum(int(count) * (_rate_at(compute, products) or 0.0) for count, (compute, _) in
+               zip(counts, types, strict=True))
 
 
 def _utilisation(name: str, label: str, flops: Callable[[Transformer], float]) -> Figure:
     def check(design: Design) -> None:
-        _training(name, design)
+        products = _products(_training(name, design).precision)
         refuse_without(name, list(without(design, "peak")), "such as 989 TFLOP/s, at the precision of the workload")
+        if any(_rate_at(compute, products) is None for compute, _ in npu_types(design)[1]):
+            raise InputError(name, f"is not known: the device has no peak at {products}", expected="another precision")
 
     def measure(design: Design, result: Result) -> float:
         check(design)
         return flops(_training(name, design)) / (_ns(result) * _peak(design))
 
     return Figure(of_both=measure, over_cases="mean", least=LEAST, check=check, label=label,
-                  shown=lambda value: f"{100 * value:.1f} %")
+                  shown=lambda value: f"{100 * value:.1f} %", of_time=-1)
 
 
 def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], float]) -> Figure:
@@ -97,7 +120,7 @@ def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], floa
         return amount(_training(name, design)) / _ns(result) * 1e9
 
     return Figure(of_both=measure, over_cases="mean", least=LEAST, check=lambda design: _training(name, design),
-                  label=label, shown=lambda value: f"{_number(value)} {unit}")
+                  label=label, shown=lambda value: f"{_number(value)} {unit}", of_time=-1)
 
 
 def _number(value: float) -> str:
@@ -136,4 +159,4 @@ TOKENS_PER_NPU = _rate("tokens_per_second_per_npu", "tokens per NPU", "tokens/s/
                        lambda work: _tokens(work) / work.ranks)
 SAMPLES = _rate("samples_per_second", "samples", "samples/s", lambda work: float(work.global_batch))
 COST_PER_TERA_TOKENS = Figure(of_both=_price, over_cases="mean", check=_check_price, label="price of 10^12 tokens",
-                              shown=lambda value: f"{value:,.0f} US dollars")
+                              shown=lambda value: f"{value:,.0f} US dollars", of_time=1)

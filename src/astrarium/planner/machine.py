@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from astrarium import catalog
 from astrarium.collective.config import Collective
+from astrarium.collective.fabrics import fabric
+from astrarium.compute import kernels
 from astrarium.compute.config import Compute
 from astrarium.config.base import decode
 from astrarium.config.files import load
 from astrarium.config.spec import specs
+from astrarium.cost.interval import validated_stack
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
 from astrarium.memory.config import Memory
@@ -24,9 +27,8 @@ from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Machine", "machine_of", "stack_settings"]
+__all__ = ["Machine", "machine_of", "stack_settings", "usual_stack"]
 
-INSIDE, BETWEEN = "500 ns", "2 us"      # of a hop, where the catalog's row has no latency: vendors publish none
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
@@ -54,6 +56,11 @@ class Machine:
         return self.network.flat[0].npus
 
     @property
+    def models(self) -> str:
+        """Which models say how long things take."""
+        return f"{self.compute.tag} kernels, {self.collective.model} collectives, stack {self.stack or 'none'}"
+
+    @property
     def capacity(self) -> float:
         """Bytes of an NPU."""
         return float(self.memory.capacity or math.inf)
@@ -64,11 +71,12 @@ class Machine:
                       collective=self.collective, system=self.system, stack=self.stack)
 
 
-def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str = "roofline",
-               collectives: str = "simulated", stack: str | None = None) -> Machine:
+def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str | None = None,
+               collectives: str | None = None, stack: str | None = None) -> Machine:
     """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
     joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
-    their times come from (`collective.model`); `stack`: a software stack of the catalog. Raises InputError."""
+    their times come from (`collective.model`); left out: what was measured, see `usual_compute` and
+    `usual_collectives`. `stack`: a software stack of the catalog. Raises InputError."""
     if npus < 1:
         raise InputError("gpus", f"{npus}", expected="at least 1")
     row = catalog.device(device)
@@ -81,17 +89,43 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
         found = _named(device, network, npus, assumed)
     if found.npus != npus:
         raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
-    if compute not in Kind("compute"):
-        raise InputError("compute", f"{compute!r} is not known",
-                         expected="one of " + ", ".join(Kind("compute").names()))
     settings = stack_settings(stack, len(found.flat) > 1)
-    kind = Kind("compute").load(compute)
-    known = {spec.name for spec in specs(kind)}
-    given: dict[str, Any] = {**row.compute, "device": device, **settings["compute"]}
-    model = decode(Compute, {"model": compute, **{name: value for name, value in given.items() if name in known}})
-    return Machine(device, model, Memory(**row.memory), found,
-                   decode(Collective, {**settings["collective"], "model": collectives}),
-                   decode(System, {"comm_streams": STREAMS, **settings["system"]}), stack, tuple(assumed))
+    how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
+    return Machine(device, _compute(row, compute or usual_compute(device), settings["compute"]), Memory(**row.memory),
+                   found, how, decode(System, {"comm_streams": STREAMS, **settings["system"]}), stack, tuple(assumed))
+
+
+def usual_compute(device: str) -> str:
+    """The best compute model of a catalog device: measured kernels, else its data sheet with what measured devices
+    share, else the roofline."""
+    if kernels.named(device) is not None:
+        return "measured"
+    return "analytic" if "units" in catalog.device(device).row else "roofline"
+
+
+def usual_collectives(network: Network) -> str:
+    """`measured` where all collectives of a training step were measured on the fabric of every dim."""
+    whole = all(dim.fabric is not None and fabric(dim.fabric).complete for dim in network.flat)
+    return "measured" if whole else "simulated"
+
+
+def usual_stack(devices: Sequence[str], compute: str | None, collectives: str | None) -> str | None:
+    """The stack with the narrowest interval on the first device that has one; None where times are not measured."""
+    if (compute or "measured") != "measured" or (collectives or "measured") != "measured":
+        return None
+    return next((found for found in map(validated_stack, devices) if found is not None), None)
+
+
+def _compute(row: catalog.Device, model: str, settings: Mapping[str, Any]) -> Compute:
+    """The compute model of a device, under a stack's settings, from all that its row says."""
+    if model not in Kind("compute"):
+        raise InputError("compute", f"{model!r} is not known",
+                         expected="one of " + ", ".join(Kind("compute").names()))
+    known = {spec.name for spec in specs(Kind("compute").load(model))}
+    peaks = {f"{name}_peak": rate for name, rate in row.row.get("peaks", {}).items()}
+    given = {**peaks, **{name: row.row[name] for name in ("units",) if name in row.row}, **row.compute,
+             "device": row.name, **settings}
+    return decode(Compute, {"model": model, **{name: value for name, value in given.items() if name in known}})
 
 
 def stack_settings(stack: str | None, several_hosts: bool) -> Mapping[str, Mapping[str, Any]]:
@@ -123,8 +157,9 @@ def _usual(device: str) -> tuple[str, ...]:
     """Networks inside the device's first host of the catalog, and between hosts. Raises InputError."""
     name = next((name for name, row in catalog.load("hosts").items() if row["device"] == device), None)
     if name is None:
-        raise InputError("network", f"the catalog has no host of {device}",
-                         expected="a network: names of the catalog (`astrarium list network`), or a file")
+        raise InputError("network", f"the catalog has no host of {device}, so nobody knows its links",
+                         expected="--network: rows of networks, innermost first (`astrarium list network`, or your own "
+                                  "in --catalog), or a file")
     host = catalog.host(name)
     return (*host.inner, *(() if host.outer is None else (host.outer,)))
 
@@ -146,9 +181,8 @@ def _named(device: str, network: str | None, npus: int, assumed: list[str]) -> N
         if left % size:
             raise InputError("gpus", f"{npus} NPUs are not whole hosts of {size}",
                              expected=f"{npus // size * size} or {(npus // size + 1) * size}")
-        latency = row.latency or (BETWEEN if place else INSIDE)
-        if row.latency is None:
-            assumed.append(f"{latency} latency of a hop of {row.name} (no published figure)")
+        latency, said = row.hop(inside=not place)
+        assumed += [said] if said else []
         dims.append({**row.plain, "npus": size, "latency": latency})
         left //= size
     if left > 1:

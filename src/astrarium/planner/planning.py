@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from astrarium.config.named import merged
 from astrarium.cost import FIGURES
+from astrarium.cost.interval import tied
 from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -20,7 +22,7 @@ from astrarium.planner.explore import Explored, Progress, explore, memory_of, wo
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout
-from astrarium.planner.machine import Machine, machine_of, stack_settings
+from astrarium.planner.machine import Machine, machine_of, stack_settings, usual_stack
 from astrarium.planner.shortlist import Line, Shortlist, reason
 from astrarium.result import Result
 from astrarium.simulate import simulate
@@ -32,8 +34,8 @@ LIMIT = 10.0        # CPU seconds of one simulation
 
 
 def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None = None,
-         global_batch: int | None = None, network: str | Network | None = None, compute: str = "roofline",
-         collectives: str = "simulated", stack: str | None = None, top: int = TOP,
+         global_batch: int | None = None, network: str | Network | None = None, compute: str | None = None,
+         collectives: str | None = None, stack: str | None = None, top: int = TOP,
          fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
          progress: Callable[[Progress], None] | None = None, **settings: Any) -> Shortlist:
     """The fastest layouts of a training step of `model` on `gpus` NPUs that fit their memory.
@@ -41,11 +43,13 @@ def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None 
     `model`: a name of the catalog, a Hugging Face config.json, or a Model. `device`: one of the catalog, or several to
     compare. Left out, `seq` is the model's, `global_batch` makes 4 Mi tokens a step, and `network` is the device's
     usual host and fabric; `Shortlist.assumed` says so. `compute`: the compute model; `collectives`: where their times
-    come from; `stack`: a software stack of the catalog. `fixed`: part of a layout -> its only values. `jobs`
-    simulations at a time, each within `limit` CPU seconds (None: no limit). `settings`: further fields of the workload
-    (see `Transformer`), such as `precision`; they win over the stack's. Raises InputError.
+    come from; `stack`: a software stack of the catalog, or "none". Left out, these are what was measured on the device
+    and on its network, and the stack with the narrowest interval there (`Shortlist.models` says which). `fixed`: part
+    of a layout -> its only values. `jobs` simulations at a time, each within `limit` CPU seconds (None: no limit).
+    `settings`: further fields of the workload (see `Transformer`), such as `precision`; they win over the stack's.
+    Raises InputError.
     """
-    machines = [machine_of(name, gpus, network, compute, collectives, stack) for name in _devices(device)]
+    machines = _machines(device, gpus, network, compute, collectives, stack)
     job = job_of(model, seq=seq, global_batch=global_batch, **settings_for(machines[0], settings))
     return planned(job, machines, model if isinstance(model, str) else type(model).__name__, top=top, fixed=fixed,
                    jobs=jobs, limit=limit, progress=progress)
@@ -53,7 +57,7 @@ def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
               seq: int | None = None, global_batch: int | None = None, network: str | Network | None = None,
-              compute: str = "roofline", collectives: str = "simulated", stack: str | None = None, top: int = TOP,
+              compute: str | None = None, collectives: str | None = None, stack: str | None = None, top: int = TOP,
               fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
               progress: Callable[[Progress], None] | None = None, **settings: Any) -> Shortlist:
     """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
@@ -61,8 +65,7 @@ def plan_from(path: str, device: str | Sequence[str], *, model: str | None = Non
     `gpus`, `seq` and `global_batch` do; what they say wins over the stack. Raises InputError, also for arguments that
     matter and are not predicted."""
     launch = read_launch(path)
-    machines = [machine_of(name, npus_of(launch, path, gpus), network, compute, collectives, stack)
-                for name in _devices(device)]
+    machines = _machines(device, npus_of(launch, path, gpus), network, compute, collectives, stack)
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
     return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
@@ -76,11 +79,14 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
     return merged({name: value for name, value in row.items() if name not in parts}, settings)
 
 
-def _devices(device: str | Sequence[str]) -> list[str]:
+def _machines(device: str | Sequence[str], npus: int, network: str | Network | None, compute: str | None,
+              collectives: str | None, stack: str | None) -> list[Machine]:
+    """A machine of every device, all with one stack."""
     names = [device] if isinstance(device, str) else list(device)
     if not names:
         raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
-    return names
+    taken = usual_stack(names, compute, collectives) if stack is None else None if stack == "none" else stack
+    return [machine_of(name, npus, network, compute, collectives, taken) for name in names]
 
 
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
@@ -90,8 +96,9 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
-    explored = [explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept, progress=progress)
-                for machine in machines]
+    with _other_kernels(machines):
+        explored = [explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept, progress=progress)
+                    for machine in machines]
     _refuse_nothing(explored, machines)
     order = sorted(((trial.time, place, trial) for place, each in enumerate(explored) for trial in each.found),
                    key=lambda each: (each[0], each[1], each[2].layout))[:top]
@@ -104,18 +111,38 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
         tuple([(f"{machine.device}: {trial.layout} ({trial.problem})", trial.floor.time)
                for machine, each in zip(machines, explored) for trial in each.unknown]),
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
-        _conditions(lines[0].design), None if now is None else _beside(now, lines[0]))
+        _conditions(lines[0].design), _models(machines), None if now is None else _beside(now, lines[0]))
+
+
+@contextmanager
+def _other_kernels(machines: Sequence[Machine]) -> Iterator[None]:
+    """A refusal of kernels that nobody measured also names the compute model that has them."""
+    try:
+        yield
+    except InputError as error:
+        if error.path.startswith("compute.device") and any(each.compute.tag == "measured" for each in machines):
+            raise InputError(error.path, error.message, expected="--compute analytic, from the data sheet, or kernels "
+                             f"that were measured: {error.expected}") from None
+        raise
 
 
 def _conditions(design: Design) -> dict[str, object]:
-    """What holds for every line: sequence, batch, precision, and which models say how long things take."""
+    """What holds for every line: sequence, batch, precision."""
     about = conditions(design)
-    return {**{name: about[name] for name in ("sequence_tokens", "global_batch", "precision")},
-            "compute": design.compute.tag, "collectives": design.collective.model, "stack": design.stack or "none"}
+    return {name: about[name] for name in ("sequence_tokens", "global_batch", "precision")}
+
+
+def _models(machines: Sequence[Machine]) -> tuple[str, ...]:
+    """Which models say how long things take: one text where they are the same on all machines."""
+    every = {machine.device: machine.models for machine in machines}
+    texts = tuple(dict.fromkeys(every.values()))
+    return texts if len(texts) == 1 else tuple(f"{device}: {text}" for device, text in every.items())
 
 
 def _beside(line: Line, best: Line) -> Line:
-    return line if line is best else replace(line, lost=reason(line, best))
+    if line is best:
+        return line
+    return replace(line, lost=reason(line, best), tie=tied((line.time, line.within), (best.time, best.within)))
 
 
 def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -> None:

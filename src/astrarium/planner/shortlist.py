@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from astrarium.cost.interval import Interval, interval_of
 from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
@@ -22,8 +24,8 @@ WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp c
 @dataclass(frozen=True)
 class Line:
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
-    second and NPU; `lost`: what makes it slower than the best one. `tie`: whether the two are within the interval of
-    the prediction (None: predictions have no interval yet)."""
+    second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
+    of the other (None: it is the best one, or one of them is unvalidated)."""
 
     layout: Layout
     device: str
@@ -38,19 +40,30 @@ class Line:
     lost: str = ""
     tie: bool | None = None
 
+    @cached_property
+    def within(self) -> Interval:
+        """The interval of its step time."""
+        found = interval_of(self.design)
+        assert found is not None        # a design of training
+        return found
+
     @property
     def plain(self) -> dict[str, Any]:
         """For --json: units in the names."""
+        low, high = self.within.around(self.time) or (None, None)
+        interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
+                    "validated": self.within.validated}
         return {"device": self.device, "layout": self.layout.plain, "step_ns": self.time, "memory_bytes": self.memory,
                 "capacity_bytes": self.capacity, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
-                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie}
+                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval}
 
 
 @dataclass(frozen=True)
 class Shortlist:
     """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
     were; `unknown`: those that were not simulated to the end (layout and why, lowest possible ns), the only ones that
-    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line. `today`: the line of a
+    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which ones
+    say how long kernels and collectives take, and the software stack. `today`: the line of a
     layout that the caller runs now."""
 
     model: str
@@ -63,6 +76,7 @@ class Shortlist:
     unknown: tuple[tuple[str, float], ...] = ()
     assumed: tuple[str, ...] = ()
     conditions: Mapping[str, object] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
     today: Line | None = None
 
     @property
@@ -79,7 +93,7 @@ class Shortlist:
     def plain(self) -> dict[str, Any]:
         """For --json."""
         return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "assumed": list(self.assumed),
-                "conditions": dict(self.conditions),
+                "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
                 "proved": self.proved, "unknown": [{"layout": text, "floor_ns": ns} for text, ns in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}

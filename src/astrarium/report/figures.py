@@ -6,20 +6,27 @@ from collections.abc import Mapping
 from typing import cast
 
 from astrarium.cost import FIGURES
+from astrarium.cost.interval import Interval
+from astrarium.report.interval import span
 from astrarium.report.tables import Table
 
 __all__ = ["figure_table"]
 
 
-def figure_table(found: Mapping[str, float], training: Mapping[str, object]) -> Table | None:
-    """Label and value of every figure in `found`, under what holds for all of them where a training step ran; None
-    where there is nothing."""
+def figure_table(found: Mapping[str, float], training: Mapping[str, object],
+                 within: Interval | None = None) -> Table | None:
+    """Label, value and, where the step time has one, interval of every figure in `found`, under what holds for all of
+    them where a training step ran; None where there is nothing."""
     title = "figures"
     if training:
         title = (f"training: {training['sequence_tokens']:,} tokens a sample, {training['global_batch']:,} samples a "
                  f"step, {training['precision']}")
         title += f", stack {training['stack']}" if training["stack"] else ", no stack named"
         peaks = cast("list[float]", training["peak_flop_per_ns"])
-        title += f"; peak {' and '.join(f'{peak / 1000:,.6g}' for peak in peaks)} TFLOP/s" if peaks else ""
+        rates = " and ".join(f"{peak / 1000:,.6g}" for peak in peaks)
+        title += f"; {training['peak_precision']} peak {rates} TFLOP/s" if peaks else ""
     rows = [(FIGURES[name].label or name, FIGURES[name].shown(value)) for name, value in found.items()]
+    if within is not None and within.validated:
+        return Table(title, "<><", [(*row, span(within, name, value)) for row, (name, value) in
+                                    zip(rows, found.items(), strict=True)])
     return Table(title, "<>", rows) if rows else None

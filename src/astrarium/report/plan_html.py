@@ -9,7 +9,7 @@ from astrarium.lower.kept import Kept
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.shortlist import WORDS, Line, Shortlist
 from astrarium.planner.timeline import Unit, units_of
-from astrarium.report.shortlist import HEAD, changes, remarks, row_of
+from astrarium.report.shortlist import HEAD, changes, intervals, remarks, row_of
 from astrarium.report.svg import COLOURS
 from astrarium.simulate import simulate
 from astrarium.units import format_bytes, format_time
@@ -44,7 +44,8 @@ def plan_page(found: Shortlist) -> str:
     text = "\n".join(parts)
     return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width='
             f'device-width"><title>{_e(title)}</title><style>{_STYLE}</style></head><body>\n<h1>{_e(title)}</h1>\n'
-            f"<p>{found.tokens:,} tokens a step. All figures are simulated.</p>\n{text}\n</body></html>\n")
+            f"<p>{found.tokens:,} tokens a step, with {_e('; '.join(found.models))}. All figures are simulated."
+            f"</p>\n{text}\n</body></html>\n")
 
 
 def _e(value: object) -> str:
@@ -66,6 +67,9 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     several = len({line.device for line in found.lines}) > 1
     yield "<h2>Layouts, the fastest first</h2>"
     yield _table(HEAD, [row_of(place, line, several) for place, line in _lines(found)])
+    yield "<h3>Where they were measured</h3>"
+    within = intervals(found)
+    yield f"<p class=note>{_e(within.title)}</p>" + (_table(within.head, within.rows) if within.rows else "")
     if found.today is not None:
         table = changes(found.today, found.best)
         yield f"<p>{_e(table.title)}</p>" + (_table(table.head, table.rows) if table.rows else "")

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
 from astrarium.planner.shortlist import Line, Shortlist
+from astrarium.report.interval import interval_remarks, span
 from astrarium.report.tables import Table
 from astrarium.units import format_bytes, format_time
 
-__all__ = ["HEAD", "changes", "first_table", "remarks", "row_of", "shortlist_tables"]
+__all__ = ["HEAD", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
@@ -19,12 +20,14 @@ HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "expose
 def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     """What was asked, the layouts, why the others are slower, and how far the proof goes."""
     devices = list(dict.fromkeys(line.device for line in found.lines))
-    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step"
+    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
+        f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
     several = len(devices) > 1
     rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
     if found.today is not None:
         rows.append(row_of("now", found.today, several))
     yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
+    yield intervals(found)
     lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
     if found.today is not None:
         lost.append(("now", found.today.lost))
@@ -33,6 +36,23 @@ def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     if found.today is not None:
         yield changes(found.today, found.best)
     yield Table("\n".join(remarks(found)), "", ())
+
+
+def intervals(found: Shortlist) -> Table:
+    """Where the figures of every line were measured, and which lines tie with the first; one sentence where no line is
+    validated."""
+    every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
+    every += [] if found.today is None else [("now", found.today)]
+    about = interval_remarks(line.within for _, line in every)
+    if not any(line.within.validated for _, line in every):
+        return Table("\n".join(about), "", ())
+    rows = [(place, *_spans(line), "ties with 1" if line.tie else "") for place, line in every]
+    return Table("\n".join(about), "<<<<<", rows, ("", "step", "MFU", "tok/s/NPU", ""))
+
+
+def _spans(line: Line) -> list[str]:
+    figures = ("makespan", line.time), ("mfu", line.mfu), ("tokens_per_second_per_npu", line.tokens)
+    return [span(line.within, name, value) for name, value in figures]
 
 
 def first_table(state: Progress) -> Table:

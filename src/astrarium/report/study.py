@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from astrarium.report.study_data import StudyReport
+from astrarium.report.study_interval import study_intervals
 from astrarium.report.tables import Table
-from astrarium.search import Space, Study, Trial
+from astrarium.search import Goal, Space, Study, Trial
 from astrarium.search.analysis import value_of
 from astrarium.search.best import Ranked, differing, ranked
 from astrarium.units import Quantity, format_bytes, format_time
@@ -39,7 +40,10 @@ def study_plain(study: Study) -> dict[str, Any]:
                   "proved": study.proof.complete}
     if len(study.plan.goal.objectives) > 1:
         found["front"] = [_trial(study, trial) for trial in study.front]
-    found["ten_best"] = [_trial(study, each.trial) | _extras(each) for each in study_best(study)]
+    ten = study_best(study)
+    within = study_intervals(space, study.plan.goal, [each.trial for each in ten])
+    found["ten_best"] = [_trial(study, each.trial) | _extras(each) | within.plain(place)
+                         for place, each in enumerate(ten)]
     return found
 
 
@@ -78,8 +82,7 @@ def study_tables(study: Study, title: str) -> Iterator[Table]:
         more = f", the first {SHOWN} of {len(study.front)}" if len(study.front) > SHOWN else ""
         yield Table(f"Pareto front{more}", ">" * (len(names) + 1), found, ["trial", *names])
     if study.best is not None:
-        yield from best_table(study_best(study), study.plan.space,
-                              [each.name for each in study.plan.goal.objectives])
+        yield from best_table(study_best(study), study.plan.space, study.plan.goal)
 
 
 def study_best(study: Study) -> list[Ranked]:
@@ -88,14 +91,20 @@ def study_best(study: Study) -> list[Ranked]:
     return ranked(study.plan.space, study.plan.goal, shown)
 
 
-def best_table(best: Sequence[Ranked], space: Space, objectives: Sequence[str]) -> Iterator[Table]:
-    """One design a column: trial, objectives, memory, cost, and the knobs in which they differ."""
+def best_table(best: Sequence[Ranked], space: Space, goal: Goal) -> Iterator[Table]:
+    """One design a column: trial, objectives with intervals and ties, memory, cost, and the knobs in which they
+    differ."""
     if len(best) < 2:
         return
-    trials = [each.trial for each in best]
+    trials, objectives = [each.trial for each in best], [each.name for each in goal.objectives]
+    within = study_intervals(space, goal, trials)
     rows = [["trial", *(str(trial.number) for trial in trials)]]
     for place, name in enumerate(objectives):
         rows.append([name, *(shown(name, (trial.verdict.values or ())[place]) for trial in trials)])
+        around = within.spans(place)
+        rows += [["  80 %", *around]] if any(around) else []
+    if any(within.ties):
+        rows.append(["ties with 1", *("yes" if each else "" for each in within.ties)])
     for title, cells in (("peak memory", ["" if each.memory is None else format_bytes(each.memory) for each in best]),
                          (best[0].cost_of.replace("_", " "), ["" if each.cost is None else f"${each.cost:,.0f}"
                                                               for each in best])):
@@ -125,8 +134,11 @@ def _course(study: Study) -> list[tuple[str, str]]:
                        + (" (there are no more)" if study.exhausted else ""))]
     if study.fresh:
         rows.append(("this run", f"{study.fresh:,} trials in {study.seconds:.2f} s, {rate:,.0f} trials/s"))
-    for name, value in study.objectives().items():
-        rows.append((name, shown(name, value)))
+    within = study_intervals(space, study.plan.goal, [] if study.best is None else [study.best])
+    for place, (name, value) in enumerate(study.objectives().items()):
+        around = "".join(f" (80 %: {text})" for text in within.spans(place) if text)
+        rows.append((name, shown(name, value) + around))
+    rows += [("interval", within.words)] if within.words else []
     if study.refused and study.best is not None:
         why = study.problem.partition("\n")[0][:LONGEST]
         rows.append(("refused", f"{study.refused:,} trials; the first: {why}"))
@@ -150,7 +162,7 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
                 ["study", "agent", "seed", "trials", "distinct", "infeasible", f"best {first}"])
     if report.best:
         yield _best_table(report, first)
-        yield from best_table(report.ranked, space, [each.name for each in report.goal.objectives])
+        yield from best_table(report.ranked, space, report.goal)
         values = [(name, str(_value(value))) for name, value in space.values(report.best[0][1].point).items()]
         yield Table("the best design", "<<", values)
     if report.model is not None:
@@ -160,16 +172,21 @@ def report_tables(report: StudyReport) -> Iterator[Table]:
 
 def _best_table(report: StudyReport, first: str) -> Table:
     head, rows = ["", "agent", "seed", "trial", first], []
+    within = report.intervals
+    around, ties = within.spans(), within.ties
+    head += ["80 %", "ties with 1"] if any(around) else []
     if report.rechecks:
         head += ["contention", "ratio"]
     for place, (study, trial) in enumerate(report.best):
         row = [str(place + 1), study.plan.agent_name, str(study.plan.seed), str(trial.number),
                shown(first, value_of(trial))]
+        row += [around[place], "yes" if ties[place] else ""] if any(around) else []
         if report.rechecks:
             other = report.rechecks[place].other
             row += ["refused", ""] if other is None else [shown(first, other), f"{other / value_of(trial):.3f}"]
         rows.append(row)
-    return Table("best designs", "><" + ">" * (len(head) - 2), rows, head)
+    title = f"best designs (interval: {within.words})" if within.words else "best designs"
+    return Table(title, "><" + ">" * (len(head) - 2), rows, head)
 
 
 def report_plain(report: StudyReport) -> dict[str, Any]:
@@ -178,9 +195,10 @@ def report_plain(report: StudyReport) -> dict[str, Any]:
     for place, (study, trial) in enumerate(report.best):
         again = report.rechecks[place].other if report.rechecks else None
         design = {name: _value(value) for name, value in report.space.values(trial.point).items()}
-        best.append({**_extras(report.ranked[place]), "agent": study.plan.agent_name, "seed": study.plan.seed,
-                     "trial": trial.number, "objectives": dict(zip([each.name for each in report.goal.objectives],
-                                            trial.verdict.values or ())), "contention": again, "design": design})
+        best.append({**_extras(report.ranked[place]), **report.intervals.plain(place),
+                     "agent": study.plan.agent_name, "seed": study.plan.seed, "trial": trial.number,
+                     "objectives": dict(zip([one.name for one in report.goal.objectives], trial.verdict.values or ())),
+                     "contention": again, "design": design})
     model = report.model
     return {"network_model": report.network_model, "studies": [asdict(each) for each in report.summaries],
             "best": best, "front": [list(trial.verdict.values or ()) for trial in report.front],

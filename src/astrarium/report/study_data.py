@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from astrarium.errors import InputError
+from astrarium.report.study_interval import StudyIntervals, study_intervals
 from astrarium.search import Goal, Space, Trial
 from astrarium.search.analysis import (
     Convergence,
@@ -71,6 +73,11 @@ class StudyReport:
     def goal(self) -> Goal:
         """The goal of all of them."""
         return self.studies[0].plan.goal
+
+    @cached_property
+    def intervals(self) -> StudyIntervals:
+        """Intervals and ties of `best`."""
+        return study_intervals(self.space, self.goal, [trial for _, trial in self.best])
 
     @property
     def network_model(self) -> str:

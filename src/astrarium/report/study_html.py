@@ -60,7 +60,10 @@ def _best(report: StudyReport) -> Iterator[str]:
     knobs = [axis.name for axis in report.space.axes if _varies(report, axis.name)]
     rechecked = ["contention", "ratio"] if report.rechecks else []
     rows = [_row(report, place, study, trial, knobs) for place, (study, trial) in enumerate(report.best)]
-    yield _table(["", "agent", "seed", "trial", *names, *rechecked, *knobs], rows)
+    around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
+    yield _table(["", "agent", "seed", "trial", *names, *around, *rechecked, *knobs], rows)
+    if report.intervals.words:
+        yield f'<p class="note">Interval: {_e(report.intervals.words)}.</p>'
     same = [axis.name for axis in report.space.axes if axis.name not in knobs]
     if same:
         values = report.space.values(report.best[0][1].point)
@@ -80,6 +83,8 @@ def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knob
     values = report.space.values(trial.point)
     found: list[Any] = [place + 1, study.plan.agent_name, study.plan.seed, trial.number]
     found += [shown(each.name, value) for each, value in zip(report.goal.objectives, trial.verdict.values or ())]
+    around = report.intervals.spans()
+    found += [around[place], "yes" if report.intervals.ties[place] else ""] if any(around) else []
     if report.rechecks:
         again = report.rechecks[place]
         if again.other is None:

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from astrarium.cost.interval import SHARE
 from astrarium.report.tables import Table
+from astrarium.validate.intervals import Held
 from astrarium.validate.predict import NotPredictable, Prediction
 from astrarium.validate.verdict import Validation
 
-__all__ = ["validation_plain", "validation_tables"]
+__all__ = ["interval_table", "validation_plain", "validation_tables"]
 
 WORST = 8
 
@@ -25,6 +27,8 @@ def validation_plain(made: Validation) -> dict[str, Any]:
                  for value in each.values],
         "not_predictable": [{"source": each.row.source, "case": each.row.case, "reason": each.reason}
                             for each in made.found if isinstance(each, NotPredictable)],
+        "intervals": [{"name": each.name, "share": SHARE, "rows": each.rows, "covered": each.covered,
+                       "score": each.score, "score_of_one_width": each.whole} for each in made.held],
         "scores": {what: [{"name": each.name, "metric": each.metric, "rows": each.rows, "median": _known(each.median),
                            "p90": _known(each.p90), "bias": _known(each.bias), "coverage": _known(each.coverage),
                            "apart": each.apart} for each in scores] for what, scores in made.groups.items()},
@@ -47,6 +51,8 @@ def validation_tables(made: Validation) -> Iterator[Table]:
                       *(besides[title].get(each.name, "-") if each.metric == "time" else "-" for title in more)]
                      for each in scores],
                     (what, "of", "rows", "median", "p90", "bias", "coverage", "apart", *more))
+    if made.held:
+        yield interval_table(made.held)
     worst = sorted((each for each in made.found if isinstance(each, Prediction) and each.values),
                    key=lambda each: -abs(each.values[0].time_error))[:WORST]
     yield Table("rows with the largest errors", "<<>>><", [
@@ -60,6 +66,17 @@ def validation_tables(made: Validation) -> Iterator[Table]:
     if refused:
         yield Table("not predictable", "><", [[str(len(cases)), f"{reason} ({_some(cases)})"]
                                               for reason, cases in refused.items()], ("rows", "because"))
+
+
+def interval_table(made: Sequence[Held]) -> Table:
+    """Coverage and score of the intervals of step times."""
+    title = (f"{100 * SHARE:.0f} % intervals of step times: each unseen row within that of the other rows of its stack "
+             "and device")
+    head = ("source", "rows", "within", "expected", "score", "one width for all", "better by")
+    return Table(title, "<>>>>>>", [
+        (each.name, str(each.rows), f"{each.covered} ({_percent(each.covered / each.rows)})",
+         f"{each.fewest} to {each.most}", f"{each.score:.3f}", f"{each.whole:.3f}", _percent(each.better, "+"))
+        for each in made], head)
 
 
 def _some(cases: Sequence[str]) -> str:

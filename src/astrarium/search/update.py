@@ -133,6 +133,7 @@ class Updater(Generic[C]):
     def __init__(self, base: C, paths: Sequence[str]):
         """Raises InputError for a path within another one."""
         self.base, self.paths = base, tuple(paths)
+        self._whole = any(path in type(base).implies for path in paths)       # then other sections change, too
         self._root = _Part(base)
         taken: set[tuple[str | int, ...]] = set()
         for slot, path in enumerate(paths):
@@ -151,6 +152,8 @@ class Updater(Generic[C]):
 
     def apply(self, values: Sequence[Any]) -> C:
         """The design. Raises InputError as `replace_all` does."""
+        if self._whole:
+            return replace_all(self.base, self.changes(values))
         try:
             found: C = self._root.made(values)
         except InputError:

@@ -1,43 +1,24 @@
-"""How far measured times lay from predictions, per device, stack and metric: intervals for what nobody measured."""
+"""How far measured times lay from predictions, per device and stack: intervals for what nobody measured, and how well
+they hold on rows that they have not seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, comb, floor, log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from astrarium import catalog
-from astrarium.compute import kernels
+from astrarium.cost.interval import FEWEST, SHARE, Interval, device_of, is_wide
 
 if TYPE_CHECKING:
-    from astrarium.design import Design
     from astrarium.validate.predict import NotPredictable, Prediction
 
-__all__ = ["FEWEST", "SHARE", "Interval", "conformal", "device_of", "interval_of", "intervals"]
+__all__ = ["Held", "conformal", "held", "interval_score", "intervals"]
 
-SHARE = 0.8
-FEWEST = 10         # rows below which the ends of an interval would be the largest errors themselves
-
-
-@dataclass(frozen=True)
-class Interval:
-    """`share` of `rows` unseen rows of a stack on a device were measured between `low` and `high` times the predicted
-    time. Without rows enough both are None: unvalidated."""
-
-    stack: str
-    device: str
-    rows: int
-    low: float | None = None
-    high: float | None = None
-    share: float = SHARE
-
-    @property
-    def validated(self) -> bool:
-        """Whether there are rows enough."""
-        return self.low is not None
+Key = tuple[str, str]       # stack, device
+SURE = 0.95
 
 
 def conformal(ratios: Sequence[float], share: float = SHARE) -> tuple[float, float]:
@@ -50,41 +31,114 @@ def conformal(ratios: Sequence[float], share: float = SHARE) -> tuple[float, flo
     return float(ordered[low]), float(ordered[high])
 
 
-def device_of(design: Design) -> str:
-    """The name under which a design's device has intervals: that of its measured kernels; nothing for other models."""
-    device = str(getattr(design.compute, "device", ""))
-    return kernels.named(device) or device
+def interval_score(low: float, high: float, value: float, share: float = SHARE) -> float:
+    """Width plus 2 / (1 - share) times the distance outside, of logarithms of measured over predicted: lower is better
+    (Gneiting and Raftery, Journal of the American Statistical Association 102, 2007, equation 43)."""
+    least, most, found = log(low), log(high), log(value)
+    return most - least + 2 / (1 - share) * (max(0.0, least - found) + max(0.0, found - most))
 
 
-def interval_of(design: Design) -> Interval | None:
-    """The interval of a design's step time; None for a design that names no stack."""
-    if design.stack is None:
-        return None
-    device = device_of(design)
-    row = catalog.load("intervals").get(design.stack, {}).get(device)
-    if row is None or row["rows"] < FEWEST:
-        return Interval(design.stack, device, 0 if row is None else row["rows"])
-    return Interval(design.stack, device, row["rows"], row["low"], row["high"])
+@dataclass(frozen=True)
+class _Judge:
+    """A row that judges: its source, stack and device, whether it is wide, measured over predicted time."""
+
+    source: str
+    key: Key
+    wide: bool
+    ratio: float
 
 
-def _judges(each: Prediction, fitted: bool) -> bool:
-    return each.meant.stated and not fitted and each.values[0].metric != "mem_GiB"
-
-
-def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[str, Mapping[str, Interval]]:
-    """Stack -> device -> interval of step times, from rows that state enough and on which nothing was fitted (the
+def _judges(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[_Judge]:
+    """Rows of training steps that state enough, on devices with measured kernels, on which nothing was fitted (the
     second of each pair says whether something was)."""
     from astrarium.validate.predict import Prediction
 
-    ratios: dict[tuple[str, str], list[float]] = {}
-    for each, fitted in found:
-        if isinstance(each, Prediction) and each.row.kind == "training" and _judges(each, fitted):
-            key = each.meant.stack, device_of(each.meant.design)
-            if not key[1]:      # predicted from a data sheet: no device that a design could name
-                continue
-            ratios.setdefault(key, []).append(1.0 / (1.0 + each.values[0].time_error))
-    made: dict[str, dict[str, Interval]] = {}
-    for (stack, device), mine in ratios.items():
-        low, high = conformal(mine)
-        made.setdefault(stack, {})[device] = Interval(stack, device, len(mine), low, high)
+    return [_Judge(each.row.source, (each.meant.stack, device_of(each.meant.design)), is_wide(each.meant.design),
+                   1.0 / (1.0 + each.values[0].time_error))
+            for each, fitted in found
+            if isinstance(each, Prediction) and each.row.kind == "training" and each.meant.stated and not fitted
+            and each.values[0].metric != "mem_GiB" and device_of(each.meant.design)]
+
+
+def _divided(rows: Sequence[_Judge]) -> dict[Key, bool]:
+    """Whether the rows of a stack on a device have an interval of their own where they are wide: both parts need
+    rows enough."""
+    count = {(each.key, wide): 0 for each in rows for wide in (False, True)}
+    for each in rows:
+        count[each.key, each.wide] += 1
+    return {key: min(count[key, False], count[key, True]) >= FEWEST for key, _ in count}
+
+
+def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapping[Key, tuple[Interval, ...]]:
+    """(stack, device) -> the interval of its step times; where there are rows enough of wide ones, the interval of the
+    others and theirs."""
+    rows = _judges(found)
+    made = {}
+    for key, divided in _divided(rows).items():
+        mine = [each for each in rows if each.key == key]
+        parts = [[each.ratio for each in mine if each.wide is wide] for wide in (False, True)] if divided else \
+            [[each.ratio for each in mine]]
+        made[key] = tuple(Interval(*key, len(part), *conformal(part)) for part in parts)
     return made
+
+
+@dataclass(frozen=True)
+class Held:
+    """How intervals hold for rows: `covered` of `rows` lie within the interval of all others of their kind. `fewest`,
+    `most`: how many would in 95 of 100 such sets if the share were right. `score` the mean `interval_score`, `whole`
+    that of one width for all rows, whatever their stack and device."""
+
+    name: str
+    rows: int
+    covered: int
+    fewest: int
+    most: int
+    score: float
+    whole: float
+
+    @property
+    def better(self) -> float:
+        """By how much the score is better than that of one width."""
+        return 1.0 - self.score / self.whole
+
+
+def held(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> list[Held]:
+    """Of all rows together, and per source; each row is judged by the others. Stacks on devices with fewer than
+    `FEWEST` rows have no interval, and are left out."""
+    rows = _judges(found)
+    divided = _divided(rows)
+
+    def kind(each: _Judge) -> tuple[Key, bool]:
+        return each.key, divided[each.key] and each.wide
+
+    whole, own = _left_out(rows, lambda _: 0), _left_out(rows, kind)
+    judged = [(each, own[number], whole[number]) for number, each in enumerate(rows) if own[number] is not None]
+    names = dict.fromkeys(each.source for each, _, _ in judged)
+    groups = [("all", judged), *((name, [each for each in judged if each[0].source == name]) for name in names)]
+    return [_held(name, [(each.ratio, mine, others) for each, mine, others in group if mine and others])
+            for name, group in groups if group]
+
+
+def _left_out(rows: Sequence[_Judge], kind: Callable[[_Judge], object]) -> list[tuple[float, float] | None]:
+    """Per row the interval of all others of its kind; None where there are fewer than `FEWEST` with it."""
+    made: list[tuple[float, float] | None] = []
+    kinds = [kind(each) for each in rows]
+    for number, mine in enumerate(kinds):
+        others = [each.ratio for place, each in enumerate(rows) if kinds[place] == mine and place != number]
+        made.append(conformal(others) if len(others) + 1 >= FEWEST else None)
+    return made
+
+
+def _held(name: str, rows: Sequence[tuple[float, tuple[float, float], tuple[float, float]]]) -> Held:
+    covered = sum(low <= ratio <= high for ratio, (low, high), _ in rows)
+    fewest, most = _counts(len(rows))
+    return Held(name, len(rows), covered, fewest, most,
+                float(np.mean([interval_score(*mine, ratio) for ratio, mine, _ in rows])),
+                float(np.mean([interval_score(*whole, ratio) for ratio, _, whole in rows])))
+
+
+def _counts(rows: int) -> tuple[int, int]:
+    """The middle of the binomial distribution of `SHARE` that holds `SURE`."""
+    chance = np.cumsum([comb(rows, each) * SHARE**each * (1 - SHARE)**(rows - each) for each in range(rows + 1)])
+    outside = (1 - SURE) / 2
+    return int(np.searchsorted(chance, outside)), int(np.searchsorted(chance, 1 - outside))

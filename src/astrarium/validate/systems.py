@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from astrarium import catalog
 from astrarium.compute import kernels
 from astrarium.errors import InputError
 from astrarium.validate.rows import Row
@@ -42,7 +43,6 @@ SYSTEMS: tuple[tuple[str, System], ...] = (
 )
 PORT = re.compile(r"(\d+(?:\.\d+)?) ?(gbps|gb/s|gbit/s|gbit)", re.IGNORECASE)
 EFA = {"h100_sxm": "efa_p5", "a100_sxm_80gb": "efa_p4de", "b200": "efa_b200"}
-INNER_LATENCY, OUTER_LATENCY = "1 us", "3 us"       # of messages between stages; collectives are measured ones
 
 
 def system_of(row: Row) -> System:
@@ -61,9 +61,12 @@ def network_of(row: Row, system: System, npus: int, assumed: list[str]) -> dict[
     inner = min(system.hosted, npus)
     if npus % inner:
         raise InputError("n_gpus", f"{npus} are not whole hosts of {inner}", expected=f"a multiple of {inner}")
-    dims: list[dict[str, Any]] = [{"like": system.inner, "npus": inner, "latency": INNER_LATENCY}]
+    dims: list[dict[str, Any]] = [{"like": system.inner, "npus": inner}]
     if npus > inner:
-        dims.append({**_outer(row, system, inner, assumed), "npus": npus // inner, "latency": OUTER_LATENCY})
+        dims.append({**_outer(row, system, inner, assumed), "npus": npus // inner})
+    for dim, inside in zip(dims, (True, False)):
+        dim["latency"], said = catalog.network(dim["like"]).hop(inside)
+        assumed += [said] if said else []
     return {"dims": dims}
 
 

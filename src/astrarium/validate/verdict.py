@@ -9,6 +9,7 @@ import numpy as np
 
 from astrarium import catalog
 from astrarium.validate.baseline import fit, table_of
+from astrarium.validate.intervals import Held, held
 from astrarium.validate.predict import NotPredictable, Prediction, predictions
 from astrarium.validate.record import fitted_on, halves
 from astrarium.validate.rows import Row
@@ -24,13 +25,15 @@ FEWEST = 4      # rows of a source, below which no rival is fitted
 class Validation:
     """Rows with their predictions; `fitted` says of each whether a stack was fitted on it; `groups` holds scores by
     what they group. Per source: `rival` is what trees without physics do; `left_out` what we do where the source was in
-    no fit of a stack (the catalog's record: tools/fit_stacks.py --leave-out)."""
+    no fit of a stack (the catalog's record: tools/fit_stacks.py --leave-out). `held`: how the intervals of step times
+    hold for unseen rows."""
 
     found: Sequence[Found]
     fitted: Sequence[bool]
     groups: Mapping[str, Sequence[Score]]
     rival: Mapping[str, str]
     left_out: Mapping[str, str]
+    held: Sequence[Held] = ()
 
 
 def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> Validation:
@@ -45,7 +48,8 @@ def verdict(rows: Sequence[Row], note: Callable[[int], None] | None = None) -> V
     if any(fitted):
         seen = [each for each, known in zip(found, fitted, strict=True) if known]
         groups["source, of fitted rows"] = _both(seen, lambda each: each.row.source)
-    return Validation(found, fitted, groups, rivals(rows, fitted), left_out(rows))
+    return Validation(found, fitted, groups, rivals(rows, fitted), left_out(rows),
+                      held(zip(found, fitted, strict=True)))
 
 
 def left_out(rows: Sequence[Row]) -> dict[str, str]:

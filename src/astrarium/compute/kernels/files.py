@@ -16,6 +16,7 @@ import numpy as np
 from astrarium.compute.kernels.forest import Forest
 from astrarium.compute.kernels.machine import Machine
 from astrarium.compute.kernels.model import DeviceModel, Part
+from astrarium.compute.kernels.power import TYPICAL
 from astrarium.errors import InputError, nearest
 
 __all__ = ["from_sheet", "generic", "load", "named", "names", "read", "write"]
@@ -45,10 +46,11 @@ def generic() -> DeviceModel:
         return read(path)
 
 
-def from_sheet(machine: Machine) -> DeviceModel:
-    """A device without a table: its data sheet, and the efficiency that the measured devices have in common."""
+def from_sheet(machine: Machine, part: float = TYPICAL) -> DeviceModel:
+    """A device without a table: its data sheet, of whose peaks its power leaves `part` (`power.sustained`), and the
+    efficiency that the measured devices have in common."""
     shared = generic()
-    return replace(shared, machine=machine.streaming_like(shared.machine))
+    return replace(shared, machine=machine.streaming_like(shared.machine), sustained=part)
 
 
 def named(device: str) -> str | None:

@@ -45,13 +45,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class DeviceModel:
-    """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names."""
+    """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
+    part of the machine's peaks to which residuals are relative (`power`)."""
 
     machine: Machine
     parts: Mapping[str, Part]
     version: str
     notice: str
     corrections: Mapping[str, Correction] = field(default_factory=dict)
+    sustained: float = 1.0
 
     def part(self, family: str, precision: str) -> Part:
         """The part of a class and precision, or of the precision that stands in for it."""
@@ -87,9 +89,9 @@ class DeviceModel:
         one, which lengthens what is bound by arithmetic and leaves what is bound by memory."""
         part = self.part(family, precision)
         option = np.full(shape.shape[1], float(self.variant(part, framework)))
-        described = FAMILIES[family][1](shape, precision, self.machine, option)
-        slower = 1.0 if clock == 1 else FAMILIES[family][1](shape, precision, self.machine.at(clock), option
-                                                            ).base / described.base
+        describe, machine = FAMILIES[family][1], self.machine.at(self.sustained)
+        described = describe(shape, precision, machine, option)
+        slower = 1.0 if clock == 1 else describe(shape, precision, machine.at(clock), option).base / described.base
         columns = fixed_point(described.features)
         exponent = part.forest(columns)
         if f"{family}/{precision}" in self.corrections:
@@ -99,6 +101,7 @@ class DeviceModel:
     def residual(self, family: str, precision: str, shape: F64, ns: F64) -> tuple[I16, F64]:
         """(features, log2(ns / predicted)) of measured kernels, without a correction."""
         option = np.full(len(ns), float(self.variant(self.part(family, precision), None)))
-        columns = fixed_point(FAMILIES[family][1](shape, precision, self.machine, option).features)
+        machine = self.machine.at(self.sustained)
+        columns = fixed_point(FAMILIES[family][1](shape, precision, machine, option).features)
         plain = replace(self, corrections=MappingProxyType({}))
         return columns, np.log2(ns / plain.latency_ns(family, precision, shape))
