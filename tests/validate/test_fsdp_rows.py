@@ -15,7 +15,7 @@ ROWS = Path(__file__).parents[2] / "benchmarks/data/fsdp.csv"
 
 @pytest.mark.parametrize(("case", "most"), [
     ("mpt-7b-4096-8-h100", 0.12), ("mpt-30b-2048-16-h100", 0.08), ("mpt-7b-2048-8-a100-80", 0.12),
-    ("mpt-1b-2048-16-a100-40", 0.06), ("llama3-70b-full-1", 0.08), ("llama2-13b-none-2", 0.05)])
+    ("mpt-1b-2048-16-a100-40", 0.12), ("llama3-70b-full-1", 0.08), ("llama2-13b-none-2", 0.05)])
 def test_unseen_steps_are_near(case: str, most: float) -> None:
     rows = read_rows(ROWS)
     row, known = next((row, known) for row, known in zip(rows, fitted_on(rows), strict=True) if row.case == case)
