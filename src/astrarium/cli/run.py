@@ -36,6 +36,8 @@ def arguments(parser: Parser) -> None:
     json_flag(parser)
     timeline(parser)
     parser.add_argument("--parquet", metavar="DIR", help="write every table as DIR/<table>.parquet (extra: parquet)")
+    parser.add_argument("--html", metavar="FILE",
+                        help="write one page: figures, where the time goes, pipeline, memory")
     parser.add_argument("--nodes", action="store_true", help="every node's times in --json and --parquet too")
     parser.add_argument("--figure", metavar="NAME", action="append", default=[],
                         help="print this figure too (`astrarium list figure`), or say what it needs; may be repeated")
@@ -51,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     idle("--timeline-ranks", options.timeline_ranks and options.timeline is None, "--timeline beside it")
     idle("--nodes", options.nodes and not options.json and not options.parquet, "--json or --parquet beside it")
     place("--timeline", options.timeline)
+    place("--html", options.html)
     design = _changed(options)
     say_imports(design)
     if not HAVE_CORE and not options.pure:
@@ -78,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
         from astrarium.result import write_parquet
 
         write_parquet(result, options.parquet, nodes=options.nodes, more=more)
-    _print(result, options, more, within)
+    _print(design, result, options, more, within)
     return 0
 
 
@@ -141,19 +144,25 @@ def _figures(design: Design, result: Result, options: argparse.Namespace,
             **({"interval": plain_interval(within, float(result.makespan))} if within else {})}
 
 
-def _print(result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
+def _print(design: Design, result: Result, options: argparse.Namespace, more: dict[str, dict[str, Any]],
            within: Interval | None) -> None:
-    if options.json:
-        from astrarium.result.export import json_pieces
-
-        for piece in json_pieces(result, nodes=options.nodes, more=more):
-            sys.stdout.write(piece)
-        return
     from astrarium.report.figures import figure_table
     from astrarium.report.interval import interval_table
     from astrarium.report.summary import summary_tables
     from astrarium.report.tables import print_tables
 
-    table = figure_table(more["figures"], more.get("training", {}), within)
-    print_tables(summary_tables(result, options.design or options.trace, table,
-                                interval_table(within, result)), sys.stdout)
+    title = options.design or options.trace
+    tables = (figure_table(more["figures"], more.get("training", {}), within), interval_table(within, result))
+    if options.html:
+        from astrarium.report.files import write_whole
+        from astrarium.report.run_html import run_page
+
+        with write_whole(options.html) as stream:
+            stream.write(run_page(design, result, title, *tables).encode())
+    if not options.json:
+        print_tables(summary_tables(result, title, *tables), sys.stdout)
+        return
+    from astrarium.result.export import json_pieces
+
+    for piece in json_pieces(result, nodes=options.nodes, more=more):
+        sys.stdout.write(piece)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, json_flag
+from astrarium.cli.arguments import Parser, json_flag, place
 
 if TYPE_CHECKING:
     from astrarium.validate.rows import Row
@@ -22,6 +22,7 @@ def arguments(parser: Parser) -> None:
                         help="measured rows: training steps (source, case, gpu, n_gpus, model, tp, pp, dp, gbs, "
                              "step_s...), collectives or serving figures")
     json_flag(parser)
+    parser.add_argument("--html", metavar="FILE", help="write one page: measured against predicted, and the tables")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,8 +32,15 @@ def run(options: argparse.Namespace) -> int:
     from astrarium.validate.rows import read_rows
     from astrarium.validate.verdict import verdict
 
+    place("--html", options.html)
     rows = [row for file in options.files for row in read_rows(file)]
     made = verdict(rows, _progress(rows))
+    if options.html:
+        from astrarium.report.files import write_whole
+        from astrarium.report.validation_html import validation_page
+
+        with write_whole(options.html) as stream:
+            stream.write(validation_page(made).encode())
     if options.json:
         print(json.dumps(validation_plain(made), indent=1))
         return 0

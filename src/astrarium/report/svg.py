@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COLOURS", "Band", "bars", "lines", "parallel", "points"]
+__all__ = ["COLOURS", "Band", "against", "bars", "lines", "over_time", "parallel", "points"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
@@ -114,6 +114,43 @@ def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: 
         body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="{2 + index}" fill="{_colour(index)}" '
                  'fill-opacity="0.6"/>' for a, b in group]
     return _chart([*body, *_legend([name for name, _ in groups])])
+
+
+def against(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: str, y_name: str,
+            band: float) -> str:
+    """Groups of points (x, y) on equal logarithmic axes, with the line x = y, and dashed ones `band` of it away."""
+    every = [value for _, group in groups for point in group for value in point]
+    middle = math.sqrt(min(every) * max(every))
+    half = max(2.3, 1.2 * math.sqrt(max(every) / min(every)))       # more than a factor of 5 in all: logarithmic
+    both = [middle / half, middle * half]
+    x, y = _scale(both, LEFT, WIDTH - RIGHT), _scale(both, HEIGHT - BOTTOM, TOP)
+    body = _axes(x, y, x_name, y_name)
+    for share, dashes in ((1.0, ""), (1 - band, ' stroke-dasharray="4 3"'), (1 + band, ' stroke-dasharray="4 3"')):
+        low, high = max(both[0], both[0] / share), min(both[1], both[1] / share)
+        body.append(f'<path d="M{x[0](low):.1f} {y[0](low * share):.1f}L{x[0](high):.1f} {y[0](high * share):.1f}" '
+                    f'stroke="#555"{dashes}/>')
+    for index, (name, group) in enumerate(groups):
+        body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="3" fill="{_colour(index)}" fill-opacity="0.7">'
+                 f'<title>{html.escape(name)}: {a:.4g}, {b:.4g}</title></circle>' for a, b in group]
+    return _chart(body)
+
+
+def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_name: str, y_name: str,
+              limit: float | None) -> str:
+    """(name, times, values) as steps from 0 upwards, with a red line at `limit`."""
+    x = _scale([0.0, *(value for _, time, _ in series for value in time)], LEFT, WIDTH - RIGHT)
+    top = 1.05 * max([value for _, _, held in series for value in held] + ([] if limit is None else [limit]))
+    high = top if top > 0 else 1.0
+    y = _scale([0.0, high], HEIGHT - BOTTOM, TOP)
+    body = _axes(x, y, x_name, y_name)
+    for index, (_, time, held) in enumerate(series):
+        way = "".join(f"{'H' if place else 'M'}{x[0](at):.1f}{'V' if place else ' '}{y[0](value):.1f}"
+                      for place, (at, value) in enumerate(zip(time, held)))
+        body.append(f'<path d="{way}" fill="none" stroke="{_colour(index)}" stroke-width="1.5"/>')
+    if limit is not None:
+        body.append(f'<path d="M{LEFT} {y[0](limit):.1f}H{WIDTH - RIGHT}" stroke="#c00" stroke-width="2"/>')
+        body.append(_text(WIDTH - RIGHT - 6, y[0](limit) + 13, "capacity", "end", ' fill="#c00"'))
+    return _chart([*body, *_legend([name for name, _, _ in series])])
 
 
 def bars(rows: Sequence[tuple[str, float]]) -> str:
