@@ -49,6 +49,7 @@ def test_json_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[
     stored = Result.load(tmp_path / "out.json")
     same(stored, result, nodes=True)
     assert stored.training["sequence_tokens"] == 512
+    assert stored.interval["rows"] == 0
     assert 0 < stored.figures["mfu"] < 1
 
 

@@ -20,20 +20,22 @@ from astrarium.units import Bytes, Time
 __all__ = ["ABOUT", "Stored", "load"]
 
 Column = npt.NDArray[Any]
-ABOUT = ("summary", "figures", "training")      # what is no table
+ABOUT = ("summary", "figures", "training", "interval")      # what is no table
 FLOATS = ("_ns", "utilisation", "_gb_per_s", "peak_memory_bytes")      # how the names of columns of floats end
 WRITTEN = "what `astrarium run --json` or `--parquet` writes"
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A run that was written. `tables`: name -> column -> array, as `tables` gives them of a Result; `figures` and
-    `training` as `run` prints them (empty where they were not written). Times have ps up to 2.5 hours."""
+    """A run that was written. `tables`: name -> column -> array, as `tables` gives them of a Result; `figures`,
+    `training` and `interval` are as `run` prints them (empty where they were not written). Times have ps up to 2.5
+    hours."""
 
     about: Mapping[str, Any]
     tables: Mapping[str, Mapping[str, Column]]
     figures: Mapping[str, float]
     training: Mapping[str, Any]
+    interval: Mapping[str, Any]
 
     def summary(self) -> dict[str, Any]:
         """As of a Result."""
@@ -96,8 +98,8 @@ def load(path: str | os.PathLike[str]) -> Stored:
 
 
 def _stored(about: Mapping[str, Any], tables: Mapping[str, Mapping[str, Column]]) -> Stored:
-    summary, figures, training = (MappingProxyType(about.get(name, {})) for name in ABOUT)
-    return Stored(summary, MappingProxyType(dict(tables)), figures, training)
+    summary, *more = (MappingProxyType(about.get(name, {})) for name in ABOUT)
+    return Stored(summary, MappingProxyType(dict(tables)), *more)
 
 
 def _columns(path: str, table: str, rows: Any) -> dict[str, Column]:

@@ -89,7 +89,8 @@ def rivals(rows: Sequence[Row], fitted: Sequence[bool], key: Callable[[Row], str
     for name in dict.fromkeys(key(row) for row, _ in timed):
         mine, source = [row for row in judge if key(row) == name], [row for row, _ in timed if key(row) == name]
         others = [row for row, _ in timed if row.source not in {each.source for each in source}]
-        found[name] = f"{_error(learn, mine)}; left out {_error(others, source)}"
+        known, apart = _error(learn, mine), _error(others, source)
+        found[name] = "-" if known == apart == "-" else f"{known}; left out {apart}"
     return found
 
 
