@@ -14,6 +14,7 @@ from astrarium.cli import main
 from astrarium.planner.timeline import units_of
 from astrarium.report import stages_html
 from astrarium.report.html_page import bar, page, table
+from astrarium.report.roofline_html import kernel_sums, roofline_part
 from astrarium.report.run_html import run_page
 from astrarium.report.svg import against, over_time
 from astrarium.units import format_time
@@ -75,6 +76,21 @@ def test_the_page_of_a_run() -> None:
     share = 100 * int(result.ranks.compute[rows[0]]) / result.makespan_ps
     assert any(abs(width - share) < 1e-3 for width in found.widths)
     assert text == run_page(design, ar.simulate(design), "<b>&mine</b>")
+
+
+def test_kernels_reach_what_a_roofline_allows() -> None:
+    """The roofline's own model lies on the lines, kernel by kernel; sums are those of all compute nodes."""
+    design = training()
+    result = ar.simulate(design)
+    sums = kernel_sums(result)
+    assert {"gemm bf16", "attention bf16", "optimizer fp32"} <= {each.name for each in sums}
+    rows = [int(row) for row in dict.fromkeys(result.outcome.row.tolist())]
+    assert sum(each.time for each in sums) == pytest.approx(sum(int(result.ranks.compute[row]) for row in rows) / 1000)
+    for each in sums:
+        assert each.flops / each.time <= 989_000 * 1.0001
+        assert each.bytes / each.time <= 3350 * 1.0001
+    text = "".join(roofline_part(design, result))
+    assert text.count("<circle") == len([each for each in sums if each.flops > 0 and each.bytes > 0])
 
 
 def test_a_run_without_stages() -> None:

@@ -8,6 +8,7 @@ from astrarium.lower.kept import Kept
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.shortlist import WORDS, Line, Shortlist
 from astrarium.report.html_page import bar, escape, key, page, table
+from astrarium.report.roofline_html import roofline_part
 from astrarium.report.shortlist import HEAD, changes, intervals, remarks, row_of
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
 from astrarium.simulate import simulate
@@ -73,3 +74,4 @@ def _stages(name: str, line: Line) -> Iterator[str]:
     yield from pipeline(name, result, workload, str(line.layout))
     yield from memory_bars(name, workload, line.capacity)
     yield from memory_over_time(name, result, line.capacity)
+    yield from roofline_part(line.design, result)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COLOURS", "Band", "against", "bars", "lines", "over_time", "parallel", "points"]
+__all__ = ["COLOURS", "Band", "against", "bars", "lines", "over_time", "parallel", "points", "roofline"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
@@ -151,6 +151,23 @@ def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_
         body.append(f'<path d="M{LEFT} {y[0](limit):.1f}H{WIDTH - RIGHT}" stroke="#c00" stroke-width="2"/>')
         body.append(_text(WIDTH - RIGHT - 6, y[0](limit) + 13, "capacity", "end", ' fill="#c00"'))
     return _chart([*body, *_legend([name for name, _, _ in series])])
+
+
+def roofline(found: Sequence[tuple[str, float, float]], peak: float, bandwidth: float) -> str:
+    """(name, FLOPs per byte, TFLOP/s) as points under the lines of `peak` (TFLOP/s) and `bandwidth` (TB/s). The
+    caller says which colour of COLOURS is whose."""
+    ridge = peak / bandwidth
+    least, most = min(ridge / 4, *(at / 2 for _, at, _ in found)), max(4 * ridge, *(2 * at for _, at, _ in found))
+    low = min(bandwidth * least, *(reached / 2 for _, _, reached in found))
+    x = _scale([least, most], LEFT, WIDTH - RIGHT)
+    y = _scale([low, max(2 * peak, *(2 * reached for _, _, reached in found))], HEIGHT - BOTTOM, TOP)
+    body = _axes(x, y, "FLOPs per byte", "TFLOP/s")
+    body.append(f'<path d="M{x[0](least):.1f} {y[0](bandwidth * least):.1f}L{x[0](ridge):.1f} {y[0](peak):.1f}'
+                f'H{x[0](most):.1f}" fill="none" stroke="#555" stroke-width="1.5"/>')
+    for index, (name, at, reached) in enumerate(found):
+        body.append(f'<circle cx="{x[0](at):.1f}" cy="{y[0](reached):.1f}" r="5" fill="{_colour(index)}">'
+                    f"<title>{html.escape(name)}: {at:.4g}, {reached:.4g}</title></circle>")
+    return _chart(body)
 
 
 def bars(rows: Sequence[tuple[str, float]]) -> str:
