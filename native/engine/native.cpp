@@ -95,7 +95,7 @@ void Native::handle(const Keyed& event) {
             return delivered(message);
         }
         case receive_over:
-            return receive_complete(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.b));
+            return receive_complete(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.low), static_cast<std::uint32_t>(event.b));
         case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
         case look: return issue_ready(event.a);
         case leave_source: return depart(event.a);
@@ -144,7 +144,7 @@ void Native::post(std::uint32_t id) {
 void Native::depart(std::uint32_t id) {
     if (plugins_.network) return hand_over(id);
     if (flows_) return begin_flow(id);
-    const Tick when = wires_.depart(messages_[id].flight, clock_.now);
+    const Tick when = messages_[id].together > 1 ? depart_together(id) : wires_.depart(messages_[id].flight, clock_.now);
     if (image_) keep_apart(messages_[id].flight.source, out_held_);
     clock_.at(when, BatchClock::arrive, arrives(id));
 }
@@ -199,8 +199,8 @@ void Native::explain_stall() const {
                 if (m.node != none && m.chunks_left) why[m.rank] += " " + describe(m.rank, m.node) + absent;
         }
     for (const auto& [key, meeting] : meetings_)
-        for (const std::uint64_t node : meeting.posted)
-            if (key.tag >= 0) why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(node)) + " waits for a send that never comes";
+        for (std::size_t k = meeting.met; k < meeting.posted.size() && key.tag >= 0; ++k)
+            why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) + " waits for a send that never comes";
     std::vector<std::string> waits = explain_foreign();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].left == 0) continue;

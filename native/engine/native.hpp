@@ -38,7 +38,7 @@ private:
     enum What : std::uint32_t {
         node_over,      // a = rank, b = node
         send_over,      // a = message: delivered at its destination
-        receive_over,   // a = chunk state, b = receive number: complete
+        receive_over,   // a = chunk state, low = first receive, b = last one: complete
         phase_started,  // a = chunk state: sends without needs may depart
         look,           // a = rank: issue ready nodes
         leave_source,   // a = message: asks for its first port or link
@@ -82,6 +82,7 @@ private:
         enum For : std::uint8_t { node, chunk, custom } purpose = node;
         bool receives = false;  // foreign networks only: a receive that waits for its message
         std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
+        std::uint32_t together = 1;                                                     // messages of a train: this one is the last
         std::uint32_t rank = 0, node_index = 0;                                         // node: the sender's
         Flight flight;
         std::uint64_t high = 0, low = 0;
@@ -89,8 +90,9 @@ private:
         std::uint32_t peer = 0;
     };
     struct Meeting {  // messages delivered but not yet wanted, receives posted but not yet delivered
-        std::deque<std::uint64_t> posted;  // nodes, or custom run << 32 | node
-        std::uint32_t delivered = 0;
+        std::vector<std::uint64_t> posted;  // nodes, or custom run << 32 | node; those before `met` have met their message
+        std::uint32_t met = 0, delivered = 0;
+        bool waited_for() const { return met < posted.size(); }
     };
     struct CustomRun {
         std::uint32_t instance = 0, position = 0, left = 0;
@@ -129,7 +131,8 @@ private:
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
     void release_sends(std::uint32_t instance, std::uint32_t state);
     void delivered(Message& message);
-    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t number);
+    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
+    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     void close_if_done(std::uint32_t instance);
     const Schedule& schedule_of(const Instance& i, const ChunkState& s) const;
@@ -151,8 +154,15 @@ private:
         std::uint32_t position = none, source = 0;  // of the receiving class among the members; the rank from which its equal's arrives
         Flight leaving, arriving;
     };
-    void aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t number, std::uint32_t message);
+    struct Sends {  // of a class in a phase
+        std::vector<Aim> aims;
+        std::vector<std::uint32_t> together;  // messages of the train that begins here; of others 1
+    };
+    const Sends& class_sends(const Instance& i, const ChunkState& s, const Phase& phase);
+    void aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks);
     Aim find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive);
+    std::vector<std::uint32_t> find_trains(const std::vector<Aim>& aims, const ChunkState& s, const Schedule& schedule);
+    Tick depart_together(std::uint32_t message);
     void gather(std::uint32_t rank, std::uint32_t node, std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
     void land(std::uint32_t message);
     void begin_measured(std::uint32_t group, std::uint32_t serial, const Gathering& all);
@@ -296,7 +306,7 @@ private:
         Flight flight;
         std::uint32_t source = 0;  // rank
     };
-    std::vector<std::vector<std::vector<Aim>>> aims_;     // by family, class and number of the send; as far as asked for
+    std::vector<std::vector<Sends>> sends_;               // by family and class
     std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim

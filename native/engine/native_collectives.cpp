@@ -182,9 +182,7 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     if (starts) clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
     if (plugins_.network) post_receives(instance, at);
     for (std::uint32_t r = 0; r < s.receives && !plugins_.network; ++r)
-        if (bit(i.delivered, s.bits + r))
-            clock_.at(add(clock_.now, receive_delay(i, s, r)), BatchClock::done,
-                      {high, low | r, receive_over, at, static_cast<std::uint64_t>(instance) << 32 | r});
+        if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r);
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 
@@ -226,14 +224,15 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
     const auto first = static_cast<std::uint32_t>(schedule.send_ptr[program]);
     const std::uint32_t group = instances_[instance].group;
+    const Sends* const known = image_ ? &class_sends(instances_[instance], s, phase) : nullptr;
     const Member& member = instances_[instance].members[s.position];
     const std::uint32_t rank = member.rank, node = member.node;
     const auto order = send_order_.find(&schedule);
     const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
     while (s.next_send < s.sends) {
         const std::uint32_t number = order == send_order_.end() ? s.next_send : order->second[first + s.next_send] - first;
-        const std::uint32_t send = first + number;
-        if (static_cast<std::uint32_t>(schedule.send_needs[send]) > s.prefix) break;
+        if (static_cast<std::uint32_t>(schedule.send_needs[first + number]) > s.prefix) break;
+        const std::uint32_t together = known ? known->together[number] : 1, last = number + together - 1, send = first + last;
         const auto to = static_cast<std::uint32_t>(s.base + peer_of(schedule, s.index, schedule.send_peer[send]) * phase.stride);
         const std::uint32_t id = new_message();
         Message& m = messages_[id];
@@ -241,9 +240,9 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         m.instance = instance, m.source_state = state, m.state = (alone_ || image_ ? 0 : to * chunks) + s.chunk;
         m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(schedule.send_match[send]);
         m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-        m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number;
-        if (image_) {
-            aim(instances_[instance], s, phase, to, number, id);
+        m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
+        if (known) {
+            aim(id, known->aims[last], chunks);
         } else {
             m.flight.source = m.flight.at = plan_.npu_of[rank];
             m.flight.destination = plan_.npu_of[membership_.rank(group, to)];
@@ -251,7 +250,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         m.flight.size = (schedule.send_block_ptr[send + 1] - schedule.send_block_ptr[send]) * phase.block_size;
         if (image_) landings_[id].flight.size = m.flight.size;
         post(id);
-        ++s.next_send;
+        s.next_send += together;
     }
     instances_[instance].chunks[state].next_send = s.next_send;
 }
@@ -263,22 +262,19 @@ void Native::delivered(Message& m) {
         const Collective& c = plan_.collectives[i.collective];
         ChunkState& d = i.chunks[m.state];
         const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
-        set(i.delivered, base + m.receive);
-        if (d.inside && d.phase == static_cast<std::int32_t>(m.phase)) {
-            const Member& member = i.members[d.position];
-            clock_.at(add(clock_.now, receive_delay(i, d, m.receive)), BatchClock::done,
-                      {static_cast<std::uint64_t>(member.rank) << 32 | member.node, static_cast<std::uint64_t>(d.chunk) << 32 | m.receive,
-                       receive_over, m.state, static_cast<std::uint64_t>(m.instance) << 32 | m.receive});
-        }
-        --i.chunks[m.source_state].undelivered;
+        const std::uint32_t first = m.receive + 1 - m.together;
+        for (std::uint32_t r = first; r <= m.receive; ++r) set(i.delivered, base + r);
+        if (d.inside && d.phase == static_cast<std::int32_t>(m.phase)) receives_over(m.instance, m.state, first, m.receive);
+        i.chunks[m.source_state].undelivered -= m.together;
         return try_leave(m.instance, m.source_state);
     }
-    Meeting& meeting = meetings_[{m.tag, m.flight.size, m.rank, m.peer}];
+    const MessageKey key{m.tag, m.flight.size, m.rank, m.peer};
+    Meeting& meeting = meetings_[key];
     std::uint64_t other = 0;
-    const bool wanted = !meeting.posted.empty();
+    const bool wanted = meeting.waited_for();
     if (wanted) {
-        other = meeting.posted.front();
-        meeting.posted.pop_front();
+        other = meeting.posted[meeting.met++];
+        if (!meeting.waited_for()) meetings_.erase(key);
     } else {
         ++meeting.delivered;
     }
@@ -294,11 +290,21 @@ void Native::delivered(Message& m) {
         complete_node(m.peer, static_cast<std::uint32_t>(other));
 }
 
-void Native::receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t number) {
+// Receives of a chunk's phase have their messages: they are complete after the endpoint's delay and the reduction.
+void Native::receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last) {
+    const Instance& i = instances_[instance];
+    const ChunkState& s = i.chunks[state];
+    const Member& member = i.members[s.position];
+    clock_.at(add(clock_.now, receive_delay(i, s, last)), BatchClock::done,
+              {static_cast<std::uint64_t>(member.rank) << 32 | member.node, static_cast<std::uint64_t>(s.chunk) << 32 | first, receive_over, state,
+               static_cast<std::uint64_t>(instance) << 32 | last});
+}
+
+void Native::receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last) {
     Instance& i = instances_[instance];
     ChunkState& s = i.chunks[state];
-    set(i.complete, s.bits + number);
-    ++s.complete;
+    for (std::uint32_t r = first; r <= last; ++r) set(i.complete, s.bits + r);
+    s.complete += last + 1 - first;
     while (s.prefix < s.receives && bit(i.complete, s.bits + s.prefix)) ++s.prefix;
     release_sends(instance, state);
     try_leave(instance, state);

@@ -51,9 +51,10 @@ void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
     const std::uint32_t peer = membership_.rank(i.group, static_cast<std::uint32_t>(custom.slot_peer[which][slot]));
     const std::int64_t tag = -1 - (static_cast<std::int64_t>(i.serial) << 31 | custom.slot_tag[which][slot]);
     if (kind == Kind::recv && !plugins_.network) {
-        Meeting& meeting = meetings_[{tag, program.size[node], peer, rank}];
+        const MessageKey key{tag, program.size[node], peer, rank};
+        Meeting& meeting = meetings_[key];
         if (meeting.delivered == 0) return meeting.posted.push_back(static_cast<std::uint64_t>(id) << 32 | node);
-        --meeting.delivered;
+        if (--meeting.delivered == 0) meetings_.erase(key);
         return clock_.at(clock_.now, BatchClock::done, {high, node, custom_over, id, node});
     }
     const std::uint32_t message = new_message();

@@ -109,7 +109,7 @@ void Native::foreign_over(const Message& m) {
     const Instance& i = instances_[m.instance];
     const Tick when = add(clock_.now, receive_delay(i, i.chunks[m.state], m.receive));
     clock_.at(when, BatchClock::done,
-              {m.high, m.low, receive_over, m.state, static_cast<std::uint64_t>(m.instance) << 32 | m.receive});
+              {m.high, m.low >> 32 << 32 | m.receive, receive_over, m.state, static_cast<std::uint64_t>(m.instance) << 32 | m.receive});
 }
 
 // Natively tags have 32 bits; those of collectives lie above: (1 + meeting) << 40 | step << 20 | number of the receive.

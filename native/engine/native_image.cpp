@@ -12,20 +12,28 @@ Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose 
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
-// Where a send of a collective goes: the class that stands at place `to`, and its flights. The same for all chunks, and for all
-// collectives of the family.
-void Native::aim(const Instance& i, const ChunkState& s, const Phase& phase, std::uint32_t to, std::uint32_t number, std::uint32_t message) {
-    const std::uint32_t kind = kind_of(i.group), mine = membership_.rank(i.group, s.position);
-    const std::uint64_t family = image_->family(kind, phase);
-    if (aims_.size() <= family) aims_.resize(family + 1);
-    auto& of_family = aims_[family];
+// What is known of the sends of a class in a phase: the same for all chunks, and for all collectives of the family.
+const Native::Sends& Native::class_sends(const Instance& i, const ChunkState& s, const Phase& phase) {
+    const std::uint64_t family = image_->family(kind_of(i.group), phase);
+    if (sends_.size() <= family) sends_.resize(family + 1);
+    auto& of_family = sends_[family];
     if (of_family.empty()) of_family.resize(ranks_.size());
-    auto& sends = of_family[mine];
-    if (sends.empty()) sends.resize(s.sends);
-    Aim& aim = sends[number];
-    if (aim.position == none) aim = find_aim(i.group, mine, phase, to, messages_[message].receive);
+    Sends& sends = of_family[membership_.rank(i.group, s.position)];
+    if (!sends.aims.empty()) return sends;
+    const Schedule& schedule = *phase.schedule;
+    const auto first = static_cast<std::size_t>(schedule.send_ptr[static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)])]);
+    for (std::size_t k = first; k < first + s.sends; ++k) {
+        const auto to = static_cast<std::uint32_t>(s.base + peer_of(schedule, s.index, schedule.send_peer[k]) * phase.stride);
+        sends.aims.push_back(find_aim(i.group, membership_.rank(i.group, s.position), phase, to, static_cast<std::uint32_t>(schedule.send_match[k])));
+    }
+    sends.together = find_trains(sends.aims, s, schedule);
+    return sends;
+}
+
+// Where a send goes: the class that stands there, and its flights.
+void Native::aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks) {
     Message& m = messages_[message];
-    m.state += aim.position * static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks);
+    m.state += aim.position * chunks;
     m.flight = aim.leaving;
     landings_[message] = {aim.arriving, aim.source};
 }

@@ -151,9 +151,10 @@ void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t s
     const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
     check_peer(rank, node, peer);
     if (plugins_.network) return post_receive(rank, node, peer, plan_.slot_b[slot]);
-    Meeting& meeting = meetings_[{plan_.slot_b[slot], program_of(rank).size[node], peer, rank}];
+    const MessageKey key{plan_.slot_b[slot], program_of(rank).size[node], peer, rank};
+    Meeting& meeting = meetings_[key];
     if (meeting.delivered == 0) return meeting.posted.push_back(node);
-    --meeting.delivered;
+    if (--meeting.delivered == 0) meetings_.erase(key);
     clock_.at(clock_.now, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});
 }
 

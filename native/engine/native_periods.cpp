@@ -43,15 +43,15 @@ void Native::write_ranks() {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) to.lanes(r, ranks_[r].inflight, ranks_[r].ready, ranks_[r].comm);
     std::vector<const std::pair<const MessageKey, Meeting>*> open;
     for (const auto& entry : meetings_)
-        if (entry.second.delivered > 0 || !entry.second.posted.empty()) open.push_back(&entry);
+        open.push_back(&entry);
     const auto key = [](const MessageKey& k) { return std::tuple(k.destination, k.source, k.tag, k.size); };
     std::sort(open.begin(), open.end(), [&](const auto* x, const auto* y) { return key(x->first) < key(y->first); });
     to.count(open.size());
     for (const auto* entry : open) {
         const auto& [id, meeting] = *entry;
         for (const std::int64_t value : {std::int64_t{id.destination}, std::int64_t{id.source}, id.tag, id.size, std::int64_t{meeting.delivered}}) to.word(value);
-        to.count(meeting.posted.size());
-        for (const std::uint64_t node : meeting.posted) to.node(id.destination, static_cast<std::uint32_t>(node));
+        to.count(meeting.posted.size() - meeting.met);
+        for (std::size_t k = meeting.met; k < meeting.posted.size(); ++k) to.node(id.destination, static_cast<std::uint32_t>(meeting.posted[k]));
     }
 }
 
@@ -98,6 +98,10 @@ void Native::write_gatherings() {
 void Native::write_held() {
     Recurrence& to = *recurrence_;
     wires_.each_port([&to](Tick free) { to.until(free); });
+    wires_.each_train([&to](std::size_t port, const Wires::Train& train) {
+        to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
+        to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
+    });
     to.count(remote_free_.size());
     for (const Tick free : remote_free_) to.until(free);
     for (const auto* held : {&out_held_, &in_held_})
@@ -137,7 +141,7 @@ void Native::write_message(std::uint32_t id) {
     if (m.purpose == Message::chunk)
         to.word(periods_.number[m.instance]), to.word(std::int64_t{m.source_state} << 32 | m.state), to.word(std::int64_t{m.phase} << 32 | m.receive);
     to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
-    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer);
+    to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer), to.word(m.together);
     write_flight(m.flight);
     if (!image_) return;
     write_flight(landings_[id].flight);

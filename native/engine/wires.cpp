@@ -31,7 +31,7 @@ Wires::Wires(const Plan& plan, bool record, bool alone, const Image* image)
     if (total > 400'000'000) throw Unsupported("a network of more than 400 million ports");
     out_free_.assign(total, 0);
     in_free_.assign(total, 0);
-    if (image) asks_.resize(total);
+    if (image) asks_.resize(total), trains_.resize(total);
     if (record && !alone) bytes_.assign(2 * total, 0), busy_.assign(2 * total, 0);
 }
 
@@ -173,6 +173,7 @@ Tick Wires::deliver(const Flight& flight, Tick now, const Order& order) {
     ways(flight);
     Tick begin = now, serial = 0;
     for (const Way& way : ways_) {
+        if (image_ && !trains_[way.in].empty()) take_in(way.in, now, order);
         begin = std::max(begin, in_free_[way.in]);
         serial = std::max(serial, through(way.dim, flight.size));
     }
@@ -185,6 +186,57 @@ Tick Wires::deliver(const Flight& flight, Tick now, const Order& order) {
         charge(way.in, true, flight.size, serial);
     }
     return end;
+}
+
+std::optional<std::size_t> Wires::only_switch(const Flight& flight) {
+    ways(flight);
+    if (ways_.size() != 1 || plan_.network.dims[ways_.front().dim].shape != Shape::switch_) return std::nullopt;
+    return ways_.front().dim;
+}
+
+Span Wires::depart_together(const Flight& leaving, const Flight& arriving, std::uint32_t messages, Tick now, const Order& first) {
+    ways(arriving);
+    const std::size_t in = ways_.front().in;
+    ways(leaving);
+    const Way way = ways_.front();
+    const Tick serial = through(way.dim, leaving.size), start = std::max(now, out_free_[way.out]), held = times(messages, serial);
+    out_free_[way.out] = add(start, held);
+    quiet_ = std::max(quiet_, out_free_[way.out]);
+    const Tick head = add(start, way.latency), last = add(head, held - serial);
+    trains_[in].push_back({head, serial, messages - 1, first});
+    charge(way.out, false, leaving.size * messages, held);
+    charge(in, true, leaving.size * (messages - 1), held - serial);
+    if (record_) usage_.add(way.dim, start, held, image_->members(static_cast<std::size_t>(image_->slot_of(leaving.source))));
+    if (!uses_.empty()) use(leaving.source, way.dim).out.add(now, out_free_[way.out]), use(leaving.source, way.dim).in.add(head, last);
+    return {head, last};
+}
+
+// How many of a train come before a message of this order that comes now.
+std::uint32_t Wires::come(const Train& train, Tick now, const Order& order) {
+    const Tick step = train.step, since = now - train.next;
+    if (since < 0) return 0;
+    const std::uint32_t before = step == 0 ? (since > 0 ? train.left : 0) : static_cast<std::uint32_t>(std::min<Tick>(train.left, (since + step - 1) / step));
+    if (before == train.left || train.next + before * step != now) return before;
+    const std::uint32_t at_once = step > 0 ? 1 : train.left;  // in this instant
+    const std::uint64_t low = train.order.low + before;
+    const bool same = train.order.high == order.high;
+    if (same && order.low >= low && order.low < low + at_once) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+    return train.order.high < order.high || (same && low < order.low) ? before + at_once : before;
+}
+
+// The messages of trains that come to a port before another one.
+void Wires::take_in(std::size_t port, Tick now, const Order& order) {
+    auto& trains = trains_[port];
+    auto train = trains.begin();
+    for (; train != trains.end(); ++train) {
+        const std::uint32_t messages = come(*train, now, order);
+        if (messages == 0) break;
+        const Tick held = times(messages, train->step);
+        in_free_[port] = add(std::max(in_free_[port], train->next), held);
+        train->next = add(train->next, held), train->left -= messages, train->order.low += messages;
+        if (train->left > 0) break;
+    }
+    trains.erase(trains.begin(), train);
 }
 
 // Which of two goes first does not matter where neither takes time.
@@ -219,8 +271,13 @@ Tick Wires::out_until(std::size_t cls, std::size_t dim) const {
 
 Tick Wires::in_until(std::size_t cls, std::size_t dim) const {
     const std::size_t ports = ports_per_npu(plan_.network.dims[dim]);
-    const auto first = in_free_.begin() + static_cast<std::ptrdiff_t>(base_[dim] + cls * ports);
-    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(ports));
+    Tick until = 0;
+    for (std::size_t port = base_[dim] + cls * ports; port < base_[dim] + (cls + 1) * ports; ++port) {
+        Tick free = in_free_[port];
+        for (const Train& train : trains_[port]) free = add(std::max(free, train.next), times(train.left, train.step));
+        until = std::max(until, free);
+    }
+    return until;
 }
 
 void Wires::carry(std::size_t cls, const Load& load) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -46,6 +47,16 @@ public:
         bool operator==(const Order& other) const { return high == other.high && low == other.low; }
     };
     Tick deliver(const Flight& flight, Tick now, const Order& order = {0, 0, 0});  // ports only
+    // One rank per class: equal messages that leave a switch's port in one go and come to that of an equal, one after the other. Until
+    // another message comes, or the last of them, the port takes them in without an event for each.
+    struct Train {
+        Tick next, step;  // when the next one's head asks for the in port, and the one after it
+        std::uint32_t left;
+        Order order;  // of the next; that of the one after it is lower by one place
+    };
+    std::optional<std::size_t> only_switch(const Flight& flight);  // the dim, if a message crosses that one and no other
+    // All but the last are on their way then; when the heads of the first and the last ask. `arriving`: as equals' messages come.
+    Span depart_together(const Flight& leaving, const Flight& arriving, std::uint32_t messages, Tick now, const Order& first);
     // All links of a message's way in `contention` and `fluid`, in order.
     struct Link {
         std::size_t dim, number;
@@ -60,6 +71,13 @@ public:
     Tick out_until(std::size_t cls, std::size_t dim) const;
     Tick in_until(std::size_t cls, std::size_t dim) const;
     void carry(std::size_t cls, const Load& load);
+
+    // Trains on their way: visit(in port, train).
+    template <class Visit>
+    void each_train(Visit&& visit) const {
+        for (std::size_t port = 0; port < trains_.size(); ++port)
+            for (const Train& train : trains_[port]) visit(port, train);
+    }
 
     // The dims that the message of the last depart or deliver crosses; on meshes one at a time.
     template <class Visit>
@@ -85,7 +103,7 @@ public:
     std::vector<Load> loads() const;  // of the one NPU, alone
     Tick quiet() const { return quiet_; }
     // What a run changes, to keep and to put back.
-    auto state() { return std::tie(quiet_, asks_, out_free_, in_free_, bytes_, busy_, usage_); }
+    auto state() { return std::tie(quiet_, asks_, out_free_, in_free_, trains_, bytes_, busy_, usage_); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
     std::vector<PortUse> uses(std::size_t npu) const;
@@ -115,6 +133,8 @@ private:
     std::size_t ports_per_npu(const Dim& dim) const;
     Tick next_link(Flight& flight, Tick now);
     void meet(Tick now, Tick serial, const Order& order);
+    void take_in(std::size_t port, Tick now, const Order& order);
+    static std::uint32_t come(const Train& train, Tick now, const Order& order);
     void charge(std::size_t link, bool inward, std::int64_t size, Tick busy);
 
     const Plan& plan_;
@@ -131,6 +151,7 @@ private:
     Geometry geometry_;
     std::vector<std::size_t> base_;  // per dim: its first port
     std::vector<Tick> out_free_, in_free_;
+    std::vector<std::vector<Train>> trains_;  // one rank per class: by in port, as they come; none is empty
     std::vector<std::int64_t> bytes_;
     std::vector<Tick> busy_;
     std::vector<PortUse> uses_;           // per NPU and dim, where kept
