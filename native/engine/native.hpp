@@ -131,7 +131,8 @@ private:
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
     void release_sends(std::uint32_t instance, std::uint32_t state);
     void delivered(Message& message);
-    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
+    bool at_once(Tick delay) const { return delay == 0 && !clock_.strict; }  // what follows may follow without an event
+    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick delay);
     void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     void close_if_done(std::uint32_t instance);

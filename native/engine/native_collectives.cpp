@@ -179,10 +179,13 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     bool starts = false;
     for (std::uint32_t k = 0; k < s.sends && !starts; ++k)
         starts = schedule.send_needs[static_cast<std::size_t>(schedule.send_ptr[static_cast<std::size_t>(program)]) + k] == 0;
-    if (starts) clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
+    if (starts && at_once(plan_.policy.endpoint_delay))
+        release_sends(instance, at);
+    else if (starts)
+        clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
     if (plugins_.network) post_receives(instance, at);
     for (std::uint32_t r = 0; r < s.receives && !plugins_.network; ++r)
-        if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r);
+        if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r, receive_delay(i, s, r));
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 
@@ -264,9 +267,13 @@ void Native::delivered(Message& m) {
         const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
         const std::uint32_t first = m.receive + 1 - m.together;
         for (std::uint32_t r = first; r <= m.receive; ++r) set(i.delivered, base + r);
-        if (d.inside && d.phase == static_cast<std::int32_t>(m.phase)) receives_over(m.instance, m.state, first, m.receive);
+        const bool wanted = d.inside && d.phase == static_cast<std::int32_t>(m.phase);
         i.chunks[m.source_state].undelivered -= m.together;
-        return try_leave(m.instance, m.source_state);
+        if (!wanted || m.state != m.source_state) try_leave(m.instance, m.source_state);
+        if (!wanted) return;
+        const Tick delay = receive_delay(i, d, m.receive);
+        if (at_once(delay)) return receive_complete(m.instance, m.state, first, m.receive);
+        return receives_over(m.instance, m.state, first, m.receive, delay);
     }
     const MessageKey key{m.tag, m.flight.size, m.rank, m.peer};
     Meeting& meeting = meetings_[key];
@@ -290,12 +297,12 @@ void Native::delivered(Message& m) {
         complete_node(m.peer, static_cast<std::uint32_t>(other));
 }
 
-// Receives of a chunk's phase have their messages: they are complete after the endpoint's delay and the reduction.
-void Native::receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last) {
+// Receives of a chunk's phase have their messages.
+void Native::receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick delay) {
     const Instance& i = instances_[instance];
     const ChunkState& s = i.chunks[state];
     const Member& member = i.members[s.position];
-    clock_.at(add(clock_.now, receive_delay(i, s, last)), BatchClock::done,
+    clock_.at(add(clock_.now, delay), BatchClock::done,
               {static_cast<std::uint64_t>(member.rank) << 32 | member.node, static_cast<std::uint64_t>(s.chunk) << 32 | first, receive_over, state,
                static_cast<std::uint64_t>(instance) << 32 | last});
 }
