@@ -54,6 +54,7 @@ public:
     void instant(Handle&& handle) {
         const std::uint32_t id = pending_.back().slot;
         now = pending_.back().time;
+        running_ = true;
         int c = 0;
         while (c < classes) {
             if (slots_[id].lists[c].empty()) {
@@ -73,6 +74,7 @@ public:
             }
             c = 0;
         }
+        running_ = false;
         free_.push_back(id);
         next_is_over();
     }
@@ -105,8 +107,10 @@ private:
     std::vector<std::uint32_t> free_;
     std::vector<Keyed> batch_;
     std::uint32_t scheduled_ = 0;
+    bool running_ = false;  // the instant `now`, which is the last of pending_
 
     Slot& slot(Tick time) {
+        if (running_ && time == now) return slots_[pending_.back().slot];
         if (!later_.empty() && time >= later_.begin()->first) {
             const auto [at, fresh] = later_.try_emplace(time, 0);
             if (fresh) at->second = new_slot();

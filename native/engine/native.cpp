@@ -97,6 +97,7 @@ void Native::handle(const Keyed& event) {
         case receive_over:
             return receive_complete(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.low), static_cast<std::uint32_t>(event.b));
         case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
+        case phase_over: return try_leave(static_cast<std::uint32_t>(event.b), event.a);
         case look: return issue_ready(event.a);
         case leave_source: return depart(event.a);
         case reach_next: last_arrival_ = clock_.now; return arrive(event.a);
@@ -164,8 +165,7 @@ void Native::arrive(std::uint32_t id) {
     if (plan_.network.backend == Backend::ports) {
         if (!wires_.arrived(m.flight)) return depart(id);  // along a mesh
         if (image_) return land(id);
-        const Tick when = wires_.deliver(alone_ ? wires_.image(m.flight) : m.flight, clock_.now);
-        return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
+        return deliver(id, wires_.deliver(alone_ ? wires_.image(m.flight) : m.flight, clock_.now));
     }
     if (wires_.arrived(m.flight)) return clock_.at(clock_.now, BatchClock::done, {m.high, m.low, send_over, id, 0});
     depart(id);

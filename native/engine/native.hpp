@@ -40,6 +40,7 @@ private:
         send_over,      // a = message: delivered at its destination
         receive_over,   // a = chunk state, low = first receive, b = last one: complete
         phase_started,  // a = chunk state: sends without needs may depart
+        phase_over,     // a = chunk state: its last send is delivered
         look,           // a = rank: issue ready nodes
         leave_source,   // a = message: asks for its first port or link
         reach_next,     // a = message: asks for the in port, or for its next link
@@ -58,6 +59,14 @@ private:
         ReadySet ready;
         std::vector<std::pair<std::uint32_t, Tick>> comm;  // ready COMM nodes and since when
     };
+    struct Aim {  // of a send of a class
+        std::uint32_t position = none, source = 0;  // of the receiving class among the members; the rank from which its equal's arrives
+        Flight leaving, arriving;
+    };
+    struct Sends {  // of a class in a phase
+        std::vector<Aim> aims;
+        std::vector<std::uint32_t> together;  // messages of the train that begins here; of others 1
+    };
     struct Instance;
     struct ChunkState {  // one chunk at one member: its current phase
         std::uint32_t instance = 0, position = 0, chunk = 0;
@@ -66,6 +75,8 @@ private:
         std::int32_t index = 0, base = 0;
         std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
         std::size_t bits = 0;  // into delivered_/complete_ of the instance, for the current phase
+        Tick sent_until = 0;   // when the last of its sends is delivered, of those whose receiver waits for them
+        const Sends* known = nullptr;  // one rank per class, once asked for
     };
     struct Member {
         std::uint32_t rank = 0, node = none, chunks_left = 0;
@@ -130,9 +141,10 @@ private:
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
     void release_sends(std::uint32_t instance, std::uint32_t state);
+    void deliver(std::uint32_t message, Tick when);
     void delivered(Message& message);
-    bool at_once(Tick delay) const { return delay == 0 && !clock_.strict; }  // what follows may follow without an event
-    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick delay);
+    bool wanted(const Message& message) const;
+    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when);
     void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     void close_if_done(std::uint32_t instance);
@@ -151,14 +163,6 @@ private:
     std::uint32_t place_of(std::uint32_t group, std::uint32_t position) const {
         return image_ ? image_->place(kind_of(group), membership_.rank(group, position)) : position;
     }
-    struct Aim {  // of a send of a class
-        std::uint32_t position = none, source = 0;  // of the receiving class among the members; the rank from which its equal's arrives
-        Flight leaving, arriving;
-    };
-    struct Sends {  // of a class in a phase
-        std::vector<Aim> aims;
-        std::vector<std::uint32_t> together;  // messages of the train that begins here; of others 1
-    };
     const Sends& class_sends(const Instance& i, const ChunkState& s, const Phase& phase);
     void aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks);
     Aim find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive);

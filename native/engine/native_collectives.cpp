@@ -171,7 +171,7 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     s.base = static_cast<int>(place) - s.index * phase.stride;
     const std::int32_t program = schedule.program[static_cast<std::size_t>(s.index)];
     s.sends = count(schedule.send_ptr, program), s.receives = count(schedule.recv_ptr, program);
-    s.next_send = s.prefix = s.complete = 0;
+    s.next_send = s.prefix = s.complete = 0, s.sent_until = 0, s.known = nullptr;
     s.undelivered = s.sends;
     s.bits = i.bit_base[at * static_cast<std::size_t>(c.max_phases) + phase_number];
     const std::uint64_t high = static_cast<std::uint64_t>(i.members[position].rank) << 32 | i.members[position].node;
@@ -179,13 +179,13 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     bool starts = false;
     for (std::uint32_t k = 0; k < s.sends && !starts; ++k)
         starts = schedule.send_needs[static_cast<std::size_t>(schedule.send_ptr[static_cast<std::size_t>(program)]) + k] == 0;
-    if (starts && at_once(plan_.policy.endpoint_delay))
+    if (starts && plan_.policy.endpoint_delay == 0 && !clock_.strict)
         release_sends(instance, at);
     else if (starts)
         clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
     if (plugins_.network) post_receives(instance, at);
     for (std::uint32_t r = 0; r < s.receives && !plugins_.network; ++r)
-        if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r, receive_delay(i, s, r));
+        if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 
@@ -219,7 +219,7 @@ Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t
 
 // Sends whose first `needs` receives are complete depart now, in program order.
 void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
-    ChunkState s = instances_[instance].chunks[state];
+    ChunkState& s = instances_[instance].chunks[state];
     if (s.next_send == s.sends) return;
     const Collective& c = plan_.collectives[instances_[instance].collective];
     const Phase& phase = phases_of(c, s.chunk)[static_cast<std::size_t>(s.phase)];
@@ -227,7 +227,8 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
     const auto first = static_cast<std::uint32_t>(schedule.send_ptr[program]);
     const std::uint32_t group = instances_[instance].group;
-    const Sends* const known = image_ ? &class_sends(instances_[instance], s, phase) : nullptr;
+    if (image_ && !s.known) s.known = &class_sends(instances_[instance], s, phase);
+    const Sends* const known = s.known;
     const Member& member = instances_[instance].members[s.position];
     const std::uint32_t rank = member.rank, node = member.node;
     const auto order = send_order_.find(&schedule);
@@ -255,7 +256,24 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         post(id);
         s.next_send += together;
     }
-    instances_[instance].chunks[state].next_send = s.next_send;
+}
+
+// Whether the receiver's chunk is in the phase already: it stays there until it has the message.
+bool Native::wanted(const Message& m) const {
+    const ChunkState& s = instances_[m.instance].chunks[m.state];
+    return s.inside && s.phase == static_cast<std::int32_t>(m.phase);
+}
+
+// A message will be delivered. Of a chunk that waits for it, its receive is all that has to happen then.
+void Native::deliver(std::uint32_t id, Tick when) {
+    const Message& m = messages_[id];
+    if (m.purpose != Message::chunk || clock_.strict || !wanted(m)) return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
+    Instance& i = instances_[m.instance];
+    receives_over(m.instance, m.state, m.receive + 1 - m.together, m.receive, add(when, receive_delay(i, i.chunks[m.state], m.receive)));
+    ChunkState& sender = i.chunks[m.source_state];
+    sender.undelivered -= m.together, sender.sent_until = std::max(sender.sent_until, when);
+    message_free_.push_back(id);
+    try_leave(m.instance, m.source_state);
 }
 
 void Native::delivered(Message& m) {
@@ -263,17 +281,12 @@ void Native::delivered(Message& m) {
     if (m.purpose == Message::chunk) {
         Instance& i = instances_[m.instance];
         const Collective& c = plan_.collectives[i.collective];
-        ChunkState& d = i.chunks[m.state];
         const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
         const std::uint32_t first = m.receive + 1 - m.together;
         for (std::uint32_t r = first; r <= m.receive; ++r) set(i.delivered, base + r);
-        const bool wanted = d.inside && d.phase == static_cast<std::int32_t>(m.phase);
+        if (wanted(m)) receives_over(m.instance, m.state, first, m.receive, add(clock_.now, receive_delay(i, i.chunks[m.state], m.receive)));
         i.chunks[m.source_state].undelivered -= m.together;
-        if (!wanted || m.state != m.source_state) try_leave(m.instance, m.source_state);
-        if (!wanted) return;
-        const Tick delay = receive_delay(i, d, m.receive);
-        if (at_once(delay)) return receive_complete(m.instance, m.state, first, m.receive);
-        return receives_over(m.instance, m.state, first, m.receive, delay);
+        return try_leave(m.instance, m.source_state);
     }
     const MessageKey key{m.tag, m.flight.size, m.rank, m.peer};
     Meeting& meeting = meetings_[key];
@@ -297,12 +310,12 @@ void Native::delivered(Message& m) {
         complete_node(m.peer, static_cast<std::uint32_t>(other));
 }
 
-// Receives of a chunk's phase have their messages.
-void Native::receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick delay) {
+// Receives of a chunk's phase will be complete.
+void Native::receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when) {
     const Instance& i = instances_[instance];
     const ChunkState& s = i.chunks[state];
     const Member& member = i.members[s.position];
-    clock_.at(add(clock_.now, delay), BatchClock::done,
+    clock_.at(when, BatchClock::done,
               {static_cast<std::uint64_t>(member.rank) << 32 | member.node, static_cast<std::uint64_t>(s.chunk) << 32 | first, receive_over, state,
                static_cast<std::uint64_t>(instance) << 32 | last});
 }
@@ -321,6 +334,7 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
     Instance& i = instances_[instance];
     ChunkState& s = i.chunks[state];
     if (!s.inside || s.complete != s.receives || s.next_send != s.sends || s.undelivered != 0) return;
+    if (s.sent_until > clock_.now) return clock_.at(s.sent_until, BatchClock::done, {i.members[s.position].rank, s.chunk, phase_over, state, instance});
     s.inside = false;
     const auto phase = static_cast<std::uint32_t>(s.phase);
     const std::uint32_t position = s.position, chunk = s.chunk;

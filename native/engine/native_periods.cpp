@@ -75,7 +75,7 @@ void Native::write_instances() {
             }
             for (const ChunkState& s : i.chunks) {
                 to.word(std::int64_t{s.phase} << 1 | s.inside);
-                if (s.inside) to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered);
+                if (s.inside) to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered), to.until(s.sent_until);
             }
             for (const std::uint64_t bits : i.delivered) to.word(static_cast<std::int64_t>(bits));
             for (const std::uint64_t bits : i.complete) to.word(static_cast<std::int64_t>(bits));
@@ -129,7 +129,8 @@ void Native::write_event(const Keyed& event) {
         case leave_source:
         case reach_next: return write_message(event.a);
         case receive_over: return to.word(event.a), to.word(periods_.number[event.b >> 32]), to.word(static_cast<std::uint32_t>(event.b));
-        case phase_started: return to.word(event.a), to.word(periods_.number[event.b]);
+        case phase_started:
+        case phase_over: return to.word(event.a), to.word(periods_.number[event.b]);
         default: return to.word(event.a), to.word(static_cast<std::int64_t>(event.b));  // no other is pending between instants
     }
 }
