@@ -72,6 +72,8 @@ private:
         std::uint32_t instance = 0, position = 0, chunk = 0;
         std::int32_t phase = -1;  // -1 before the first
         bool inside = false;
+        const std::vector<Phase>* phases = nullptr;
+        const Phase& now() const { return (*phases)[static_cast<std::size_t>(phase)]; }
         std::int32_t index = 0, base = 0;
         std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
         std::size_t bits = 0;  // into delivered_/complete_ of the instance, for the current phase
@@ -134,7 +136,6 @@ private:
     // collectives
     void issue_collective(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     std::uint32_t open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
-    const std::vector<Phase>& phases_of(const Collective& c, std::uint32_t chunk) const;
     void join(std::uint32_t instance, std::uint32_t position, std::uint32_t node);
     void meet_lasting(std::uint32_t instance);
     void begin(std::uint32_t instance, std::uint32_t position);
@@ -148,7 +149,6 @@ private:
     void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     void close_if_done(std::uint32_t instance);
-    const Schedule& schedule_of(const Instance& i, const ChunkState& s) const;
     static int peer_of(const Schedule& s, int index, int peer);
     Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number);
     const std::vector<std::int32_t>& received_blocks(const Schedule& s);

@@ -27,18 +27,6 @@ int Native::peer_of(const Schedule& s, int index, int peer) {
     return s.mode == PeerMode::xor_ ? index ^ peer : peer;
 }
 
-const std::vector<Phase>& Native::phases_of(const Collective& c, std::uint32_t chunk) const {
-    for (const Chunk& kind : c.chunks) {
-        if (chunk < static_cast<std::uint32_t>(kind.repeat)) return kind.phases;
-        chunk -= static_cast<std::uint32_t>(kind.repeat);
-    }
-    return c.chunks.back().phases;
-}
-
-const Schedule& Native::schedule_of(const Instance& i, const ChunkState& s) const {
-    return *phases_of(plan_.collectives[i.collective], s.chunk)[static_cast<std::size_t>(s.phase)].schedule;
-}
-
 std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     if (instance_free_.empty()) {
         instance_free_.push_back(static_cast<std::uint32_t>(instances_.size()));
@@ -64,16 +52,20 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
     if (c.custom || c.lasts) return id;
     i.chunks.resize(static_cast<std::size_t>(members) * chunks);
     std::size_t bits = 0;
-    for (std::uint32_t p = 0; p < members; ++p)
+    for (std::uint32_t p = 0; p < members; ++p) {
+        auto kind = c.chunks.begin();
+        int alike = 0;  // chunks of this kind so far
         for (std::uint32_t k = 0; k < chunks; ++k) {
             ChunkState& s = i.chunks[static_cast<std::size_t>(p) * chunks + k];
-            s.instance = id, s.position = p, s.chunk = k;
-            for (const Phase& phase : phases_of(c, k)) {
+            if (alike++ == kind->repeat) ++kind, alike = 1;
+            s.instance = id, s.position = p, s.chunk = k, s.phases = &kind->phases;
+            for (const Phase& phase : kind->phases) {
                 i.bit_base.push_back(bits);
                 bits += count(phase.schedule->recv_ptr, phase.schedule->program[static_cast<std::size_t>(index_in(phase, place_of(group, p)))]);
             }
-            for (std::size_t rest = phases_of(c, k).size(); rest < static_cast<std::size_t>(c.max_phases); ++rest) i.bit_base.push_back(bits);
+            for (std::size_t rest = kind->phases.size(); rest < static_cast<std::size_t>(c.max_phases); ++rest) i.bit_base.push_back(bits);
         }
+    }
     i.delivered.assign((bits + 63) / 64, 0);
     i.complete.assign((bits + 63) / 64, 0);
     return id;
@@ -145,11 +137,11 @@ void Native::advance(std::uint32_t instance, std::uint32_t position, std::uint32
         Member& m = i.members[position];
         if (m.entered[list] >= c.visits(list)) return;
         const auto [chunk, phase] = c.visit(list, m.entered[list]);
-        if (phase >= phases_of(c, chunk).size()) {  // it has fewer phases: passed over
+        const ChunkState& s = i.chunks[position * chunks + chunk];
+        if (phase >= s.phases->size()) {  // it has fewer phases: passed over
             ++m.entered[list], ++m.left[list];
             continue;
         }
-        const ChunkState& s = i.chunks[position * chunks + chunk];
         if (s.inside || s.phase + 1 != static_cast<std::int32_t>(phase)) return;
         if (c.active_chunks > 0 && m.entered[list] - m.left[list] >= static_cast<std::uint32_t>(c.active_chunks)) return;
         ++m.entered[list];
@@ -162,7 +154,7 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     const Collective& c = plan_.collectives[i.collective];
     const auto at = static_cast<std::uint32_t>(static_cast<std::size_t>(position) * static_cast<std::size_t>(c.total_chunks) + chunk);
     ChunkState& s = i.chunks[at];
-    const Phase& phase = phases_of(c, chunk)[phase_number];
+    const Phase& phase = (*s.phases)[phase_number];
     const Schedule& schedule = *phase.schedule;
     s.phase = static_cast<std::int32_t>(phase_number);
     s.inside = true;
@@ -206,7 +198,7 @@ const std::vector<std::int32_t>& Native::received_blocks(const Schedule& s) {
 }
 
 Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
-    const Phase& phase = phases_of(plan_.collectives[i.collective], s.chunk)[static_cast<std::size_t>(s.phase)];
+    const Phase& phase = s.now();
     const Schedule& schedule = *phase.schedule;
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + number;
@@ -222,7 +214,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     ChunkState& s = instances_[instance].chunks[state];
     if (s.next_send == s.sends) return;
     const Collective& c = plan_.collectives[instances_[instance].collective];
-    const Phase& phase = phases_of(c, s.chunk)[static_cast<std::size_t>(s.phase)];
+    const Phase& phase = s.now();
     const Schedule& schedule = *phase.schedule;
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
     const auto first = static_cast<std::uint32_t>(schedule.send_ptr[program]);
@@ -342,7 +334,7 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
     const Collective& c = plan_.collectives[i.collective];
     const std::uint32_t list = c.list_of(chunk, phase);
     ++m.left[list];
-    const bool last = phase + 1 == phases_of(c, chunk).size();
+    const bool last = phase + 1 == s.phases->size();
     if (!last) {
         advance(instance, position, c.list_of(chunk, phase + 1));
         return advance(instance, position, list);

@@ -123,7 +123,7 @@ std::int64_t Native::foreign_tag(const Instance& i, std::uint32_t chunk, std::ui
 
 void Native::post_receives(std::uint32_t instance, std::uint32_t state) {
     const ChunkState s = instances_[instance].chunks[state];
-    const Phase& phase = phases_of(plan_.collectives[instances_[instance].collective], s.chunk)[static_cast<std::size_t>(s.phase)];
+    const Phase& phase = s.now();
     const Schedule& schedule = *phase.schedule;
     const auto first = static_cast<std::size_t>(schedule.recv_ptr[static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)])]);
     const std::uint32_t group = instances_[instance].group;
