@@ -217,7 +217,7 @@ private:
     std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
     void skip_periods(Recurrence::Jump jump);
     std::uint32_t skipped(std::uint32_t kind) const { return recurrence_ ? periods_.serials[kind] : 0; }  // collectives
-    bool is_measured(std::uint32_t kind, std::uint32_t serial);
+    bool is_measured(std::uint32_t group, std::uint32_t serial);
 
     // custom collectives
     void start_custom(std::uint32_t instance, std::uint32_t position);

@@ -81,7 +81,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
-    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(kind_of(group), serial)) return gather(rank, node, group, id, serial);
+    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(group, serial)) return gather(rank, node, group, id, serial);
     std::uint32_t instance = none;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;

@@ -4,6 +4,11 @@
 #include "native.hpp"
 
 namespace astrarium {
+namespace {
+
+constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kind
+
+}  // namespace
 
 Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose)
     : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), attempts_(purpose == Purpose::attempt), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
@@ -62,6 +67,20 @@ void Native::land(std::uint32_t id) {
             throw Unfoldable{"messages of several ranks reach one port at one instant"};
     keep_apart(npu, in_held_);
     deliver(id, when);
+}
+
+// A collective that is known to meet others runs as messages, and one of a kind whose last few did: most often it would meet others,
+// too. To see whether it still does, every so many of a kind are timed.
+bool Native::is_measured(std::uint32_t group, std::uint32_t serial) {
+    const std::uint32_t kind = kind_of(group), number = serial + skipped(kind);
+    bool met = image_->conflicts.contains(kind, number);
+    if (!met && !scouts_ && number % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
+        met = true;
+        for (std::uint32_t before = 1; before <= in_a_row && met; ++before) met = number >= before && image_->conflicts.contains(kind, number - before);
+        if (met) image_->conflicts.insert(kind, number);
+    }
+    if (recurrence_) periods_.issues.push_back({kind, number, !met});
+    return !met;
 }
 
 // A collective whose messages meet no others: measured once for each pattern of arrivals.

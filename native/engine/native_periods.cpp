@@ -190,10 +190,4 @@ void Native::skip_periods(Recurrence::Jump jump) {
         periods_.serials[kind] += static_cast<std::uint32_t>(jump.periods) * serials(kind);
 }
 
-bool Native::is_measured(std::uint32_t kind, std::uint32_t serial) {
-    const bool measured = !image_->conflicts.contains(kind, serial + skipped(kind));
-    if (recurrence_) periods_.issues.push_back({kind, serial + skipped(kind), measured});
-    return measured;
-}
-
 }  // namespace astrarium
