@@ -1,4 +1,5 @@
-"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob."""
+"""`astrarium explain A.yaml B.yaml`: why two designs' makespans differ, by knob; with `--trace`, why a recorded run and
+its prediction do, by what the ranks' time goes into."""
 
 from __future__ import annotations
 
@@ -6,18 +7,24 @@ import argparse
 import json
 import sys
 
-from astrarium.cli.arguments import Parser, json_flag, whole
+from astrarium.cli.arguments import Parser, idle, json_flag, note, whole
+from astrarium.cli.arguments import rank as rank_number
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
-    """Two designs, or one and the other rule book."""
+    """Two designs, or one and the other rule book, or one and the recorded run that it describes."""
     parser.set_defaults(usage=parser)
     parser.add_argument("first", metavar="A.yaml", help="the design to start from")
     parser.add_argument("second", metavar="B.yaml", nargs="?", help="the design to arrive at")
     parser.add_argument("--compat", action="store_true", dest="reread",
                         help="instead of B: A under the other rule book (ASTRA-sim's; our own for compat: astra_sim)")
+    parser.add_argument("--trace", metavar="PATTERN",
+                        help="instead of B: linked traces of the recorded run that A describes (w.*.et)")
+    parser.add_argument("--rank", type=rank_number, metavar="R", help="with --trace: this rank alone was recorded")
+    parser.add_argument("--steps", type=whole, default=1, metavar="N",
+                        help="with --trace: steps in the recording (1)")
     parser.add_argument("--orders", type=whole, default=64, metavar="N",
                         help="orders of changes to draw where more than 8 knobs differ (64)")
     parser.add_argument("--seed", type=int, default=0, help="of that drawing (0)")
@@ -26,8 +33,12 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Load, explain, print."""
-    if (options.second is None) != options.reread:
-        options.usage.error("expected two designs, or one and --compat")
+    if (options.second is not None) + options.reread + (options.trace is not None) != 1:
+        options.usage.error("expected two designs, or one and --compat or --trace")
+    if options.trace is not None:
+        return _against_trace(options)
+    idle("--rank", options.rank is not None, "--trace")
+    idle("--steps", options.steps != 1, "--trace")
     from astrarium.cli.paths import read_design
     from astrarium.report.explain import explanation_plain, explanation_tables
     from astrarium.report.tables import print_tables
@@ -45,4 +56,23 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(explanation_plain(found), indent=1))
         return 0
     print_tables(explanation_tables(found, options.first, name), sys.stdout)
+    return 0
+
+
+def _against_trace(options: argparse.Namespace) -> int:
+    """The design's run beside the replay of what was recorded."""
+    from astrarium.cli.paths import read_design
+    from astrarium.cli.replay_design import replay_design
+    from astrarium.report.gap import gap_plain, gap_tables
+    from astrarium.report.tables import print_tables
+    from astrarium.result.gap import gap_of
+    from astrarium.simulate import simulate
+
+    design = read_design(options.first)
+    recorded = simulate(replay_design(options.trace, options.rank), note=note)
+    found = gap_of(simulate(design, note=note), recorded, options.steps, options.rank)
+    if options.json:
+        print(json.dumps(gap_plain(found), indent=1))
+        return 0
+    print_tables(gap_tables(found, options.first, options.trace), sys.stdout)
     return 0
