@@ -137,9 +137,11 @@ def test_a_recorded_forward_pass_on_eight_gpus(shared: Path, tmp_path: Path) -> 
     for rank in range(8):
         host, device = (real / f"megatron_tp8_{kind}_{rank}.json.gz" for kind in ("et", "kineto"))
         write_linked(tmp_path / "w", link(host, device, rank=rank))
-    model = Decoder(layers=40, d_model=4096, heads=32, ffn=16_384, vocab=51_200, seq=2048)
+    model = Decoder(layers=40, d_model=4096, heads=32, ffn=16_384, vocab=51_200, seq=2048, gated=False, norm="layer",
+                    activation="gelu", biases=["qkv", "out", "mlp"])
     predicted = ar.simulate(ar.Design(
-        workload=ar.Inference(model, tp=8, batch=4, prompt=2048, phase="prefill"),
+        workload=ar.Inference(model, tp=8, batch=4, prompt=2048, phase="prefill", attention="unfused",
+                              mask="full", fusion=False),
         compute=ar.Measured(device="a100_sxm_80gb"), memory=ar.Memory(bandwidth="2.04 TB/s"),
         network=ar.Network([ar.Switch(8, bandwidth="300 GB/s", latency="2 us")])))
     found = gap_of(predicted, ar.simulate(replay_design(f"{tmp_path / 'w'}.*.et")))

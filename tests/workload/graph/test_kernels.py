@@ -79,6 +79,14 @@ def test_shapes_of_a_step_of_inference(name: str, attention: str) -> None:
             assert _products(step.kernel) == pytest.approx(step.gemm, rel=1e-9), step
 
 
+def test_scores_of_packed_sequences_are_a_product_for_each() -> None:
+    packed = Packed((Sequences(4, 2048, 0),))
+    options = Options({"tp": 8}, 1, packed.tokens, packed=packed, backward=False, attention="unfused", mask="full")
+    shapes = {step.name: step.kernel.shape for step in _steps(_model("llama3-8b"), options) if step.kernel is not None}
+    assert tuple(map(float, shapes["layer.scores"])) == (16, 2048, 2048, 128)
+    assert tuple(map(float, shapes["layer.mix"])) == (16, 2048, 128, 2048)
+
+
 def _kernels(made: Generated, part: str) -> list[Kernel]:
     """Distinct kernels of the nodes whose names end so."""
     found: dict[Kernel, None] = {}

@@ -44,7 +44,8 @@ class Op(NamedTuple):
     `core` marks what selective recomputation does again; `grad` False: no gradient flows through it. `ring` is the mesh
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
-    gradient goes to its weight alone. `sequences` that attention finds packed into one.
+    gradient goes to its weight alone. `sequences` that attention finds packed into one; `packed`: of a product of
+    such scores, the share of all pairs that it computes, 0 of other products.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Op(NamedTuple):
     along: tuple[str, ...] = ()
     stops: bool = False
     sequences: int = 1
+    packed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,12 @@ def _uses(text: str) -> tuple[Use, ...]:
     return tuple(found)
 
 
-def gemm(name: str, text: str, *, work: float = 1.0, core: bool = False, along: tuple[str, ...] = ()) -> Op:
+def gemm(name: str, text: str, *, work: float = 1.0, core: bool = False, along: tuple[str, ...] = (),
+         packed: float = 0.0, sequences: int = 1) -> Op:
     """A matrix product of the first two operands (2 FLOPs per multiply-add); further operands are added (a bias)."""
     inputs, outputs = _parsed(text)
-    return Op(name, "gemm", inputs, outputs, work=work, core=core, along=along)
+    return Op(name, "gemm", inputs, outputs, work=work, core=core, along=along, packed=packed,
+              sequences=sequences)
 
 
 def point(name: str, text: str, flops: float = 1.0, *, saves: str = "inputs", core: bool = False,

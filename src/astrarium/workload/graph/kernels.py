@@ -19,7 +19,7 @@ _SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer o
 def kernel_of(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch:
     """The kernel that runs one operator on a rank; sizes may be amounts."""
     if op.kind == "gemm":
-        return _product(op, block, layout, numbers)
+        return _packed(op, layout, numbers) if op.packed else _product(op, block, layout, numbers)
     if op.kind in ("attention", "attention_backward"):
         return _attention(op, layout, numbers)
     kind = _KINDS.get(op.kind) or ("normalisation" if any(word in op.name for word in _ROWS) else "pointwise")
@@ -46,6 +46,17 @@ def _product(op: Op, block: Block, layout: Measures, numbers: Numbers) -> Sketch
     if names & block.experts:
         return Sketch("grouped_gemm", precision, (groups, groups * m, n, k), op.work, operands=operands)
     return Sketch("gemm", precision, (groups, m, n, k), op.work, operands=operands)
+
+
+def _packed(op: Op, layout: Measures, numbers: Numbers) -> Sketch:
+    """Scores of sequences that are packed into one, or what they are mixed with: one product for each head and
+    sequence, of the mean length."""
+    left, right, out = op.inputs[0], op.inputs[1], op.outputs[0]
+    scores = len(out.dims) < len(left.dims)     # pairs in the place of rows and sizes
+    batch, rows, heads, size = (layout.local(dim) for dim in (left if scores else out).dims)
+    keys, count = layout.local(right.dims[1]), op.sequences
+    inner = (keys / count, size) if scores else (size, keys / count)
+    return Sketch("gemm", numbers.vector, (batch * heads * count, rows / count, *inner), op.packed * count)
 
 
 def _only(use: Use, other: Use, batch: Sequence[str], op: Op) -> tuple[str, ...]:

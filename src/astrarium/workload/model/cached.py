@@ -97,14 +97,14 @@ def packed_scores(kind: LayerKind, options: Options, q: str, k: str, v: str, out
     assert packed is not None
     pairs = packed.pairs(kind.window, options.mask == "skip")
     work = pairs / (packed.tokens * seen)
+    count = sum(part.count for part in packed.parts)
     if options.attention == "flash":
-        count = sum(part.count for part in packed.parts)
         return [attention("attention", f"{q} * {k} * {v} -> {out}", work=work, sequences=count)]
     score = f"[batch,heads,pairs{_suffix(kind)}]"
     row, along = k[k.index("[") + 1:].split(",")[1], () if kv == "heads" else (kv,)
-    return [gemm("scores", f"{q} * {k} -> s{score}", work=work, along=along),
+    return [gemm("scores", f"{q} * {k} -> s{score}", work=work, along=along, packed=work, sequences=count),
             point("softmax", f"s{score} -> p{score}", 5, saves="outputs"),
-            gemm("mix", f"p{score} * {v} -> {out}", along=(*along, row))]
+            gemm("mix", f"p{score} * {v} -> {out}", along=(*along, row), packed=work, sequences=count)]
 
 
 def sampler_ops(logits: str, token: str) -> list[Op]:
