@@ -99,7 +99,9 @@ void Native::handle(const Keyed& event) {
         case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
         case phase_over: return try_leave(static_cast<std::uint32_t>(event.b), event.a);
         case look: return issue_ready(event.a);
-        case leave_source: return depart(event.a);
+        case leave_source:
+            for (std::uint32_t id = event.a, next; id != none; id = next) next = messages_[id].next, depart(id);
+            return;
         case reach_next: last_arrival_ = clock_.now; return arrive(event.a);
         case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
         case measured_over:
@@ -127,7 +129,7 @@ void Native::instant() {
 std::uint32_t Native::new_message() {
     if (message_free_.empty()) {
         message_free_.push_back(static_cast<std::uint32_t>(messages_.size()));
-        if ((messages_.size() & 0xffff) == 0) refuse_too_many();
+        if ((messages_.size() & 0xffff) == 0) refuse_too_many(), stop_if_interrupted();
         messages_.emplace_back();
     }
     const std::uint32_t id = message_free_.back();

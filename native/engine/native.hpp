@@ -40,7 +40,7 @@ private:
         send_over,      // a = message: delivered at its destination
         receive_over,   // a = chunk state, low = first receive, b = last one: complete
         phase_started,  // a = chunk state: sends without needs may depart
-        phase_over,     // a = chunk state: its last send is delivered
+        phase_over,     // a = chunk state: its last send is delivered, its last receive complete
         look,           // a = rank: issue ready nodes
         leave_source,   // a = message: asks for its first port or link
         reach_next,     // a = message: asks for the in port, or for its next link
@@ -77,7 +77,7 @@ private:
         std::int32_t index = 0, base = 0;
         std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
         std::size_t bits = 0;  // into delivered_/complete_ of the instance, for the current phase
-        Tick sent_until = 0;   // when the last of its sends is delivered, of those whose receiver waits for them
+        Tick over = 0;         // when those of its sends and receives are over that have no event of their own
         const Sends* known = nullptr;  // one rank per class, once asked for
     };
     struct Member {
@@ -96,6 +96,7 @@ private:
         bool receives = false;  // foreign networks only: a receive that waits for its message
         std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
         std::uint32_t together = 1;                                                     // messages of a train: this one is the last
+        std::uint32_t next = none;                                                      // the one that departs after it, in one event
         std::uint32_t rank = 0, node_index = 0;                                         // node: the sender's
         Flight flight;
         std::uint64_t high = 0, low = 0;

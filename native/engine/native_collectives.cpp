@@ -163,7 +163,7 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     s.base = static_cast<int>(place) - s.index * phase.stride;
     const std::int32_t program = schedule.program[static_cast<std::size_t>(s.index)];
     s.sends = count(schedule.send_ptr, program), s.receives = count(schedule.recv_ptr, program);
-    s.next_send = s.prefix = s.complete = 0, s.sent_until = 0, s.known = nullptr;
+    s.next_send = s.prefix = s.complete = 0, s.over = 0, s.known = nullptr;
     s.undelivered = s.sends;
     s.bits = i.bit_base[at * static_cast<std::size_t>(c.max_phases) + phase_number];
     const std::uint64_t high = static_cast<std::uint64_t>(i.members[position].rank) << 32 | i.members[position].node;
@@ -225,6 +225,8 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     const std::uint32_t rank = member.rank, node = member.node;
     const auto order = send_order_.find(&schedule);
     const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
+    const bool in_a_row = plan_.network.backend == Backend::ports && !clock_.strict;
+    std::uint32_t before = none;
     while (s.next_send < s.sends) {
         const std::uint32_t number = order == send_order_.end() ? s.next_send : order->second[first + s.next_send] - first;
         if (static_cast<std::uint32_t>(schedule.send_needs[first + number]) > s.prefix) break;
@@ -245,7 +247,11 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         }
         m.flight.size = (schedule.send_block_ptr[send + 1] - schedule.send_block_ptr[send]) * phase.block_size;
         if (image_) landings_[id].flight.size = m.flight.size;
-        post(id);
+        if (in_a_row && before != none)
+            messages_[before].next = id;
+        else
+            post(id);
+        before = id;
         s.next_send += together;
     }
 }
@@ -256,16 +262,23 @@ bool Native::wanted(const Message& m) const {
     return s.inside && s.phase == static_cast<std::int32_t>(m.phase);
 }
 
-// A message will be delivered. Of a chunk that waits for it, its receive is all that has to happen then.
+// A message will be delivered. Where the receiver's chunk waits for it, the sender needs no event; nor does the receiver where no send
+// of its waits for a receive: then both are over with the last message.
 void Native::deliver(std::uint32_t id, Tick when) {
     const Message& m = messages_[id];
     if (m.purpose != Message::chunk || clock_.strict || !wanted(m)) return clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
     Instance& i = instances_[m.instance];
-    receives_over(m.instance, m.state, m.receive + 1 - m.together, m.receive, add(when, receive_delay(i, i.chunks[m.state], m.receive)));
-    ChunkState& sender = i.chunks[m.source_state];
-    sender.undelivered -= m.together, sender.sent_until = std::max(sender.sent_until, when);
+    ChunkState &sender = i.chunks[m.source_state], &receiver = i.chunks[m.state];
+    const std::uint32_t instance = m.instance, from = m.source_state, to = m.state;
+    const Tick complete = add(when, receive_delay(i, receiver, m.receive));
+    sender.undelivered -= m.together, sender.over = std::max(sender.over, when);
+    if (receiver.next_send == receiver.sends)
+        receiver.complete += m.together, receiver.over = std::max(receiver.over, complete);
+    else
+        receives_over(instance, to, m.receive + 1 - m.together, m.receive, complete);
     message_free_.push_back(id);
-    try_leave(m.instance, m.source_state);
+    try_leave(instance, from);
+    if (to != from) try_leave(instance, to);
 }
 
 void Native::delivered(Message& m) {
@@ -326,7 +339,7 @@ void Native::try_leave(std::uint32_t instance, std::uint32_t state) {
     Instance& i = instances_[instance];
     ChunkState& s = i.chunks[state];
     if (!s.inside || s.complete != s.receives || s.next_send != s.sends || s.undelivered != 0) return;
-    if (s.sent_until > clock_.now) return clock_.at(s.sent_until, BatchClock::done, {i.members[s.position].rank, s.chunk, phase_over, state, instance});
+    if (s.over > clock_.now) return clock_.at(s.over, BatchClock::done, {i.members[s.position].rank, s.chunk, phase_over, state, instance});
     s.inside = false;
     const auto phase = static_cast<std::uint32_t>(s.phase);
     const std::uint32_t position = s.position, chunk = s.chunk;

@@ -75,7 +75,7 @@ void Native::write_instances() {
             }
             for (const ChunkState& s : i.chunks) {
                 to.word(std::int64_t{s.phase} << 1 | s.inside);
-                if (s.inside) to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered), to.until(s.sent_until);
+                if (s.inside) to.word(std::int64_t{s.next_send} << 32 | s.prefix), to.word(std::int64_t{s.complete} << 32 | s.undelivered), to.until(s.over);
             }
             for (const std::uint64_t bits : i.delivered) to.word(static_cast<std::int64_t>(bits));
             for (const std::uint64_t bits : i.complete) to.word(static_cast<std::int64_t>(bits));
