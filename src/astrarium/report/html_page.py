@@ -23,7 +23,7 @@ _STYLE = ("body{font:15px/1.45 sans-serif;max-width:1180px;margin:1.5em auto;pad
           "margin-right:.35em}.key svg{vertical-align:-2px;margin-right:.3em}"
           ".gantt svg{width:100%;height:1.6em;display:block;background:#f4f4f4}p.note{color:#555}"
           ".strip{display:grid;grid-template-columns:minmax(0,1fr);gap:.15em 1.2em;margin:.8em 0 .2em;"
-          "align-items:center}.strip>svg{display:block}.strip .what{color:#555}"
+          "align-items:center}.strip>svg{display:block}.strip .what{display:block;color:#555}"
           ".strip p{margin:0;overflow-wrap:anywhere}"
           "@media(min-width:800px){.strip.beside{grid-template-columns:minmax(0,22em) minmax(0,1fr)}}"
           ".pair{display:flex;flex-wrap:wrap;gap:0 1.6em}.pair>section{flex:1 1 30em;min-width:0;max-width:100%}"
@@ -84,7 +84,7 @@ def signs(words: Mapping[str, Mark]) -> str:
 def row(name: str, words: str, picture: str, beside: bool = False) -> str:
     """A picture as wide as the page below its name and what is said of it; with `beside` to their right where the page
     is wide enough."""
-    said = f'<p>{escape(name)}<br><span class="what">{escape(words)}</span></p>' if name else "<p></p>"
+    said = f'<p>{escape(name)}<span class="what">{escape(words)}</span></p>' if name else "<p></p>"
     return f'<div class="strip{" beside" if beside else ""}">{said}{picture}</div>'
 
 

@@ -33,8 +33,10 @@ def interval_rows(lines: Sequence[tuple[str, Line]]) -> Iterator[str]:
         yield row(name, _words(line), _strip(ruler, name, line, kind, best), beside=True)
     yield row("", "", ruler_line(ruler, format_time), beside=True)
     if best.within.validated:
-        yield note("Bars: intervals in which measured steps are expected. Grey and dashed: bar and step of the "
-                   "fastest. A layout ties with it where its mark lies in the grey, or its bar reaches the dashed line.")
+        yield note("Bars: intervals in which measured steps are expected. Grey and dashed: bar and step of the fastest."
+                   " A layout ties with it where its mark lies in the grey, or its bar reaches the dashed line.")
+    else:
+        yield note("Dashed: the step of the fastest. Without its interval nobody knows what ties with it.")
 
 
 def _kind(line: Line, best: Line) -> str:

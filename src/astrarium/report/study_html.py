@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from astrarium.report.html_page import escape, note, page, table, wide
@@ -102,9 +103,11 @@ def _front(report: StudyReport) -> Iterator[str]:
     yield f"<h2>Pareto front ({len(report.front)} designs)</h2>"
     every = [(each[0], each[1]) for each in report.cloud]
     best = [(trial.verdict.values[0], trial.verdict.values[1]) for trial in report.front if trial.verdict.values]
-    yield wide(points([("trials", every), ("front", best)], objectives[0].name, objectives[1].name))
-    yield table(["trial", *(each.name for each in objectives)],
-                [(trial.number, *map(shown, [each.name for each in objectives], trial.verdict.values or ()))
+    names = [each.name for each in objectives]
+    yield wide(points([("trials", every), ("front", best)], names[0], names[1], partial(shown, names[0]),
+                      partial(shown, names[1])))
+    yield table(["trial", *names],
+                [(trial.number, *map(shown, names, trial.verdict.values or ()))
                  for trial in report.front[:50]], ">" * (1 + len(objectives)))
 
 
@@ -113,7 +116,8 @@ def _convergence(report: StudyReport) -> Iterator[str]:
     bands = [Band(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", each.designs.tolist(),
                   each.median.tolist(), each.low.tolist(), each.high.tolist()) for each in report.convergence]
     if bands:
-        yield wide(lines(bands, "distinct designs", f"best {report.goal.objectives[0].name}"))
+        name = report.goal.objectives[0].name
+        yield wide(lines(bands, "distinct designs", f"best {name}", partial(shown, name)))
         yield note("Median over seeds; the band is the inter-quartile range.")
 
 
@@ -128,6 +132,7 @@ def _coordinates(report: StudyReport) -> Iterator[str]:
     worth = [1.0 - place / max(1, len(chosen)) for place in range(len(chosen))]
     yield f"<h2>The {len(chosen)} best designs, knob by knob</h2>"
     yield wide(parallel([_short(axis.name) for axis in axes], labels, ways, worth))
+    yield note("A line per design, the better the stronger; red: the best tenth.")
 
 
 def _share(axis: Any, index: float) -> float:

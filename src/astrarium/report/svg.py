@@ -19,6 +19,7 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#b
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 80, 140, 14, 44
 RIM = 20           # right of a chart without a legend
 Scale = Callable[[float], float]
+Shown = Callable[[float], str]
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,21 @@ def _scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, li
         _ticks(low, high, logarithm)
 
 
-def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: str, y_name: str) -> list[str]:
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: str, y_name: str,
+          x_shown: Shown = _short, y_shown: Shown = _short) -> list[str]:
     bottom = HEIGHT - BOTTOM
     found = [f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{bottom - TOP}" fill="none" '
              'stroke="#888"/>']
     for tick in x[1]:
         found += [f'<path d="M{x[0](tick):.1f} {bottom}v4" stroke="#888"/>',
-                  _text(x[0](tick), bottom + 16, f"{tick:.4g}")]
+                  _text(x[0](tick), bottom + 16, x_shown(tick))]
     for tick in y[1]:
         found += [f'<path d="M{LEFT} {y[0](tick):.1f}h-4" stroke="#888"/>',
-                  _text(LEFT - 7, y[0](tick) + 4, f"{tick:.4g}", "end")]
+                  _text(LEFT - 7, y[0](tick) + 4, y_shown(tick), "end")]
     middle = (LEFT + WIDTH - RIGHT) / 2
     found.append(_text(middle, HEIGHT - 8, x_name))
     return [*found, _text(12, HEIGHT / 2, y_name, extra=f' transform="rotate(-90 12 {HEIGHT / 2})"')]
@@ -94,11 +100,11 @@ def _colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def lines(bands: Sequence[Band], x_name: str, y_name: str) -> str:
-    """Lines with bands, a colour each."""
+def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short) -> str:
+    """Lines with bands, a colour each; `y_shown` writes the ticks of y."""
     x = _scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
     y = _scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
-    body = _axes(x, y, x_name, y_name)
+    body = _axes(x, y, x_name, y_name, y_shown=y_shown)
     for index, band in enumerate(bands):
         good = [place for place, value in enumerate(band.y) if math.isfinite(value)]
         top = [f"{x[0](band.x[place]):.1f},{y[0](band.high[place]):.1f}" for place in good]
@@ -109,12 +115,13 @@ def lines(bands: Sequence[Band], x_name: str, y_name: str) -> str:
     return _chart([*body, *_legend([band.name for band in bands])])
 
 
-def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: str, y_name: str) -> str:
-    """Groups of points, a colour each; later groups lie on top."""
+def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: str, y_name: str,
+           x_shown: Shown = _short, y_shown: Shown = _short) -> str:
+    """Groups of points, a colour each; later groups lie on top. `x_shown` and `y_shown` write the ticks."""
     every = [point for _, group in groups for point in group]
     x = _scale([point[0] for point in every], LEFT, WIDTH - RIGHT)
     y = _scale([point[1] for point in every], HEIGHT - BOTTOM, TOP)
-    body = _axes(x, y, x_name, y_name)
+    body = _axes(x, y, x_name, y_name, x_shown, y_shown)
     for index, (_, group) in enumerate(groups):
         body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="{2 + index}" fill="{_colour(index)}" '
                  'fill-opacity="0.6"/>' for a, b in group]
@@ -188,6 +195,9 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
     return _chart(body, height=height)
 
 
+HALO = ' fill="#444" font-size="9" stroke="#fff" stroke-width="2.5" paint-order="stroke"'      # over lines
+
+
 def parallel(names: Sequence[str], labels: Sequence[Sequence[str]], ways: Sequence[Sequence[float]],
              worth: Sequence[float]) -> str:
     """Parallel coordinates: one upright per knob with its `labels`, one line per design (`ways`: 0..1 per knob);
@@ -207,7 +217,7 @@ def parallel(names: Sequence[str], labels: Sequence[Sequence[str]], ways: Sequen
         marks = labels[index] if len(labels[index]) <= 8 else (labels[index][0], labels[index][-1])
         for place, label in enumerate(marks):
             share = place / (len(marks) - 1) if len(marks) > 1 else 0.5
-            body.append(_text(x + 4, height - 46 - share * (height - 90), label, "start", ' fill="#555" font-size="9"'))
+            body.append(_text(x + 4, height - 46 - share * (height - 90), label, "start", HALO))
     return _chart(body, width, height)
 
 
@@ -280,7 +290,7 @@ def sign(mark: Mark) -> str:
     return f'<svg width="14" height="14" viewBox="-7 -7 14 14" role="presentation">{_shape(mark)}</svg>'
 
 
-def ruler_line(ruler: Ruler, shown: Callable[[float], str]) -> str:
+def ruler_line(ruler: Ruler, shown: Shown) -> str:
     """The ticks of a ruler, below its strips."""
     body = ['<rect x="0" y="0" width="100%" height="1" fill="#888"/>']
     for tick in _ticks(ruler.low, ruler.high, logarithm=False):
