@@ -9,14 +9,14 @@ import numpy as np
 
 from astrarium.report.html_page import note, row, signs
 from astrarium.report.svg import Area, Mark, Ruler, ruler_line, strip
-from astrarium.validate.predict import Prediction, Value
+from astrarium.validate.predict import RATES, Prediction, Value
 
 __all__ = ["Dot", "error_strips"]
 
 EDGE = 0.5          # errors at the ends of a strip; larger ones are drawn as triangles there
 BAND = 0.2          # errors that are shaded
 BIN = 0.02          # dots so close to each other are drawn above each other
-SPREAD = 44.0       # px that the dots of a bin may take upwards
+SPREAD = 90.0       # px that the dots of a bin may take upwards
 RULER = Ruler(-EDGE, EDGE)
 
 
@@ -41,7 +41,7 @@ class Dot:
 
 
 def error_strips(sources: Mapping[str, Sequence[Dot]], colours: Mapping[str, str], what: str) -> Iterator[str]:
-    """One strip per source, with a legend and a ruler; `what` has the errors (`step time`)."""
+    """One strip per source of rows with the same metric, a legend, and a ruler; `what` has the errors (`memory`)."""
     every = [dot for dots in sources.values() for dot in dots]
     shapes = {"a row": Mark(0, "dot", "#4477aa")}
     if any(abs(dot.error) > EDGE for dot in every):
@@ -53,8 +53,10 @@ def error_strips(sources: Mapping[str, Sequence[Dot]], colours: Mapping[str, str
         words = _words(dots, median, p90)
         yield row(source, words, _strip(f"{source}: {words}", dots, colours[source], median, p90))
     yield row("", "", ruler_line(RULER, lambda error: f"{100 * error:+.0f} %" if abs(error) > 1e-9 else "0 %"))
-    yield note(f"Error of {what}: right of 0 it is predicted larger than measured. Half of a source's rows lie between "
-               f"the solid lines (median), 90 % between the dashed ones (p90); grey: {100 * BAND:.0f} % away from 0.")
+    rates = " (a rate that is too low is a time that is too long)" if every[0].value.metric in RATES else ""
+    yield note(f"Error of {what}{rates}: right of 0 it is predicted larger than measured. Half of a source's rows lie "
+               "between the solid lines (median), 90 % between the dashed ones (p90); grey: up to "
+               f"{100 * BAND:.0f} % away from 0.")
 
 
 def _words(dots: Sequence[Dot], median: float, p90: float) -> str:

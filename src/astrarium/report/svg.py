@@ -68,7 +68,7 @@ def _scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, li
 
 
 def _short(value: float) -> str:
-    return f"{value:.4g}"
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1_000_000 else f"{value:.4g}"
 
 
 def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: str, y_name: str,
