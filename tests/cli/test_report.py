@@ -74,6 +74,10 @@ def test_tables_and_page(studies: list[str], run: Run) -> None:
     assert page.open == []
     assert page.loads == []
     assert "nan" not in re.sub(r"<p.*?</p>", "", text)
+    convergence = text[text.index("<h2>Convergence"):].partition("</svg>")[0]
+    ticks = re.findall(r'text-anchor="end">(.*?)</text>', convergence)
+    assert len(ticks) >= 2
+    assert all(re.fullmatch(r"[0-9.]+ [mun]?s", tick) for tick in ticks)
     found = "".join(page.words)
     for words in ("Pareto front", "Convergence", "Which knobs matter", "One knob at a time", "inter-quartile"):
         assert words in found

@@ -220,7 +220,7 @@ class _Page(HTMLParser):
             self.open.append(tag)
         if tag == "i" and (style := plain.get("style") or "").startswith("width:"):
             self.widths.append(float(style[len("width:"):].partition("%")[0]))
-        if tag == "rect":
+        if tag == "rect" and "%" not in (plain["x"] or "") + (plain["width"] or ""):     # not of a strip
             self.boxes.append((float(plain["x"] or ""), float(plain["width"] or "")))
 
     def handle_endtag(self, tag: str) -> None:

@@ -19,7 +19,7 @@ from astrarium.report.run_html import run_page
 from astrarium.report.svg import against, over_time
 from astrarium.units import format_time
 
-EMPTY = {"meta", "rect", "path", "circle", "polyline"}
+EMPTY = {"meta", "br", "rect", "path", "circle", "polyline"}
 ROW = ("source,case,gpu,n_gpus,model,params_B,layers,hidden,heads,kv_heads,ffn,vocab,seq,tp,pp,dp,cp,ep,vp,mbs,gbs,"
        "recompute,precision,zero,step_s,model_tflops_gpu,tok_s_gpu,mem_GiB,note,mark")
 

@@ -1,4 +1,5 @@
-"""A Shortlist as one HTML page that needs nothing else: layouts, where the time goes, the pipeline, memory."""
+"""A Shortlist as one HTML page that needs nothing else: layouts, their intervals, where the time goes, the pipeline,
+memory."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Iterator
 from astrarium.lower.kept import Kept
 from astrarium.planner.breakdown import PARTS
 from astrarium.planner.shortlist import WORDS, Line, Shortlist
-from astrarium.report.html_page import bar, escape, key, page, table
+from astrarium.report.html_page import bar, escape, key, note, page, table
+from astrarium.report.intervals_html import interval_rows
 from astrarium.report.roofline_html import roofline_part
 from astrarium.report.shortlist import HEAD, changes, intervals, remarks, row_of
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
@@ -40,13 +42,15 @@ def _layouts(found: Shortlist) -> Iterator[str]:
     several = len({line.device for line in found.lines}) > 1
     yield "<h2>Layouts, the fastest first</h2>"
     yield table(HEAD, [row_of(place, line, several) for place, line in _lines(found)])
-    yield "<h3>Where they were measured</h3>"
+    yield "<h3>Step times and where they were measured</h3>"
     within = intervals(found)
-    yield f"<p class=note>{escape(within.title)}</p>" + (table(within.head, within.rows) if within.rows else "")
+    yield from map(note, within.title.splitlines())
+    yield from interval_rows(_lines(found))
+    yield table(within.head, within.rows) if within.rows else ""
     if found.today is not None:
         changed = changes(found.today, found.best)
         yield f"<p>{escape(changed.title)}</p>" + (table(changed.head, changed.rows) if changed.rows else "")
-    yield "<p class=note>" + "<br>".join(map(escape, remarks(found))) + "</p>"
+    yield '<p class="note">' + "<br>".join(map(escape, remarks(found))) + "</p>"
 
 
 def _times(found: Shortlist) -> Iterator[str]:

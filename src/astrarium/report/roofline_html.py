@@ -10,7 +10,7 @@ import numpy as np
 
 from astrarium.cost.training import conditions
 from astrarium.design import Design
-from astrarium.report.html_page import key, note, table
+from astrarium.report.html_page import key, note, table, wide
 from astrarium.report.svg import COLOURS, roofline
 from astrarium.result import Result
 from astrarium.result.nodes import Work
@@ -69,7 +69,7 @@ def roofline_part(design: Design, result: Result) -> Iterator[str]:
     if isinstance(peaks, list) and len(peaks) == 1 and bandwidth and drawn:
         yield key({name: name for name, _, _ in drawn},
                   {name: COLOURS[place % len(COLOURS)] for place, (name, _, _) in enumerate(drawn)})
-        yield '<div class="wide">' + roofline(drawn, peaks[0] / 1000, bandwidth / 1000) + "</div>"
+        yield wide(roofline(drawn, peaks[0] / 1000, bandwidth / 1000))
         yield note(f"Lines: the {about['peak_precision']} peak, and what memory bandwidth allows. Points: FLOPs over "
                    "bytes and over time of all kernels of a kind; bytes are those of operands and results.")
     whole = sum(each.time for each in sums)

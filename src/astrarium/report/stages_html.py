@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from astrarium.planner.timeline import Unit, units_of
-from astrarium.report.html_page import bar, escape, key, note
+from astrarium.report.html_page import bar, escape, key, note, wide
 from astrarium.report.svg import COLOURS, over_time
 from astrarium.result import Result
 from astrarium.units import format_bytes, format_time
@@ -85,8 +85,8 @@ def memory_over_time(name: str, result: Result, capacity: float) -> Iterator[str
         return
     yield f"<h2>Memory of {escape(name)} over time</h2>"
     limit = capacity / 1e9 if capacity < float("inf") else None
-    yield '<div class="wide">' + over_time(
-        [(who, *_thinned(time.tolist(), held.tolist())) for who, time, held in drawn], unit, "GB", limit) + "</div>"
+    yield wide(over_time([(who, *_thinned(time.tolist(), held.tolist())) for who, time, held in drawn], unit, "GB",
+                         limit))
 
 
 def _thinned(time: list[float], held: list[float]) -> tuple[list[float], list[float]]:

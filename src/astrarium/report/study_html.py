@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from astrarium.report.html_page import escape, note, page, table, wide
 from astrarium.report.study import shown
 from astrarium.report.study_data import StudyReport
 from astrarium.report.svg import Band, bars, lines, parallel, points
@@ -15,40 +16,24 @@ from astrarium.search.stored import StoredStudy
 
 __all__ = ["study_page"]
 
-_STYLE = ("body{font:14px/1.45 sans-serif;max-width:1080px;margin:2em auto;padding:0 1em;color:#222}"
-          "table{border-collapse:collapse;margin:.6em 0}td,th{padding:.15em .7em;border-bottom:1px solid #ddd;"
-          "text-align:left;vertical-align:top}th{background:#f4f4f4}.n{text-align:right}"
-          "svg{max-width:100%;height:auto}.wide{overflow-x:auto}p.note{color:#555}")
 COORDINATES = 100      # designs drawn
 
 
 def study_page(report: StudyReport) -> str:
     """The page."""
+    space = report.space
     title = f"Search: {', '.join(each.name for each in report.goal.objectives)}"
-    body = "\n".join(part for part in (*_summary(report), *_best(report), *_why(report), *_front(report),
-                                       *_convergence(report), *_coordinates(report)))
-    return (f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_e(title)}</title>'
-            f"<style>{_STYLE}</style></head><body>\n<h1>{_e(title)}</h1>\n{body}\n</body></html>\n")
-
-
-def _e(value: object) -> str:
-    return html.escape(str(value))
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    cells = "".join(f"<th>{_e(each)}</th>" for each in head)
-    lines_ = "".join("<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table><tr>{cells}</tr>{lines_}</table></div>'
+    lead = (f"{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs. Network model: "
+            f"{report.network_model}. All figures are simulated.")
+    return page(title, lead, (*_summary(report), *_best(report), *_why(report), *_front(report),
+                              *_convergence(report), *_coordinates(report)))
 
 
 def _summary(report: StudyReport) -> Iterator[str]:
-    space = report.space
-    yield (f"<p>{space.count:,} feasible designs of {space.nominal:,} in {len(space.axes)} knobs. Network model: "
-           f"<b>{_e(report.network_model)}</b>. All figures are simulated.</p>")
-    yield _table(["study", "agent", "seed", "trials", "distinct", "infeasible", report.goal.objectives[0].name],
-                 [(each.path, each.agent, each.seed, f"{each.trials:,}", f"{each.distinct:,}", f"{each.infeasible:,}",
-                   "" if each.best is None else shown(report.goal.objectives[0].name, each.best))
-                  for each in report.summaries])
+    yield table(["study", "agent", "seed", "trials", "distinct", "infeasible", report.goal.objectives[0].name],
+                [(each.path, each.agent, each.seed, f"{each.trials:,}", f"{each.distinct:,}", f"{each.infeasible:,}",
+                  "" if each.best is None else shown(report.goal.objectives[0].name, each.best))
+                 for each in report.summaries], "<<" + ">" * 5)
 
 
 def _best(report: StudyReport) -> Iterator[str]:
@@ -61,18 +46,17 @@ def _best(report: StudyReport) -> Iterator[str]:
     rechecked = ["contention", "ratio"] if report.rechecks else []
     rows = [_row(report, place, study, trial, knobs) for place, (study, trial) in enumerate(report.best)]
     around = ["80 %", "ties with 1"] if any(report.intervals.spans()) else []
-    yield _table(["", "agent", "seed", "trial", *names, *around, *rechecked, *knobs], rows)
+    yield table(["", "agent", "seed", "trial", *names, *around, *rechecked, *knobs], rows)
     if report.intervals.words:
-        yield f'<p class="note">Interval: {_e(report.intervals.words)}.</p>'
+        yield note(f"Interval: {report.intervals.words}.")
     same = [axis.name for axis in report.space.axes if axis.name not in knobs]
     if same:
         values = report.space.values(report.best[0][1].point)
-        held = "; ".join(f"{_e(name)} = {_e(values.get(name, 'not chosen'))}" for name in same)
+        held = "; ".join(f"{escape(name)} = {escape(values.get(name, 'not chosen'))}" for name in same)
         yield f"<p>All of them: {held}.</p>"
     if report.rechecks:
-        yield ('<p class="note">contention: the same designs with messages that queue for every link of their route. '
-               "A ratio far from 1 says that the search has found a fault of its network model rather than a design."
-               "</p>")
+        yield note("contention: the same designs with messages that queue for every link of their route. A ratio far "
+                   "from 1 says that the search has found a fault of its network model rather than a design.")
 
 
 def _varies(report: StudyReport, name: str) -> bool:
@@ -97,19 +81,19 @@ def _row(report: StudyReport, place: int, study: StoredStudy, trial: Trial, knob
 def _why(report: StudyReport) -> Iterator[str]:
     yield "<h2>Which knobs matter</h2>"
     if report.model is None:
-        yield f'<p class="note">{_e(report.model_problem)}</p>'
+        yield note(report.model_problem)
     else:
-        yield bars(report.importances)
-        yield (f'<p class="note">Permutation importance: by how much the error of a proxy model (extremely randomised '
-               f"trees) grows on trials that it has not seen when a knob's values are shuffled, over the objective's "
-               f"variance. R² of the model {report.model.r2:.3f}, relative error "
-               f"{report.model.relative_error:.1%}. The trials are those that agents chose, not a uniform sample.</p>")
+        yield wide(bars(report.importances))
+        yield note("Permutation importance: by how much the error of a proxy model (extremely randomised trees) grows "
+                   "on trials that it has not seen when a knob's values are shuffled, over the objective's variance. "
+                   f"R² of the model {report.model.r2:.3f}, relative error {report.model.relative_error:.1%}. The "
+                   "trials are those that agents chose, not a uniform sample.")
     if report.sensitivities:
         yield "<h3>One knob at a time around the best design</h3>"
         best = value_of(report.best[0][1])
         rows = [(each.knob, each.value, f"{each.verdict.values[0] / best:.3f}" if each.verdict.values
                  else f"refused: {each.verdict.problem[:80]}", ", ".join(each.moved)) for each in report.sensitivities]
-        yield _table(["knob", "value", f"{report.goal.objectives[0].name}, times the best", "also moved"], rows)
+        yield table(["knob", "value", f"{report.goal.objectives[0].name}, times the best", "also moved"], rows, "<>><")
 
 
 def _front(report: StudyReport) -> Iterator[str]:
@@ -119,10 +103,12 @@ def _front(report: StudyReport) -> Iterator[str]:
     yield f"<h2>Pareto front ({len(report.front)} designs)</h2>"
     every = [(each[0], each[1]) for each in report.cloud]
     best = [(trial.verdict.values[0], trial.verdict.values[1]) for trial in report.front if trial.verdict.values]
-    yield points([("trials", every), ("front", best)], objectives[0].name, objectives[1].name)
-    yield _table(["trial", *(each.name for each in objectives)],
-                 [(trial.number, *map(shown, [each.name for each in objectives], trial.verdict.values or ()))
-                  for trial in report.front[:50]])
+    names = [each.name for each in objectives]
+    yield wide(points([("trials", every), ("front", best)], names[0], names[1], partial(shown, names[0]),
+                      partial(shown, names[1])))
+    yield table(["trial", *names],
+                [(trial.number, *map(shown, names, trial.verdict.values or ()))
+                 for trial in report.front[:50]], ">" * (1 + len(objectives)))
 
 
 def _convergence(report: StudyReport) -> Iterator[str]:
@@ -130,8 +116,9 @@ def _convergence(report: StudyReport) -> Iterator[str]:
     bands = [Band(f"{each.agent} ({each.seeds} seed{'s' if each.seeds > 1 else ''})", each.designs.tolist(),
                   each.median.tolist(), each.low.tolist(), each.high.tolist()) for each in report.convergence]
     if bands:
-        yield lines(bands, "distinct designs", f"best {report.goal.objectives[0].name}")
-        yield '<p class="note">Median over seeds; the band is the inter-quartile range.</p>'
+        name = report.goal.objectives[0].name
+        yield wide(lines(bands, "distinct designs", f"best {name}", partial(shown, name)))
+        yield note("Median over seeds; the band is the inter-quartile range.")
 
 
 def _coordinates(report: StudyReport) -> Iterator[str]:
@@ -144,7 +131,8 @@ def _coordinates(report: StudyReport) -> Iterator[str]:
     ways = [[_share(axis, index) for axis, index in zip(axes, trial.point)] for trial in chosen]
     worth = [1.0 - place / max(1, len(chosen)) for place in range(len(chosen))]
     yield f"<h2>The {len(chosen)} best designs, knob by knob</h2>"
-    yield '<div class="wide">' + parallel([_short(axis.name) for axis in axes], labels, ways, worth) + "</div>"
+    yield wide(parallel([_short(axis.name) for axis in axes], labels, ways, worth))
+    yield note("A line per design, the better the stronger; red: the best tenth.")
 
 
 def _share(axis: Any, index: float) -> float:

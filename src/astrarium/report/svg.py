@@ -1,4 +1,7 @@
-"""Small charts as SVG text: lines with bands, points, bars, parallel coordinates. No script, nothing to load."""
+"""Small charts as SVG text: lines with bands, points, bars, parallel coordinates, strips. No script, nothing to load.
+
+Strips are as wide as their place on the page, with dots and letters of the same size at any width.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["COLOURS", "Band", "against", "bars", "lines", "over_time", "parallel", "points", "roofline"]
+__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "against", "bars", "lines", "over_time", "parallel", "points",
+           "roofline", "ruler_line", "sign", "strip"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 80, 140, 14, 44
+RIM = 20           # right of a chart without a legend
 Scale = Callable[[float], float]
+Shown = Callable[[float], str]
 
 
 @dataclass(frozen=True)
@@ -31,9 +37,9 @@ def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{html.escape(words)}</text>'
 
 
-def _chart(body: Sequence[str], width: int = WIDTH, height: int = HEIGHT) -> str:
+def _chart(body: Sequence[str], width: int = WIDTH, height: int = HEIGHT, size: int = 11) -> str:
     return (f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-            f'font-family="sans-serif" font-size="11">{"".join(body)}</svg>')
+            f'font-family="sans-serif" font-size="{size}">{"".join(body)}</svg>')
 
 
 def _ticks(low: float, high: float, logarithm: bool) -> list[float]:
@@ -61,16 +67,21 @@ def _scale(values: Sequence[float], start: float, end: float) -> tuple[Scale, li
         _ticks(low, high, logarithm)
 
 
-def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: str, y_name: str) -> list[str]:
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if 10_000 <= abs(value) < 1_000_000 else f"{value:.4g}"
+
+
+def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: str, y_name: str,
+          x_shown: Shown = _short, y_shown: Shown = _short) -> list[str]:
     bottom = HEIGHT - BOTTOM
     found = [f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{bottom - TOP}" fill="none" '
              'stroke="#888"/>']
     for tick in x[1]:
         found += [f'<path d="M{x[0](tick):.1f} {bottom}v4" stroke="#888"/>',
-                  _text(x[0](tick), bottom + 16, f"{tick:.4g}")]
+                  _text(x[0](tick), bottom + 16, x_shown(tick))]
     for tick in y[1]:
         found += [f'<path d="M{LEFT} {y[0](tick):.1f}h-4" stroke="#888"/>',
-                  _text(LEFT - 7, y[0](tick) + 4, f"{tick:.4g}", "end")]
+                  _text(LEFT - 7, y[0](tick) + 4, y_shown(tick), "end")]
     middle = (LEFT + WIDTH - RIGHT) / 2
     found.append(_text(middle, HEIGHT - 8, x_name))
     return [*found, _text(12, HEIGHT / 2, y_name, extra=f' transform="rotate(-90 12 {HEIGHT / 2})"')]
@@ -89,11 +100,11 @@ def _colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def lines(bands: Sequence[Band], x_name: str, y_name: str) -> str:
-    """Lines with bands, a colour each."""
+def lines(bands: Sequence[Band], x_name: str, y_name: str, y_shown: Shown = _short) -> str:
+    """Lines with bands, a colour each; `y_shown` writes the ticks of y."""
     x = _scale([value for band in bands for value in band.x], LEFT, WIDTH - RIGHT)
     y = _scale([value for band in bands for each in (band.low, band.high) for value in each], HEIGHT - BOTTOM, TOP)
-    body = _axes(x, y, x_name, y_name)
+    body = _axes(x, y, x_name, y_name, y_shown=y_shown)
     for index, band in enumerate(bands):
         good = [place for place, value in enumerate(band.y) if math.isfinite(value)]
         top = [f"{x[0](band.x[place]):.1f},{y[0](band.high[place]):.1f}" for place in good]
@@ -104,12 +115,13 @@ def lines(bands: Sequence[Band], x_name: str, y_name: str) -> str:
     return _chart([*body, *_legend([band.name for band in bands])])
 
 
-def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: str, y_name: str) -> str:
-    """Groups of points, a colour each; later groups lie on top."""
+def points(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name: str, y_name: str,
+           x_shown: Shown = _short, y_shown: Shown = _short) -> str:
+    """Groups of points, a colour each; later groups lie on top. `x_shown` and `y_shown` write the ticks."""
     every = [point for _, group in groups for point in group]
     x = _scale([point[0] for point in every], LEFT, WIDTH - RIGHT)
     y = _scale([point[1] for point in every], HEIGHT - BOTTOM, TOP)
-    body = _axes(x, y, x_name, y_name)
+    body = _axes(x, y, x_name, y_name, x_shown, y_shown)
     for index, (_, group) in enumerate(groups):
         body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="{2 + index}" fill="{_colour(index)}" '
                  'fill-opacity="0.6"/>' for a, b in group]
@@ -132,7 +144,7 @@ def against(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name:
     for index, (name, group) in enumerate(groups):
         body += [f'<circle cx="{x[0](a):.1f}" cy="{y[0](b):.1f}" r="3" fill="{_colour(index)}" fill-opacity="0.7">'
                  f'<title>{html.escape(name)}: {a:.4g}, {b:.4g}</title></circle>' for a, b in group]
-    return _chart(body)
+    return _chart(body, WIDTH - RIGHT + RIM, size=13)
 
 
 def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_name: str, y_name: str,
@@ -167,7 +179,7 @@ def roofline(found: Sequence[tuple[str, float, float]], peak: float, bandwidth: 
     for index, (name, at, reached) in enumerate(found):
         body.append(f'<circle cx="{x[0](at):.1f}" cy="{y[0](reached):.1f}" r="5" fill="{_colour(index)}">'
                     f"<title>{html.escape(name)}: {at:.4g}, {reached:.4g}</title></circle>")
-    return _chart(body)
+    return _chart(body, WIDTH - RIGHT + RIM)
 
 
 def bars(rows: Sequence[tuple[str, float]]) -> str:
@@ -181,6 +193,9 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
                  f'<rect x="{left}" y="{y}" width="{width:.1f}" height="15" fill="{COLOURS[0]}"/>',
                  _text(left + width + 6, y + 12, f"{value:.3f}", "start")]
     return _chart(body, height=height)
+
+
+HALO = ' fill="#444" font-size="9" stroke="#fff" stroke-width="2.5" paint-order="stroke"'      # over lines
 
 
 def parallel(names: Sequence[str], labels: Sequence[Sequence[str]], ways: Sequence[Sequence[float]],
@@ -202,5 +217,86 @@ def parallel(names: Sequence[str], labels: Sequence[Sequence[str]], ways: Sequen
         marks = labels[index] if len(labels[index]) <= 8 else (labels[index][0], labels[index][-1])
         for place, label in enumerate(marks):
             share = place / (len(marks) - 1) if len(marks) > 1 else 0.5
-            body.append(_text(x + 4, height - 46 - share * (height - 90), label, "start", ' fill="#555" font-size="9"'))
+            body.append(_text(x + 4, height - 46 - share * (height - 90), label, "start", HALO))
     return _chart(body, width, height)
+
+
+SHAPES = {"dot": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", "diamond": "M-6 0L0-6L6 0L0 6Z", "square": "M-4-4H4V4H-4Z",
+          "left": "M-6 0L3-5V5Z", "right": "M6 0L-3-5V5Z"}
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """The values at the left and the right end of strips that stand below each other."""
+
+    low: float
+    high: float
+
+    def at(self, value: float) -> str:
+        """Where a value goes, in % of the width; values outside go to the nearer end."""
+        return f"{100 * (min(max(value, self.low), self.high) - self.low) / (self.high - self.low):.3f}%"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point of a strip: its value, its shape (of SHAPES), filled or an outline, `down` px below the middle; `says` is
+    shown when it is pointed at."""
+
+    value: float
+    shape: str
+    colour: str
+    filled: bool = True
+    down: float = 0.0
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Area:
+    """What lies between two values of a strip: a box `height` px high."""
+
+    low: float
+    high: float
+    colour: str
+    height: float
+
+
+def strip(ruler: Ruler, label: str, height: float, areas: Sequence[Area], marks: Sequence[Mark],
+          rules: Sequence[tuple[float, str, str]] = ()) -> str:
+    """One row of values: areas, then `rules` (value, colour, dashes: upright lines), then marks, in the order given.
+    `label` is what a screen reader says."""
+    middle = height / 2
+    body = [f'<rect x="0" y="{middle:.1f}" width="100%" height="0.5" fill="#888"/>']
+    for area in areas:
+        size = float(ruler.at(area.high)[:-1]) - float(ruler.at(area.low)[:-1])
+        body.append(f'<rect x="{ruler.at(area.low)}" y="{middle - area.height / 2:.1f}" width="{size:.3f}%" '
+                    f'height="{area.height:g}" fill="{area.colour}"/>')
+    body += [f'<line x1="{ruler.at(value)}" x2="{ruler.at(value)}" y1="0" y2="{height:g}" stroke="{colour}" '
+             f'stroke-width="1.5" stroke-dasharray="{dashes}"/>' for value, colour, dashes in rules]
+    body += [f'<svg x="{ruler.at(mark.value)}" y="{middle + mark.down:.1f}" overflow="visible">{_shape(mark)}</svg>'
+             for mark in marks]
+    return (f'<svg width="100%" height="{height:g}" overflow="visible" role="img" aria-label="{html.escape(label)}">'
+            f'{"".join(body)}</svg>')
+
+
+def _shape(mark: Mark) -> str:
+    paint = (f'fill="{mark.colour}" fill-opacity="0.75" stroke="#222" stroke-width="0.6"' if mark.filled else
+             f'fill="#fff" stroke="{mark.colour}" stroke-width="1.5"')
+    return (f'<path d="{SHAPES[mark.shape]}" {paint}>'
+            + (f"<title>{html.escape(mark.says)}</title>" if mark.says else "") + "</path>")
+
+
+def sign(mark: Mark) -> str:
+    """A mark by itself, for a legend."""
+    return f'<svg width="14" height="14" viewBox="-7 -7 14 14" role="presentation">{_shape(mark)}</svg>'
+
+
+def ruler_line(ruler: Ruler, shown: Shown) -> str:
+    """The ticks of a ruler, below its strips."""
+    body = ['<rect x="0" y="0" width="100%" height="1" fill="#888"/>']
+    for tick in _ticks(ruler.low, ruler.high, logarithm=False):
+        share = ruler.at(tick)
+        anchor = "start" if float(share[:-1]) < 5 else "end" if float(share[:-1]) > 95 else "middle"
+        body.append(f'<line x1="{share}" x2="{share}" y1="0" y2="5" stroke="#888"/>'
+                    f'<text x="{share}" y="17" text-anchor="{anchor}">{html.escape(shown(tick))}</text>')
+    return ('<svg width="100%" height="22" overflow="visible" role="presentation" font-family="sans-serif" '
+            f'font-size="12">{"".join(body)}</svg>')

@@ -1,62 +1,81 @@
-"""Measured rows beside predictions as one HTML page that needs nothing else: plots per metric, and the tables."""
+"""Measured rows beside predictions as one HTML page that needs nothing else: per metric plots and the errors of every
+row, and the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from astrarium.report.html_page import escape, key, note, page, table_of
+from astrarium.report.errors_html import Dot, error_strips
+from astrarium.report.html_page import escape, key, note, page, table_of, wide
 from astrarium.report.svg import COLOURS, against
 from astrarium.report.validation import validation_tables
 from astrarium.validate.predict import Prediction
+from astrarium.validate.score import scored
 from astrarium.validate.verdict import Validation
 
 __all__ = ["validation_page"]
 
 BAND = 0.1
 SOURCES = 9        # with a colour of their own
-Points = Mapping[str, list[tuple[float, float]]]
+KINDS = {"unseen": "rows that no fit has seen", "fitted": "rows on which a stack was fitted",
+         "incomplete": "rows that do not state everything"}
+Dots = Mapping[str, Sequence[Dot]]
 
 
 def validation_page(made: Validation) -> str:
     """The page."""
     rows, judged = len(made.found), sum(isinstance(each, Prediction) for each in made.found)
-    parts = [*_plots(made), *(table_of(table) for table in validation_tables(made))]
+    parts = [*_metrics(made), *(table_of(table) for table in validation_tables(made))]
     return page("Measured and predicted", f"{rows:,} rows, {judged:,} of them predicted. Time is simulated.", parts)
 
 
-def _plots(made: Validation) -> Iterator[str]:
-    """Per metric: rows that no fit has seen, those that a fit has seen, and those that leave something open."""
-    for metric in dict.fromkeys(metric for metric, _, _ in _values(made)):
-        groups: dict[str, dict[str, list[tuple[float, float]]]] = {}
-        for mine, kind, (source, *point) in _values(made):
-            if mine == metric:
-                groups.setdefault(kind, {}).setdefault(source, []).append((point[0], point[1]))
-        for kind in ("unseen", "fitted", "incomplete"):
-            if kind in groups:
-                yield from _plot(metric, kind, groups[kind])
+def _metrics(made: Validation) -> Iterator[str]:
+    """Per metric and kind of rows, beside each other where the page is wide enough: plot, and errors by source."""
+    groups: dict[str, dict[str, dict[str, list[Dot]]]] = {}
+    for kind, dot in _dots(made):
+        kinds = groups.setdefault(dot.value.metric, {})
+        kinds.setdefault(kind, {}).setdefault(dot.made.row.source, []).append(dot)
+    for metric, kinds in groups.items():
+        yield f'<h2>{escape(metric)}</h2><div class="pair">'
+        for kind, words in KINDS.items():
+            if kind in kinds:
+                yield "<section>" + "\n".join(_group(metric, words, kinds[kind])) + "</section>"
+        yield "</div>"
 
 
-def _plot(metric: str, kind: str, sources: Points) -> Iterator[str]:
-    words = {"unseen": "rows that no fit has seen", "fitted": "rows on which a stack was fitted",
-             "incomplete": "rows that do not state everything"}[kind]
-    large = sorted(sources, key=lambda name: (-len(sources[name]), name))
-    named = [(name, sources[name]) for name in large[:SOURCES]]
-    rest = [point for name in large[SOURCES:] for point in sources[name]]
-    groups = [*named, *([(f"{len(large) - SOURCES} more sources", rest)] if rest else [])]
-    count = sum(map(len, sources.values()))
-    yield f"<h2>{escape(metric)}: {escape(words)} ({count:,})</h2>"
-    names = {name: f"{name} ({len(points)})" for name, points in groups}
-    yield key(names, {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)})
-    yield '<div class="wide">' + against(groups, "measured", "predicted", BAND) + "</div>"
-    within = sum(abs(y / x - 1) <= BAND for points in sources.values() for x, y in points)
-    yield note(f"Line: predicted = measured; dashed: {100 * BAND:.0f} % away. {within:,} of {count:,} lie within.")
-
-
-def _values(made: Validation) -> Iterator[tuple[str, str, tuple[str, float, float]]]:
-    """(metric, kind, (source, measured, predicted)) of everything that can be drawn on logarithmic axes."""
+def _dots(made: Validation) -> Iterator[tuple[str, Dot]]:
+    """(kind of the row, dot) of everything that can be drawn on logarithmic axes."""
     for each, fitted in zip(made.found, made.fitted, strict=True):
         if isinstance(each, Prediction):
-            kind = "fitted" if fitted else "unseen" if each.meant.stated else "incomplete"
-            for value in each.values:
-                if value.measured > 0 and value.predicted > 0:
-                    yield value.metric, kind, (each.row.source, float(value.measured), float(value.predicted))
+            kind = "incomplete" if not each.meant.stated else "fitted" if fitted else "unseen"
+            yield from ((kind, Dot(each, value)) for value in each.values if value.measured > 0 and value.predicted > 0)
+
+
+def _group(metric: str, words: str, sources: Dots) -> Iterator[str]:
+    """Plot and strips of the rows of one kind. Only the metric that a row is scored by has it in a strip."""
+    count = sum(map(len, sources.values()))
+    yield f"<h3>{escape(words.capitalize())} ({count:,})</h3>"
+    large = sorted(sources, key=lambda name: (-len(sources[name]), name))
+    colours = {name: COLOURS[min(place, SOURCES)] for place, name in enumerate(large)}
+    yield from _plot({name: sources[name] for name in large}, colours)
+    which = "mem_GiB" if metric == "mem_GiB" else "time"
+    judged = {name: [dot for dot in sources[name] if dot.value is scored(dot.made, which)] for name in large}
+    judged = {name: dots for name, dots in judged.items() if dots}
+    if judged:
+        yield from error_strips(judged, colours, "memory" if which == "mem_GiB" else "the time")
+    else:
+        yield note("These rows are scored by another metric that they state.")
+
+
+def _plot(sources: Dots, colours: Mapping[str, str]) -> Iterator[str]:
+    """Predicted against measured; sources after the largest ones share a colour."""
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for place, (name, dots) in enumerate(sources.items()):
+        shown = name if place < SOURCES else f"{len(sources) - SOURCES} more sources"
+        groups.setdefault(shown, []).extend((dot.value.measured, dot.value.predicted) for dot in dots)
+    names = {name: f"{name} ({len(points)})" for name, points in groups.items()}
+    yield key(names, dict(zip(names, colours.values())))
+    yield wide(against(list(groups.items()), "measured", "predicted", BAND))
+    every = [point for points in groups.values() for point in points]
+    within = sum(abs(y / x - 1) <= BAND for x, y in every)
+    yield note(f"Line: predicted = measured; dashed: {100 * BAND:.0f} % away. {within:,} of {len(every):,} lie within.")

@@ -17,7 +17,7 @@ from astrarium.workload.footprint import footprint
 from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["NotPredictable", "Prediction", "Value", "predict", "predictions"]
+__all__ = ["RATES", "NotPredictable", "Prediction", "Value", "predict", "predictions"]
 
 GIB = 2.0**30
 RATES = ("tok_s_gpu", "model_tflops_gpu", "busbw_GBs")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.validate.predict import NotPredictable, Prediction
+from astrarium.validate.predict import NotPredictable, Prediction, Value
 
-__all__ = ["Score", "errors_of", "score", "scores"]
+__all__ = ["Score", "errors_of", "score", "scored", "scores"]
 
 Found = Prediction | NotPredictable
 
@@ -39,14 +39,16 @@ class Score:
         return self.covered / self.stated if self.stated else float("nan")
 
 
+def scored(made: Prediction, metric: str = "time") -> Value | None:
+    """The value that a row is scored by: its first timed metric (`time`), or the one named; None where it has none."""
+    return next((value for value in made.values
+                 if (value.metric != "mem_GiB" if metric == "time" else value.metric == metric)), None)
+
+
 def errors_of(found: Iterable[Found], metric: str = "time") -> npt.NDArray[np.float64]:
     """Relative errors of rows that state enough: of the first timed metric (`time`), or of the one named."""
-    every = []
-    for each in found:
-        if isinstance(each, Prediction) and each.meant.stated:
-            values = [value for value in each.values if (value.metric != "mem_GiB") == (metric == "time")]
-            every += [values[0].time_error] if values else []
-    return np.array(every, np.float64)
+    values = [scored(each, metric) for each in found if isinstance(each, Prediction) and each.meant.stated]
+    return np.array([value.time_error for value in values if value is not None], np.float64)
 
 
 def score(name: str, found: Sequence[Found], metric: str = "time") -> Score:
