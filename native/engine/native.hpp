@@ -336,6 +336,12 @@ private:
     Tick skipped_ = 0;
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
+    std::pair<const Schedule*, const std::vector<std::int32_t>*> last_received_{};  // asked for
+    struct Reduction {  // asked for last
+        std::int64_t size = -1;
+        double rate = 0;
+        Tick delay = 0;
+    } reduction_;
 };
 
 }  // namespace astrarium

@@ -183,7 +183,9 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
 
 // Blocks that every receive of a schedule's programs takes: those of the send that it matches.
 const std::vector<std::int32_t>& Native::received_blocks(const Schedule& s) {
+    if (last_received_.first == &s) return *last_received_.second;
     auto& blocks = received_blocks_[&s];
+    last_received_ = {&s, &blocks};
     if (!blocks.empty()) return blocks;
     blocks.assign(s.recv_peer.size, 0);
     const int senders = s.mode == PeerMode::absolute ? s.n : 1;
@@ -205,8 +207,11 @@ Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t
     const double rate = plan_.reduction_rate(plan_.npu_of[i.members[s.position].rank]);
     if (!schedule.recv_reduce[r] || rate <= 0) return plan_.policy.endpoint_delay;
     const std::int64_t size = received_blocks(schedule)[r] * phase.block_size;
-    const double passes = 3 * (static_cast<double>(size) / rate * 1e9);
-    return add(plan_.policy.endpoint_delay, ticks(passes, plan_.network.whole_ns));
+    if (reduction_.size != size || reduction_.rate != rate) {
+        const double passes = 3 * (static_cast<double>(size) / rate * 1e9);
+        reduction_ = {size, rate, add(plan_.policy.endpoint_delay, ticks(passes, plan_.network.whole_ns))};
+    }
+    return reduction_.delay;
 }
 
 // Sends whose first `needs` receives are complete depart now, in program order.

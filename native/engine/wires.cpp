@@ -69,7 +69,7 @@ std::vector<Load> Wires::loads() const {
 
 // Ways that were found lately stand in a table.
 void Wires::ways(const Flight& f) {
-    if (known_.empty()) known_.resize(lines_ ? 1 : 256);
+    if (known_.empty()) known_.resize(lines_ ? 1 : 1024);
     Known& known = known_[(static_cast<std::size_t>(f.source) * 31 + static_cast<std::size_t>(f.destination)) & (known_.size() - 1)];
     if (known.source == f.source && known.destination == f.destination) {
         ways_ = {known.ways.data(), known.count};
