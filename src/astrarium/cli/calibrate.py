@@ -13,16 +13,19 @@ from astrarium.units import Bandwidth, FlopRate
 
 if TYPE_CHECKING:
     from astrarium.compute.kernels import Machine
+    from astrarium.compute.timings import Timing
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
     """Timings, the device that they correct, and where to write."""
-    parser.add_argument("file", nargs="*", metavar="FILE", help="timings: CSV with a header, or JSON; "
-                        "columns: docs/guides/calibrate.md")
+    parser.add_argument("file", nargs="*", metavar="FILE", help="timings (CSV with a header, or JSON; columns: "
+                        "docs/guides/calibrate.md), or recordings: a Chakra trace (PREFIX or files .et), files of "
+                        "Kineto, execution traces of the same runs beside them")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write the device (standard output)")
     parser.add_argument("--base", metavar="DEVICE", help="a device with measured kernels that the timings correct")
+    parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings")
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
@@ -37,34 +40,65 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Calibrate, or measure; 0."""
     place("--out", options.out)
+    place("--rows", options.rows)
     if options.measure is not None:
         idle("FILE", options.file, "one of FILE and --measure")
+        idle("--rows", options.rows, "with a recording")
         return _measure(options)
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
     if options.fabric is not None:
+        idle("--rows", options.rows, "with a recording")
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
     from astrarium.compute.calibration import calibrated, dumps, unseen_errors
     from astrarium.compute.timings import read_timings
 
-    timings = [timing for path in options.file for timing in read_timings(path)]
-    found = calibrated(_base(options), timings)
+    base = _base(options)
+    tables, timings, rows, recorded = _recorded(options, base)
+    timings += [timing for path in tables for timing in read_timings(path)]
+    found = calibrated(base, timings)
     errors = unseen_errors(found)
-    rows = [_sentence(name, ns.size, errors.get(name)) for name, (_, ns) in found.rows.items()]
+    rows += [_sentence(name, ns.size, errors.get(name)) for name, (_, ns) in found.rows.items()]
     if found.stream != 1:
         rows.append(f"streams take {found.stream:.3g} of the predicted time")
     text = dumps(found, "\n".join(rows))
     if options.json:
-        text = json.dumps({name: {"rows": int(found.rows[name][1].size), "before": before, "after": after}
-                           for name, (before, after) in errors.items()}, indent=1) + "\n"
-        if options.out is not None:
-            sys.stdout.write(text)
-            text = dumps(found, "\n".join(rows))
+        figures = {name: {"rows": int(found.rows[name][1].size), "before": before, "after": after}
+                   for name, (before, after) in errors.items()}
+        said = json.dumps(figures | recorded, indent=1) + "\n"
+        if options.out is None:
+            text = said
+        else:
+            sys.stdout.write(said)
     for row in rows:
         note(row)
     _write(options.out, text)
     return 0
+
+
+def _recorded(options: argparse.Namespace, base: str | Machine
+              ) -> tuple[list[str], list[Timing], list[str], dict[str, object]]:
+    """(files that are no recordings, timings of the others, what was used of these in words, and as JSON)."""
+    from astrarium.cli.calibrate_trace import plain, recordings, sentences
+
+    tables, runs = recordings(options.file)
+    if not runs:
+        idle("--rows", options.rows, "with a recording")
+        return tables, [], [], {}
+    from astrarium.compute.calibration import refusal
+    from astrarium.compute.recorded import recorded_timings
+    from astrarium.compute.timings import written_csv
+
+    found = recorded_timings(runs, refusal(base))
+    if not found.times and not tables:
+        for row in sentences(found):
+            note(row)
+        raise InputError(runs[0].where, "holds no kernel whose shape and time are both known",
+                         expected="a recording with record_shapes=True, or its execution trace beside it")
+    if options.rows is not None:
+        _write(options.rows, written_csv(found.timings, (len(ns) for ns in found.times.values())))
+    return tables, found.timings, list(sentences(found)), {"recorded": plain(found)}
 
 
 def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[float, float]] | None) -> str:
