@@ -29,9 +29,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
-    parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests inside one host: write a row of "
-                        "this name for --catalog, which a dim takes as its `fabric`")
-    parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU of the data sheet")
+    parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests, inside one host or over "
+                        "several: write a row of this name for --catalog, which a dim takes as its `fabric`")
+    parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU (of several hosts: of "
+                        "its NIC) of the data sheet")
+    parser.add_argument("--host", metavar="FABRIC", help="with logs of several hosts: the fabric inside them")
     parser.add_argument("--measure", metavar="DESIGN", help="run the distinct kernels of a design's workload here, "
                         "with PyTorch (on a GPU with CUDA events), and write their timings to -o instead")
     json_flag(parser)
@@ -51,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
         idle("--rows", options.rows, "with a recording")
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
+    idle("--host", options.host, "with --fabric")
     from astrarium.compute.calibration import calibrated, dumps, unseen_errors
     from astrarium.compute.timings import read_timings
 
@@ -110,16 +113,32 @@ def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[flo
 
 
 def _fabric(options: argparse.Namespace) -> int:
+    from astrarium.collective.fabrics import fabric, names
+    from astrarium.collective.nccl_hosts import hosts_text
     from astrarium.collective.nccl_log import fabric_text, read_log
 
     if options.link is None or not options.fabric.isidentifier():
         raise InputError("--link" if options.link is None else "--fabric", "is missing" if options.link is None else
                          "is no name", expected='such as "450 GB/s"' if options.link is None else "letters and digits")
-    text, errors = fabric_text(options.fabric, options.link, float(Bandwidth(options.link)),
-                               [read_log(path) for path in options.file])
+    logs, rate = [read_log(path) for path in options.file], float(Bandwidth(options.link))
+    several = {log.hosts > 1 for log in logs}
+    if len(several) > 1:
+        raise InputError("--fabric", "the logs are of one host and of several",
+                         expected="those of one host first, then the others with --catalog and --host")
+    if several == {True}:
+        host = None if options.host is None else fabric(options.host, "--host")
+        if host is not None and host.kind != "host":
+            raise InputError("--host", f"{host.name} lies between hosts", expected="one of " + ", ".join(names("host")))
+        text, errors = hosts_text(options.fabric, options.link, rate, logs, host)
+    else:
+        idle("--host", options.host, "with logs of several hosts")
+        text, errors = fabric_text(options.fabric, options.link, rate, logs)
     for name, error in errors.items():
         note(f"{name}: median error {100 * error:.1f} %")
-    _write(options.out, json.dumps(errors, indent=1) + "\n" if options.json and options.out is None else text)
+    said = json.dumps(errors, indent=1) + "\n"
+    if options.json and options.out is not None:
+        sys.stdout.write(said)
+    _write(options.out, said if options.json and options.out is None else text)
     return 0
 
 
