@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astrarium.compute.operators import kernel_of
-from astrarium.trace.launches import Argument, Operator, Tensor
+from astrarium.trace.launches import Argument, Operator, Tensor, arguments
 
 
 def t(*shape: int, of: str = "BFloat16") -> Tensor:
@@ -32,6 +32,18 @@ def test_products(given: Operator, precision: str, shape: tuple[int, ...]) -> No
     assert (found.kind, found.precision, found.shape) == ("gemm", precision, shape)
     batch, m, n, k = shape
     assert found.flops == 2 * batch * m * n * k
+
+
+def test_attention_as_kineto_prints_it() -> None:
+    """No window and no ragged batch: as None, or as -1."""
+    shapes: list[list[int]] = [[1, 640, 2, 64]] * 3 + [[]] * 12
+    types = ["c10::BFloat16"] * 3 + [""] * 2 + ["Scalar"] * 6 + [""] * 4
+    texts = [""] * 5 + ["640", "640", "0.", "False", "False", "0.125"]
+    for window in ("", "-1"):
+        found = kernel_of(Operator("aten::_flash_attention_forward",
+                                   arguments(shapes, types, [*texts, window, window, "", ""]), None), [])
+        assert not isinstance(found, str)
+        assert (found.shape, found.work) == ((1, 2, 2, 640, 640, 64, 64), 1.0)
 
 
 def test_attention() -> None:
@@ -79,6 +91,8 @@ def test_streams(given: Operator, moved: int) -> None:
      "ends at the last query"),
     (call("_flash_attention_forward", *[t(2, 8, 4, 16)] * 3, None, None, 8, 8, 0.0, None, False),
      "does not say its mask"),
+    (call("_flash_attention_forward", *[t(2, 8, 4, 16)] * 3, None, None, 8, 8, 0.0, True, False, 0.1, 4.0, 0.0),
+     "a window"),
     (call("_softmax", t(4, 8), -1, True), "type of its result"),
     (call("add", t(0, 8), t(0, 8), 1), "nothing to do"),
 ])

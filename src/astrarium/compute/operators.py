@@ -25,8 +25,8 @@ PRODUCTS = {"aten::mm": 0, "aten::bmm": 0, "aten::matmul": 0, "aten::linear": 0,
 
 class Attention(NamedTuple):
     """`first`: position of the queries, before keys and values; `length`: dim of a tensor along the sequence;
-    `absent`: positions that describe ragged batches or add a bias; `causal`: position of the mask; `low`: a causal mask
-    ends at the last key, not at the last query."""
+    `absent`: positions that describe ragged batches, windows, or add a bias; `causal`: position of the mask; `low`: a
+    causal mask ends at the last key, not at the last query."""
 
     first: int
     length: int
@@ -37,11 +37,11 @@ class Attention(NamedTuple):
 
 
 ATTENTION = {
-    "aten::_flash_attention_forward": Attention(0, 1, (3, 4), 8, True),
-    "aten::_flash_attention_backward": Attention(1, 1, (6, 7), 11, True, "attention_backward"),
-    "aten::_efficient_attention_forward": Attention(0, 1, (3, 4, 5), 9),
-    "aten::_efficient_attention_backward": Attention(1, 1, (4, 6, 7), 14, kind="attention_backward"),
-    "aten::_cudnn_attention_forward": Attention(0, 2, (3, 4, 5), 10),
+    "aten::_flash_attention_forward": Attention(0, 1, (3, 4, 11, 12, 13, 14), 8, True),
+    "aten::_flash_attention_backward": Attention(1, 1, (6, 7, 15, 16), 11, True, "attention_backward"),
+    "aten::_efficient_attention_forward": Attention(0, 1, (3, 4, 5, 12, 13), 9),
+    "aten::_efficient_attention_backward": Attention(1, 1, (4, 6, 7, 18), 14, kind="attention_backward"),
+    "aten::_cudnn_attention_forward": Attention(0, 2, (3, 4, 5, 13, 14), 10),
     "aten::_scaled_dot_product_cudnn_attention": Attention(0, 2, (3,), 6),
     "aten::_scaled_dot_product_cudnn_attention_backward": Attention(1, 2, (8, 9, 10), 14, kind="attention_backward"),
 }
@@ -99,8 +99,8 @@ def _attention(name: str, given: tuple[Argument, ...], form: Attention) -> Kerne
     parts = _tensors(given[form.first:form.first + 3])
     if len(given) <= form.causal or parts is None or any(len(each.shape) != 4 for each in parts):
         return f"operator {name}, whose queries, keys and values are not recorded as tensors of 4 dims"
-    if any(given[place] is not None for place in form.absent):
-        return f"operator {name} with a bias or sequences of several lengths"
+    if any(given[place] not in (None, -1) for place in form.absent if place < len(given)):
+        return f"operator {name} with a bias, a window or sequences of several lengths"
     q, k, v = parts
     mask, precision, along = given[form.causal], PRECISION.get(q.type), form.length
     if mask not in (0, 1, 2) or precision is None:
