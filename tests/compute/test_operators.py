@@ -77,6 +77,7 @@ def test_streams(given: Operator, moved: int) -> None:
 
 @pytest.mark.parametrize(("given", "why"), [
     (call("cat", t(4, 8)), "no rule makes a kernel"),
+    (call("ca\nt"), r"operator aten::ca\nt, which"),      # it becomes a comment of a TOML file
     (Operator("aten::mm", None, None), "shapes were not recorded"),
     (call("mm", t(64, 32), 3), "no two matrices"),
     (call("mm", t(64, 32), t(31, 16)), "do not fit"),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from astrarium.errors import short_name
 from astrarium.trace.launches import ELEMENT_BYTES, Argument, Operator, Tensor
 from astrarium.vocab import Kernel
 
@@ -60,9 +61,9 @@ WIDENING = ("aten::_softmax", "aten::_log_softmax")     # may write fp32: their 
 def kernel_of(call: Operator, launched: Sequence[str]) -> Kernel | str:
     """The kernel that a call is, or why it is none that is known; `launched`: names of what ran on the GPU for it."""
     if call.name not in PRODUCTS and call.name not in ATTENTION and call.name not in STREAMS:
-        return f"operator {call.name[:60]}, which no rule makes a kernel of"
+        return f"operator {short_name(call.name)}, which no rule makes a kernel of"
     if call.inputs is None:
-        return f"operator {call.name[:60]}, whose shapes were not recorded"
+        return f"operator {call.name}, whose shapes were not recorded"
     if call.name in STREAMS:
         return _stream(call)
     if call.name in PRODUCTS:
