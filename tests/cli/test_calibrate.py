@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from astrarium.compute.kernels import load
+from astrarium.trace import TraceBuilder
+from astrarium.vocab import CommOp
 
 from .conftest import Run
 
@@ -49,3 +53,53 @@ def test_what_is_missing_is_named(run: Run, tmp_path: Path) -> None:
     assert "did you mean 'h100_sxm'" in run("calibrate", tmp_path / "t.csv", "--base", "h100_sxn").err
     assert "there are no timings" in run("calibrate").err
     assert run("calibrate", tmp_path / "t.csv", "--base", "h100_sxm", "--units", "3").code == 1
+
+
+TWO_HOSTS = """
+workload: {source: trace, path: w.*.et}
+network: {dims: [{shape: switch, npus: 8, latency: 500 ns, bandwidth: 450 GB/s, fabric: dgx_h100_nvswitch},
+                 {shape: switch, npus: 2, latency: 2 us, bandwidth: 50 GB/s, fabric: my_nics}]}
+collective: {model: measured}
+"""
+
+
+def logged_us(size: int) -> float:
+    return min(60 + size / 40e3, 90 + size / 350e3)
+
+
+def nccl_log(path: Path, hosts: int) -> Path:
+    """An all_reduce of 8 ranks in each host."""
+    lines = [f"#  Rank {n:2d} Group  0 Pid 9 on node-{n // 8} device {n % 8} [0x{n % 8}] NVIDIA"
+             for n in range(8 * hosts)]
+    lines.append("#  size count type redop root time algbw busbw #wrong")
+    lines += [f"{2**n} {2**n // 4} float sum -1 {logged_us(2**n):.2f} 1 1 0" for n in range(10, 31)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_logs_of_two_hosts_make_a_design_take_what_they_took(run: Run, tmp_path: Path) -> None:
+    said = run("calibrate", nccl_log(tmp_path / "all_reduce_perf.log", 2), "--fabric", "my_nics", "--link", "50 GB/s",
+               "--host", "dgx_h100_nvswitch", "-o", tmp_path / "mine.toml", "--json")
+    assert said.code == 0
+    fit = json.loads(said.out)["all_reduce of 2 x 8 ranks"]
+    assert "all_reduce of 2 x 8 ranks: median error" in said.err
+    (tmp_path / "design.yaml").write_text(TWO_HOSTS)
+    for size in (2**12, 2**20, 2**28):
+        for rank in range(16):
+            trace = TraceBuilder()
+            trace.coll("sum", CommOp.ALL_REDUCE, size)
+            trace.write(tmp_path / f"w.{rank}.et")
+        ran = run("run", tmp_path / "design.yaml", "--catalog", tmp_path / "mine.toml", "--json")
+        assert ran.code == 0
+        took = json.loads(ran.out)["summary"]["makespan_ns"] / 1e3
+        assert took == pytest.approx(logged_us(size), rel=max(3 * fit, 0.002))
+
+
+def test_fabrics_that_do_not_fit_together_are_refused(run: Run, tmp_path: Path) -> None:
+    two, one = nccl_log(tmp_path / "all_reduce_2.log", 2), nccl_log(tmp_path / "all_reduce_1.log", 1)
+    flags = ("--fabric", "mine", "--link", "50 GB/s")
+    assert "of one host and of several" in run("calibrate", two, one, *flags).err
+    assert "--host: is missing" in run("calibrate", two, *flags).err
+    assert "lies between hosts" in run("calibrate", two, *flags, "--host", "efa_p5").err
+    assert "did you mean 'dgx_h100_nvswitch'" in run("calibrate", two, *flags, "--host", "dgx_h100_nvswich").err
+    assert "--host: would do nothing" in run("calibrate", one, *flags, "--host", "dgx_h100_nvswitch").err

@@ -11,7 +11,7 @@ from astrarium.compute.calibrated import Calibrated
 from astrarium.compute.calibration import calibrated, dumps, load_calibrated, unseen_errors
 from astrarium.compute.kernels import Machine, latency_ns, load
 from astrarium.compute.measure import measured
-from astrarium.compute.timings import Timing, read_timings, written
+from astrarium.compute.timings import Timing, read_timings, written, written_csv
 from astrarium.engine.plugins.exam_others import exam_compute
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
@@ -59,6 +59,14 @@ def test_a_device_from_its_sheet_is_corrected_too(tmp_path: Path) -> None:
     assert load_calibrated(str(path)).machine.units == 108
 
 
+def test_rows_of_fp16_correct_bf16_too() -> None:
+    timings = [Timing(each.kernel._replace(precision="fp16"), each.ns) for each in slower_device()]
+    model = calibrated("a100_sxm", timings).model()
+    kernels = [product(4096, 4096, 8192), product(4096, 4096, 8192)._replace(precision="fp16")]
+    first, second = latency_ns(model, kernels)
+    assert first == second > 1.2 * latency_ns(load("a100_sxm"), kernels)[0]
+
+
 def test_csv_and_json_say_the_same(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text("# mine\nkind,precision,batch,heads,kv_heads,queries,keys,head_length,causal,m,n,k,bytes,us\n"
@@ -72,6 +80,9 @@ def test_csv_and_json_say_the_same(tmp_path: Path) -> None:
     again = tmp_path / "t.json"
     again.write_text(written([first, second, third]))
     assert read_timings(str(again)) == [first, second, third]
+    table.write_text(written_csv([first, second, third], [1, 20, 3]))
+    assert read_timings(str(table)) == [first, second, third]
+    assert table.read_text().splitlines()[2].endswith(",20,100000.0")
 
 
 @pytest.mark.parametrize(("row", "message"), [

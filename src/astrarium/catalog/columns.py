@@ -83,7 +83,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
               "power": Column(_positive(Power))},
     "collectives": {
         **_ROW, "kind": NEEDED, "link": Column(_positive(Bandwidth), needed=True), "technology": TEXT, "error": TEXT,
-        "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
+        "host": TEXT, "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
         "latency": Column(Time), **dict.fromkeys(("in_network", "efficiency", "lines"), Column(lambda value: value))},
     "models": {**_ROW, "model": Column(_table, needed=True)},
     "stacks": {**_ROW, "version": TEXT, "memory": TEXT, "measured": Column(lambda value: value),

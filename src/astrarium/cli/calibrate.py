@@ -13,22 +13,27 @@ from astrarium.units import Bandwidth, FlopRate
 
 if TYPE_CHECKING:
     from astrarium.compute.kernels import Machine
+    from astrarium.compute.timings import Timing
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
     """Timings, the device that they correct, and where to write."""
-    parser.add_argument("file", nargs="*", metavar="FILE", help="timings: CSV with a header, or JSON; "
-                        "columns: docs/guides/calibrate.md")
+    parser.add_argument("file", nargs="*", metavar="FILE", help="timings (CSV with a header, or JSON; columns: "
+                        "docs/guides/calibrate.md), or recordings: a Chakra trace (PREFIX or files .et), files of "
+                        "Kineto, execution traces of the same runs beside them")
     parser.add_argument("-o", "--out", metavar="FILE", help="where to write the device (standard output)")
     parser.add_argument("--base", metavar="DEVICE", help="a device with measured kernels that the timings correct")
+    parser.add_argument("--rows", metavar="FILE.csv", help="also write the timings that were found in recordings")
     parser.add_argument("--peak", metavar="RATE", help="without --base: dense bf16 peak of the data sheet")
     parser.add_argument("--bandwidth", metavar="RATE", help="without --base: memory bandwidth of the data sheet")
     parser.add_argument("--units", type=int, metavar="N", help="without --base: multiprocessors or compute units")
-    parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests inside one host: write a row of "
-                        "this name for --catalog, which a dim takes as its `fabric`")
-    parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU of the data sheet")
+    parser.add_argument("--fabric", metavar="NAME", help="FILEs are logs of nccl-tests, inside one host or over "
+                        "several: write a row of this name for --catalog, which a dim takes as its `fabric`")
+    parser.add_argument("--link", metavar="RATE", help="with --fabric: bandwidth out of one NPU (of several hosts: of "
+                        "its NIC) of the data sheet")
+    parser.add_argument("--host", metavar="FABRIC", help="with logs of several hosts: the fabric inside them")
     parser.add_argument("--measure", metavar="DESIGN", help="run the distinct kernels of a design's workload here, "
                         "with PyTorch (on a GPU with CUDA events), and write their timings to -o instead")
     json_flag(parser)
@@ -37,34 +42,66 @@ def arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Calibrate, or measure; 0."""
     place("--out", options.out)
+    place("--rows", options.rows)
     if options.measure is not None:
         idle("FILE", options.file, "one of FILE and --measure")
+        idle("--rows", options.rows, "with a recording")
         return _measure(options)
     if not options.file:
         raise InputError("calibrate", "there are no timings", expected="FILE..., or --measure DESIGN")
     if options.fabric is not None:
+        idle("--rows", options.rows, "with a recording")
         return _fabric(options)
     idle("--link", options.link, "with --fabric")
+    idle("--host", options.host, "with --fabric")
     from astrarium.compute.calibration import calibrated, dumps, unseen_errors
     from astrarium.compute.timings import read_timings
 
-    timings = [timing for path in options.file for timing in read_timings(path)]
-    found = calibrated(_base(options), timings)
+    base = _base(options)
+    tables, timings, rows, recorded = _recorded(options, base)
+    timings += [timing for path in tables for timing in read_timings(path)]
+    found = calibrated(base, timings)
     errors = unseen_errors(found)
-    rows = [_sentence(name, ns.size, errors.get(name)) for name, (_, ns) in found.rows.items()]
+    rows += [_sentence(name, ns.size, errors.get(name)) for name, (_, ns) in found.rows.items()]
     if found.stream != 1:
         rows.append(f"streams take {found.stream:.3g} of the predicted time")
     text = dumps(found, "\n".join(rows))
     if options.json:
-        text = json.dumps({name: {"rows": int(found.rows[name][1].size), "before": before, "after": after}
-                           for name, (before, after) in errors.items()}, indent=1) + "\n"
-        if options.out is not None:
-            sys.stdout.write(text)
-            text = dumps(found, "\n".join(rows))
+        figures = {name: {"rows": int(found.rows[name][1].size), "before": before, "after": after}
+                   for name, (before, after) in errors.items()}
+        said = json.dumps(figures | recorded, indent=1) + "\n"
+        if options.out is None:
+            text = said
+        else:
+            sys.stdout.write(said)
     for row in rows:
         note(row)
     _write(options.out, text)
     return 0
+
+
+def _recorded(options: argparse.Namespace, base: str | Machine
+              ) -> tuple[list[str], list[Timing], list[str], dict[str, object]]:
+    """(files that are no recordings, timings of the others, what was used of these in words, and as JSON)."""
+    from astrarium.cli.calibrate_trace import plain, recordings, sentences
+
+    tables, runs = recordings(options.file)
+    if not runs:
+        idle("--rows", options.rows, "with a recording")
+        return tables, [], [], {}
+    from astrarium.compute.calibration import refusal
+    from astrarium.compute.recorded import recorded_timings
+    from astrarium.compute.timings import written_csv
+
+    found = recorded_timings(runs, refusal(base))
+    if not found.times and not tables:
+        for row in sentences(found):
+            note(row)
+        raise InputError(runs[0].where, "holds no kernel whose shape and time are both known",
+                         expected="a recording with record_shapes=True, or its execution trace beside it")
+    if options.rows is not None:
+        _write(options.rows, written_csv(found.timings, (len(ns) for ns in found.times.values())))
+    return tables, found.timings, list(sentences(found)), {"recorded": plain(found)}
 
 
 def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[float, float]] | None) -> str:
@@ -76,16 +113,32 @@ def _sentence(name: str, rows: int, errors: tuple[tuple[float, float], tuple[flo
 
 
 def _fabric(options: argparse.Namespace) -> int:
+    from astrarium.collective.fabrics import fabric, names
+    from astrarium.collective.nccl_hosts import hosts_text
     from astrarium.collective.nccl_log import fabric_text, read_log
 
     if options.link is None or not options.fabric.isidentifier():
         raise InputError("--link" if options.link is None else "--fabric", "is missing" if options.link is None else
                          "is no name", expected='such as "450 GB/s"' if options.link is None else "letters and digits")
-    text, errors = fabric_text(options.fabric, options.link, float(Bandwidth(options.link)),
-                               [read_log(path) for path in options.file])
+    logs, rate = [read_log(path) for path in options.file], float(Bandwidth(options.link))
+    several = {log.hosts > 1 for log in logs}
+    if len(several) > 1:
+        raise InputError("--fabric", "the logs are of one host and of several",
+                         expected="those of one host first, then the others with --catalog and --host")
+    if several == {True}:
+        host = None if options.host is None else fabric(options.host, "--host")
+        if host is not None and host.kind != "host":
+            raise InputError("--host", f"{host.name} lies between hosts", expected="one of " + ", ".join(names("host")))
+        text, errors = hosts_text(options.fabric, options.link, rate, logs, host)
+    else:
+        idle("--host", options.host, "with logs of several hosts")
+        text, errors = fabric_text(options.fabric, options.link, rate, logs)
     for name, error in errors.items():
         note(f"{name}: median error {100 * error:.1f} %")
-    _write(options.out, json.dumps(errors, indent=1) + "\n" if options.json and options.out is None else text)
+    said = json.dumps(errors, indent=1) + "\n"
+    if options.json and options.out is not None:
+        sys.stdout.write(said)
+    _write(options.out, said if options.json and options.out is None else text)
     return 0
 
 

@@ -1,14 +1,16 @@
 """Fabrics on which collectives were measured: the rows of `catalog/collectives.toml` as values.
 
 A fabric is either the links inside one host (`kind = "host"`: lines per operation and number of ranks) or the network
-between hosts (`kind = "hosts"`: lines of an all_reduce of two hosts). A line is [latency in ns, share]: bus bandwidth
-is share x link. A fabric without lines names the fabrics that stand for it (`like`); its link rate is its own.
+between hosts (`kind = "hosts"`: lines of an all_reduce of two hosts, and perhaps lines of operations of so many hosts
+and ranks in each, "2x8"). A line is [latency in ns, share]: bus bandwidth is share x link, of lines of several hosts
+share x link x ranks per host. A fabric without lines names the fabrics that stand for it (`like`); its link rate is its
+own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -29,7 +31,8 @@ OF_TRAINING = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, Comm
 class Fabric:
     """`link`: bytes/ns out of one NPU as the data sheet has it. `ops`: op -> ranks -> lines (kind host); `lines`: of
     two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: lines of DeepEP's kernels
-    (dispatch, combine, and both `_low_latency`). `in_network`: the switch reduces (NVLink SHARP)."""
+    (dispatch, combine, and both `_low_latency`). `in_network`: the switch reduces (NVLink SHARP). `over`: op -> (hosts,
+    ranks per host) -> lines (kind hosts), measured with `host` inside the hosts."""
 
     name: str
     kind: str
@@ -39,6 +42,8 @@ class Fabric:
     like: tuple[Fabric, ...]
     exchange: Mapping[str, Lines]
     in_network: bool = False
+    over: Mapping[CommOp, Mapping[tuple[int, int], Lines]] = field(default_factory=dict)
+    host: str = ""
 
     @property
     def measured(self) -> tuple[Fabric, ...]:
@@ -71,12 +76,25 @@ def read(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Fabric:
     """The fabric `name` of `rows`, a catalog file as plain data."""
     row = rows[name]
     reduces = row.get("in_network", False)
-    ops = {CommOp[op.upper()]: {int(n): _lines(lines) for n, lines in by_ranks.items()}
-           for op, by_ranks in row.get("ops", {}).items()}
+    several = row["kind"] == "hosts"
+    tables = {CommOp[op.upper()]: by_ranks for op, by_ranks in row.get("ops", {}).items()}
+    ops = {} if several else {op: {int(n): _lines(lines) for n, lines in by_ranks.items()}
+                              for op, by_ranks in tables.items()}
+    over = {op: {_layout(text, f"collectives.{name}.ops.{op.name.lower()}"): _lines(lines)
+                 for text, lines in by_ranks.items()} for op, by_ranks in tables.items()} if several else {}
     return Fabric(name, row["kind"], float(Bandwidth(row["link"])), ops, _lines(row.get("lines", ())),
                   tuple(_standing(read(other, rows), reduces) for other in row.get("like", ())),
                   {phase: _lines(lines) for phase, lines in row.get("exchange", {}).items()},
-                  reduces)
+                  reduces, over, row.get("host", ""))
+
+
+def _layout(text: str, where: str) -> tuple[int, int]:
+    """Hosts and ranks per host of a column such as "2x8"."""
+    hosts, cross, ranks = text.partition("x")
+    if not (cross and hosts.isdecimal() and ranks.isdecimal() and int(hosts) > 1 and int(ranks)):
+        raise InputError(f"{where}.{text[:20]}", "is no group of several hosts",
+                         expected='hosts x ranks in each, such as "2x8"')
+    return int(hosts), int(ranks)
 
 
 def _standing(other: Fabric, reduces: bool) -> Fabric:

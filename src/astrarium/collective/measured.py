@@ -17,6 +17,11 @@ slower of the two counts, and a line of the network adds latency and a share of 
              others cross once. Hosts beyond two: all_reduce 2 log2(hosts) crossings (tree), all_gather and
              reduce_scatter hosts - 1 (ring), all_to_all 1; a crossing more takes half the latency of the first line.
 
+Where an operation over several hosts was measured itself (`Fabric.over`), with as many ranks in each host and the same
+fabric inside hosts, this rule's time is multiplied by measured / rule's time of that number of hosts, so that what was
+measured comes back. Between two numbers of hosts the quotient goes from one to the other with the logarithm of the
+number; beyond them the nearest one holds.
+
 Sources: nccl-tests doc/PERFORMANCE.md (bus bandwidth); NCCL's tuning model (src/graph/tuning.cc: tree of two hosts,
 ring steps, latency + size / bandwidth per algorithm and protocol); S. Jeaugey in nccl-tests issue 196 (two hosts use
 the tree and pass the NICs' ring rate).
@@ -33,7 +38,7 @@ from astrarium.collective.fabrics import Fabric, Lines
 from astrarium.errors import UnsupportedError, nearest
 from astrarium.vocab import CommOp
 
-__all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "wire_ns"]
+__all__ = ["Layout", "best_busbw", "exchange_ns", "measured_ns", "message_ns", "rule_ns", "wire_ns"]
 
 _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
 _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
@@ -69,8 +74,36 @@ def measured_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: F
         raise UnsupportedError("fabric", f"a group of {group.hosts} hosts needs the fabric between them")
     if op not in _OVER_HOSTS:
         raise _no_rows(op, nics, _OVER_HOSTS)
-    before, wire = wire_ns(op, payload, group, host, nics, host_link=link, nic_link=nic_link)
+    rate = nic_link or nics.link
+    return rule_ns(op, payload, group, host, nics, host_link=link, nic_link=rate) * _mean(
+        _quotient(op, payload, group, host, each, link, rate) for each in nics.measured)
+
+
+def rule_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,
+            nic_link: float | None = None) -> float:
+    """ns of an operation of several hosts by the rule of this module, from lines of an all_reduce of two alone."""
+    before, wire = wire_ns(op, payload, group, host, nics, host_link=host_link, nic_link=nic_link)
     return _mean(_over_hosts(op, wire, group.hosts, each.lines) for each in nics.measured) + before
+
+
+def _quotient(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, link: float, rate: float) -> float:
+    """Measured time / time by the rule, of the numbers of hosts that were measured around the group's."""
+    rows = {hosts: lines for (hosts, ranks), lines in nics.over.get(op, {}).items() if ranks == group.per_host}
+    if not rows or (group.per_host > 1 and nics.host != host.name):
+        return 1.0
+    below = max((hosts for hosts in rows if hosts <= group.hosts), default=min(rows))
+    above = min((hosts for hosts in rows if hosts >= group.hosts), default=max(rows))
+
+    def quotient(hosts: int) -> float:
+        at = Layout(group.per_host, hosts)
+        rule = rule_ns(op, payload, at, host, nics, host_link=link, nic_link=rate)
+        measured = _least(rows[hosts], payload * bus_factor(op, at.ranks), rate * group.per_host)
+        return measured / rule if rule > 0 and measured > 0 else 1.0
+
+    if below == above:
+        return quotient(below)
+    weight = log2(group.hosts / below) / log2(above / below)
+    return exp((1 - weight) * log(quotient(below)) + weight * log(quotient(above)))
 
 
 def wire_ns(op: CommOp, payload: float, group: Layout, host: Fabric, nics: Fabric, *, host_link: float | None = None,

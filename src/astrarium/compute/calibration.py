@@ -6,7 +6,7 @@ import functools
 import importlib
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,8 +20,9 @@ from astrarium.compute.kernels.correction import Correction, corrected_by
 from astrarium.compute.kernels.predict import STREAMS, normalised
 from astrarium.compute.timings import Timing
 from astrarium.errors import InputError
+from astrarium.vocab import Kernel
 
-__all__ = ["Calibration", "calibrated", "dumps", "load_calibrated", "unseen_errors"]
+__all__ = ["Calibration", "calibrated", "dumps", "load_calibrated", "refusal", "unseen_errors"]
 
 FORMAT = 1
 FOLDS = 5
@@ -43,6 +44,22 @@ class Calibration:
         machine = replace(plain.machine, stream=tuple((size, ns * self.stream) for size, ns in plain.machine.stream))
         found = {name: _correction(plain, name, *rows) for name, rows in self.rows.items()}
         return replace(plain, machine=machine, corrections=MappingProxyType(found))
+
+
+def refusal(base: str | Machine) -> Callable[[Kernel], str]:
+    """Why a base cannot be corrected by a kernel: it has neither rows nor a peak at its precision; else ""."""
+    plain = load(base) if isinstance(base, str) else from_sheet(base)
+
+    def why(kernel: Kernel) -> str:
+        try:
+            if kernel.kind not in STREAMS:
+                plain.part(normalised(kernel)[0], kernel.precision)
+                plain.machine.peak(kernel.precision)
+        except InputError:
+            return f"{kernel.kind} at {kernel.precision}, which {plain.machine.name} has no rates for"
+        return ""
+
+    return functools.cache(why)
 
 
 def _correction(plain: DeviceModel, name: str, shape: F64, ns: F64) -> Correction:

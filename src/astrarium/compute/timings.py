@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from astrarium.compute.kernels.machine import BYTES
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
-__all__ = ["COLUMNS", "Timing", "read_timings", "written"]
+__all__ = ["COLUMNS", "Timing", "read_timings", "written", "written_csv"]
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "gemm": ("m", "n", "k"),
@@ -25,7 +26,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """Kind -> columns that a row must have, beside `kind` and one of `ns`, `us`, `ms`."""
 ATTENTION = ("batch", "heads", "kv_heads", "queries", "keys", "key_length", "value_length")
-OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal")
+OPTIONAL = ("precision", "batch", "kv_heads", "key_length", "value_length", "causal", "repeats")
 TIMES = {"ns": 1.0, "us": 1e3, "ms": 1e6}
 
 
@@ -112,6 +113,21 @@ def _kernel(kind: str, precision: str, row: Mapping[str, float]) -> Kernel:
 
 def written(timings: Iterable[Timing]) -> str:
     """Timings as the JSON that `read_timings` takes."""
+    return json.dumps(_rows(timings), indent=1) + "\n"
+
+
+def written_csv(timings: Iterable[Timing], repeats: Iterable[int]) -> str:
+    """Timings as the CSV that `read_timings` takes, with how many times each was measured."""
+    rows = [row | {"repeats": count} for row, count in zip(_rows(timings), repeats, strict=True)]
+    names = {name: None for row in rows for name in row if name not in ("ns", "repeats")}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*names, "repeats", "ns"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rows(timings: Iterable[Timing]) -> list[dict[str, Any]]:
     rows = []
     for kernel, ns in timings:
         row: dict[str, Any] = {"kind": kernel.kind, "precision": kernel.precision, "ns": round(ns, 1)}
@@ -125,4 +141,4 @@ def written(timings: Iterable[Timing]) -> str:
         else:
             row |= {"kind": "stream", "bytes": kernel.bytes}
         rows.append(row)
-    return json.dumps(rows, indent=1) + "\n"
+    return rows

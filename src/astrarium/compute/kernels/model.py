@@ -94,9 +94,16 @@ class DeviceModel:
         slower = 1.0 if clock == 1 else describe(shape, precision, machine.at(clock), option).base / described.base
         columns = fixed_point(described.features)
         exponent = part.forest(columns)
-        if f"{family}/{precision}" in self.corrections:
-            exponent = exponent + self.corrections[f"{family}/{precision}"](columns)
+        correction = self._correction(family, precision)
+        if correction is not None:
+            exponent = exponent + correction(columns)
         return slower * described.base * np.exp2(exponent)
+
+    def _correction(self, family: str, precision: str) -> Correction | None:
+        """A user's rows of the class at the precision; of fp16 those of bf16 stand in, and the other way round."""
+        both = ("fp16", "bf16") if precision in ("fp16", "bf16") else ()
+        return next((self.corrections[f"{family}/{name}"] for name in (precision, *both)
+                     if f"{family}/{name}" in self.corrections), None)
 
     def residual(self, family: str, precision: str, shape: F64, ns: F64) -> tuple[I16, F64]:
         """(features, log2(ns / predicted)) of measured kernels, without a correction."""

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from astrarium.errors import InputError
+from astrarium.trace.launches import arguments
 from astrarium.trace.link.records import (
     CALL,
     EVENT,
@@ -73,6 +74,12 @@ class _Args(msgspec.Struct, gc=False):
     destination: Scalar = msgspec.field(name="Dst Rank", default=None)
 
 
+class _Shapes(msgspec.Struct, gc=False):
+    dims: Any = msgspec.field(name="Input Dims", default=None)
+    types: Any = msgspec.field(name="Input type", default=None)
+    values: Any = msgspec.field(name="Concrete Inputs", default=None)
+
+
 class _Event(msgspec.Struct, gc=False):
     ph: Scalar = None
     cat: Scalar = None
@@ -103,8 +110,9 @@ class _Document(msgspec.Struct, gc=False):
     distributed: msgspec.Raw = msgspec.field(name="distributedInfo", default=msgspec.Raw(b"null"))
 
 
-def read_device(data: bytes | bytearray, where: str) -> DeviceTrace:
-    """The events of a device trace. Raises InputError for anything that is not one."""
+def read_device(data: bytes | bytearray, where: str, *, shapes: bool = False) -> DeviceTrace:
+    """The events of a device trace; with `shapes` the arguments of operators, too. Raises InputError for anything that
+    is not one."""
     document = _document(data, where)
     trace = DeviceTrace(where)
     _distributed(trace, document.distributed)
@@ -126,9 +134,23 @@ def read_device(data: bytes | bytearray, where: str) -> DeviceTrace:
             args = decode_args(event.args)
         except UNREADABLE:
             args = decoded(bytes(event.args), f"{where}: traceEvents[{number}].args", decode_args, FORM)
+        operators = len(trace.operators.name)
         _take(trace, kind, event, args)
+        if shapes and len(trace.operators.name) > operators:
+            _describe(trace, operators, event)
     _from_zero(trace)
     return trace
+
+
+def _describe(trace: DeviceTrace, operator: int, event: _Event) -> None:
+    """Notes an operator's arguments, where `record_shapes` wrote them."""
+    try:
+        found = msgspec.json.decode(event.args, type=_Shapes)
+    except UNREADABLE:
+        return
+    given = arguments(found.dims, found.types, found.values)
+    if given is not None:
+        trace.arguments[operator] = given
 
 
 def _document(data: bytes | bytearray, where: str) -> _Document:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
+from astrarium.trace.launches import Argument
+
 __all__ = ["CALL", "EVENT", "KERNEL", "MAX_MEMBERS", "MEMCPY", "MEMSET", "OPERATOR", "SYNC", "CommArgs", "DeviceTrace",
            "Gpu", "Host", "Sync"]
 
@@ -77,6 +79,7 @@ class DeviceTrace:
     syncs: list[Sync] = field(default_factory=list)
     comms: dict[int, CommArgs] = field(default_factory=dict)           # GPU operation -> what Kineto says
     op_comms: dict[int, CommArgs] = field(default_factory=dict)        # operator -> the same
+    arguments: dict[int, tuple[Argument, ...]] = field(default_factory=dict)   # operator -> its inputs
     threads: dict[tuple[str, str], int] = field(default_factory=dict)  # (pid, tid) -> number
     streams: dict[tuple[int, int], int] = field(default_factory=dict)  # (device, stream) -> number
     stream_names: list[tuple[int, int]] = field(default_factory=list)
