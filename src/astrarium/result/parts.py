@@ -18,6 +18,7 @@ from astrarium.result.intervals import Intervals
 from astrarium.result.nodes import Work
 from astrarium.result.result import Result
 from astrarium.result.source import generated_class
+from astrarium.result.unexplained import places_of
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.kernel_names import ATTENTION, OTHER, PRODUCTS, kernel_class
 from astrarium.trace.work import Generated, TraceClass
@@ -116,6 +117,7 @@ def _generated(trace: TraceClass, node: npt.NDArray[np.int32]) -> npt.NDArray[np
 
 def _recorded(columns: Columns, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
     names, place = columns.distinct_names()
-    order = np.argsort(columns.node_id, kind="stable")
-    at = order[np.searchsorted(columns.node_id, ids, sorter=order)] if ids.size else np.zeros(0, np.int64)
-    return np.array([kernel_class(name) for name in names] or [OTHER], object)[place[at]]
+    node, known = places_of(columns, ids)
+    found = np.full(ids.size, OTHER, object)
+    found[known] = np.array([kernel_class(name) for name in names], object)[place[node[known]]]
+    return found

@@ -11,7 +11,7 @@ from astrarium.result.source import Source
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.unexplained import says_gaps, unexplained_parts
 
-__all__ = ["unexplained_share"]
+__all__ = ["places_of", "unexplained_share"]
 
 
 def unexplained_share(plan: Plan, source: Source | None, path: Path) -> float | None:
@@ -24,12 +24,12 @@ def unexplained_share(plan: Plan, source: Source | None, path: Path) -> float | 
         mine = np.flatnonzero((path.rank == rank) & (path.node >= 0))
         ids = np.asarray(plan.programs[int(plan.program_of[rank])].node_id)[path.node[mine]]
         columns, _ = source.of(rank)
-        node, known = _places(columns, ids)
+        node, known = places_of(columns, ids)
         found += float((unexplained_parts(columns, node[known]) * length[mine][known]).sum())
     return found / max(int(length.sum()), 1)
 
 
-def _places(columns: Columns, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def places_of(columns: Columns, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[ids] the node with each id, and whether there is one."""
     order = np.argsort(columns.node_id, kind="stable")
     place = np.minimum(np.searchsorted(columns.node_id, ids, sorter=order), max(order.size - 1, 0))
