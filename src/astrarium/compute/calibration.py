@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from astrarium.compute.kernels import DeviceModel, Machine, from_sheet, latency_ns, load
 from astrarium.compute.kernels.correction import Correction, corrected_by
-from astrarium.compute.kernels.predict import STREAMS, normalised
+from astrarium.compute.kernels.predict import STREAMS, no_rates, normalised
 from astrarium.compute.timings import Timing
 from astrarium.errors import InputError
 from astrarium.vocab import Kernel
@@ -49,17 +49,7 @@ class Calibration:
 def refusal(base: str | Machine) -> Callable[[Kernel], str]:
     """Why a base cannot be corrected by a kernel: it has neither rows nor a peak at its precision; else ""."""
     plain = load(base) if isinstance(base, str) else from_sheet(base)
-
-    def why(kernel: Kernel) -> str:
-        try:
-            if kernel.kind not in STREAMS:
-                plain.part(normalised(kernel)[0], kernel.precision)
-                plain.machine.peak(kernel.precision)
-        except InputError:
-            return f"{kernel.kind} at {kernel.precision}, which {plain.machine.name} has no rates for"
-        return ""
-
-    return functools.cache(why)
+    return functools.cache(lambda kernel: no_rates(plain, kernel))
 
 
 def _correction(plain: DeviceModel, name: str, shape: F64, ns: F64) -> Correction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from astrarium.compute.timings import Timing
 from astrarium.trace.launches import COPY, Launches
 from astrarium.vocab import Kernel
 
-__all__ = ["Recorded", "Share", "recorded_timings"]
+__all__ = ["Recorded", "Share", "kernels_of", "recorded_timings"]
 
 UNOWNED = "launched by no recorded operator (a CUDA graph, or a library of its own)"
 TICKS = 20          # of the recording's clock that a kernel must take: rounding is 5 % of it at most
@@ -74,6 +74,15 @@ def recorded_timings(runs: Sequence[Launches], refusal: Callable[[Kernel], str])
                 times[found].append(ns)
                 used.add(len(operations), ns)
     return Recorded(times, used, dict(sorted(unused.items(), key=lambda pair: (-pair[1].ns, pair[0]))))
+
+
+def kernels_of(run: Launches) -> list[Kernel | None]:
+    """[GPU operations] the kernel that each is: of a call of known shapes that launched it alone; of others None."""
+    owners = [-1 if other else owner for owner, other in zip(run.owner.tolist(), run.other, strict=True)]
+    alone = Counter(owners)
+    found = [kernel_of(run.operator(owner), [run.name[operation]]) if owner >= 0 and alone[owner] == 1 else ""
+             for operation, owner in enumerate(owners)]
+    return [None if isinstance(each, str) else each for each in found]
 
 
 def _doubt(kernel: Kernel, ns: int, tick: int, together: bool) -> str:

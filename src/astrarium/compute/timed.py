@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Predicted", "durations"]
 
+Bool = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Predict = Callable[["tuple[Kernel, ...]"], F64]
@@ -38,8 +39,9 @@ class Predicted(Compute, frozen=True, kw_only=True):
                                      "were measured in CUDA graphs: 0 for a program that replays graphs.")] = default(0)
     in_situ: Annotated[InSitu, Knob("What kernels take in a long run of a software stack, over the time of one alone.")
                        ] = InSitu()
-    unknown: Annotated[Literal["refuse", "roofline"], Knob(
-        "A node that names no kernel: refused, or its flops at the bf16 peak or its bytes, the longer.")] = "refuse"
+    unknown: Annotated[Literal["refuse", "roofline", "recorded"], Knob(
+        "A node that names no kernel: refused; or its flops at the bf16 peak or its bytes, the longer; or what was "
+        "recorded, which then is the time of kernels without rates, too.")] = "refuse"
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
 
@@ -54,8 +56,10 @@ class Work:
     unknown: I64
 
 
-def _split(nodes: ComputeNodes) -> Work:
+def _split(nodes: ComputeNodes, skipped: Bool) -> Work:
+    """`skipped` [kernels]: those that nothing predicts."""
     number = np.full(len(nodes), -1) if nodes.kernel is None else np.asarray(nodes.kernel, np.int64)
+    number = np.where(np.append(skipped, False)[number], -1, number)
     is_host_kernel = np.array([kernel.kind == "host" for kernel in nodes.kernels] + [False])
     host = nodes.host | is_host_kernel[number]
     known = np.flatnonzero(~host & (number >= 0))
@@ -65,18 +69,27 @@ def _split(nodes: ComputeNodes) -> Work:
 def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:
     """ps [nodes]: kernels as `predict` says (ns of each kernel), the hosts' nodes as recorded, and what names no kernel
     by `setting.unknown`."""
+    from astrarium.compute.kernels.predict import no_rates
+
     _bandwidth_agrees(nodes, model)
-    work, ns = _split(nodes), np.zeros(len(nodes))
+    keeps = setting.unknown == "recorded"
+    skipped = np.array([keeps and kernel.kind != "host" and bool(no_rates(model, kernel)) for kernel in nodes.kernels],
+                       np.bool_)
+    work, ns = _split(nodes, skipped), np.zeros(len(nodes))
     # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
-    kernels = tuple(kernel for kernel in nodes.kernels if kernel.kind != "host")
+    timed = np.array([kernel.kind != "host" for kernel in nodes.kernels], np.bool_) & ~skipped
+    kernels = tuple(kernel for kernel, known in zip(nodes.kernels, timed, strict=True) if known)
     launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
     factors = factors_of(kernels, setting.in_situ)
     each = np.zeros(len(nodes.kernels))
-    each[[kernel.kind != "host" for kernel in nodes.kernels]] = (
+    each[timed] = (
         predict(kernels) * factors + launches * float(setting.launch_gap))
     ns[work.known] = each[work.number]
-    ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
+    if not keeps:
+        ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
     found = to_ps(ns)
+    if keeps:
+        found[work.unknown] = replayed(nodes, None, work.unknown)
     found[work.host] = replayed(nodes, setting.missing, work.host)
     return found
 
@@ -99,7 +112,8 @@ def _roofline(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, chose
     if setting.unknown == "refuse":
         for node in chosen[:1].tolist():
             raise nodes.refusal(node, "names no kernel, so nothing measured is its time",
-                                "a workload that Astrarium makes, compute.unknown: roofline, or another compute.model")
+                                "a workload that Astrarium makes, compute.unknown: recorded or roofline, or another "
+                                "compute.model")
     if not len(chosen):
         return np.zeros(0)
     moved = np.asarray(nodes.tensor_bytes[chosen], np.float64)

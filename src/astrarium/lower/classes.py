@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,9 @@ from astrarium.errors import TraceError, nearest
 from astrarium.lower.distinct import distinct
 from astrarium.trace import Dependencies, graph_of, group_key, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
+from astrarium.trace.recorded import is_recorded
 from astrarium.trace.work import TraceClass
-from astrarium.vocab import NodeKind
+from astrarium.vocab import Kernel, NodeKind
 
 __all__ = ["trace_classes"]
 
@@ -71,7 +73,22 @@ def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: 
         involved=np.where(has(Attr.INVOLVED_DIM), columns.dims.astype(np.int64), -1)[order].astype(np.int32),
         priority=columns.comm_priority[order].astype(np.int32),
         parent_ptr=parent_ptr, parent=parent, slot_a=slot_a, slot_b=slot_b,
-        sources=traces.sources, names=lambda i: columns.name(int(order[i])))
+        sources=traces.sources, names=lambda i: columns.name(int(order[i])),
+        operators=cache(lambda: _operators(columns, order)) if is_recorded(columns) else None)
+
+
+def _operators(columns: Columns, order: npt.NDArray[np.intp]) -> tuple[I32, tuple[Kernel, ...]]:
+    """([nodes] number of a recorded node's kernel, -1 where it is not known; the kernels)."""
+    from astrarium.compute.recorded import kernels_of
+    from astrarium.trace.launches import launches_of
+
+    node, run = launches_of(columns, "")
+    numbers: dict[Kernel, int] = {}
+    found = np.full(order.size, -1, np.int32)
+    for place, kernel in zip(node.tolist(), kernels_of(run), strict=True):
+        if kernel is not None:
+            found[place] = numbers.setdefault(kernel, len(numbers))
+    return found[order], tuple(numbers)
 
 
 class _Fault:

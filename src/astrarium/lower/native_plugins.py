@@ -101,11 +101,16 @@ def timed(trace: TraceClass, nodes: I64, model: ComputeModel, memory: Memory, np
     """Durations (ps) that a compute model gives to the `nodes` (indexes) of a class."""
     from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 
+    kernel, kernels = trace.kernel, trace.kernels
+    if kernel is None and trace.operators is not None:
+        from astrarium.compute.timed import Predicted
+
+        kernel, kernels = trace.operators() if isinstance(model, Predicted) else (None, ())
     return durations_of(model, ComputeNodes(
         np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64),
         trace.duration_us[nodes].astype(np.int64) * 1_000_000, _Names(trace, nodes),
-        np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if trace.kernel is None else trace.kernel[nodes],
-        trace.kernels, local_memory(memory),
+        np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if kernel is None else kernel[nodes],
+        kernels, local_memory(memory),
         lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected)))
 
 

@@ -22,7 +22,7 @@ from astrarium.trace.read import read_traces
 from astrarium.vocab import NodeKind
 
 __all__ = ["COMMUNICATION", "COPY", "ELEMENT_BYTES", "Argument", "Launches", "Operator", "Tensor", "arguments",
-           "launches_of_trace"]
+           "launches_of", "launches_of_trace"]
 
 I64 = npt.NDArray[np.int64]
 COMMUNICATION, COPY = "communication", "copies and fills"
@@ -101,14 +101,19 @@ def launches_of_trace(path: str) -> Launches:
     if kind not in (None, "profiled"):
         raise InputError(path, f"was not recorded: its kind is {kind!r}",
                          expected="what `astrarium trace link` wrote from a profiler's files")
+    return launches_of(columns, path)[1]
+
+
+def launches_of(columns: Columns, where: str) -> tuple[I64, Launches]:
+    """(the node of each GPU operation, in file order; what ran) of a recorded trace."""
     found = np.flatnonzero((columns.is_cpu_op == 0) & (columns.type != NodeKind.METADATA) & (columns.duration > 0))
     place = {number: index for index, number in enumerate(columns.node_id.tolist())}
     nodes = [_node(columns, index) for index in found.tolist()]
     owner = [place.get(node.ctrl_deps[0], -1) if node.ctrl_deps else -1 for node in nodes]
     start = columns.start[found].astype(np.int64) * 1000
-    return Launches(path, [node.name for node in nodes], [_other(node) for node in nodes], start,
-                    start + columns.duration[found].astype(np.int64) * 1000, np.array(owner, np.int64),
-                    cache(lambda index: _operator(_node(columns, index))), 1000)
+    return found, Launches(where, [node.name for node in nodes], [_other(node) for node in nodes], start,
+                           start + columns.duration[found].astype(np.int64) * 1000, np.array(owner, np.int64),
+                           cache(lambda index: _operator(_node(columns, index))), 1000)
 
 
 def _node(columns: Columns, index: int) -> Node:

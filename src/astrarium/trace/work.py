@@ -31,7 +31,8 @@ class TraceClass:
     their arguments in `slot_a` and `slot_b` [ranks, slots]: peer rank and tag of sends and receives; of collectives
     `slot_b` is the group's index or -1 for all ranks. Comm node k has slot `slot[k]`, or slot k where `slot` is None;
     comm nodes share one only if they are equal in type, operation, bytes and priority. `kernel` numbers the node's
-    Kernel in `kernels`, -1 where flops and bytes are all that is known; None: of no node.
+    Kernel in `kernels`, -1 where flops and bytes are all that is known; None: of no node, or what `operators`, of
+    recorded traces, finds when asked: the same two.
     """
 
     ranks: I32
@@ -55,6 +56,7 @@ class TraceClass:
     begin: int = 0                              # ps after the run's start at which these ranks begin
     kernel: I32 | None = None
     kernels: tuple[Kernel, ...] = ()            # distinct; other classes of the run may have the same ones
+    operators: Callable[[], tuple[I32, tuple[Kernel, ...]]] | None = None
 
     def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
         """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""

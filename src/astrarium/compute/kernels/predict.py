@@ -15,7 +15,7 @@ from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "latencies", "latency_ns", "normalised", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little."""
@@ -73,6 +73,17 @@ def normalised(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
 
 def _slowdown(kernel: Kernel) -> float:
     return float(slowdown(np.array([float(kernel.shape[3])]))[0])
+
+
+def no_rates(model: DeviceModel, kernel: Kernel) -> str:
+    """Why a device cannot predict a kernel: it has neither rows nor a peak at its precision; else ""."""
+    try:
+        if kernel.kind not in STREAMS:
+            model.part(normalised(kernel)[0], kernel.precision)
+            model.machine.peak(kernel.precision)
+    except InputError:
+        return f"{kernel.kind} at {kernel.precision}, which {model.machine.name} has no rates for"
+    return ""
 
 
 def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | None = None,
