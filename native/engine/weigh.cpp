@@ -38,12 +38,21 @@ double at_once(const Schedule& s) {
     return all / static_cast<double>(s.program.size);
 }
 
-// Sends of a participant in all phases of a collective, on average.
-double sends_of(const Collective& c) {
+// Events of a participant in a phase, on average: each of its messages asks for a port; those that leave together depart in one event,
+// and what they wait for, or the phase's end, is another.
+double events_of(const Schedule& s) {
+    std::size_t together = 0;
+    for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q)
+        for (auto k = static_cast<std::size_t>(s.send_ptr[q]); k < static_cast<std::size_t>(s.send_ptr[q + 1]); ++k)
+            together += k == static_cast<std::size_t>(s.send_ptr[q]) || s.send_needs[k] != s.send_needs[k - 1];
+    return static_cast<double>(s.send_peer.size + 2 * together) / static_cast<double>(s.send_ptr.size - 1);
+}
+
+// Of a participant in all phases of a collective.
+double events_of(const Collective& c) {
     double all = 0;
     for (const Chunk& chunk : c.chunks)
-        for (const Phase& phase : chunk.phases)
-            all += chunk.repeat * (phase.schedule ? static_cast<double>(phase.schedule->send_peer.size) / static_cast<double>(phase.schedule->send_ptr.size - 1) : phase.n - 1.0);
+        for (const Phase& phase : chunk.phases) all += chunk.repeat * (phase.schedule ? events_of(*phase.schedule) : 3 * (phase.n - 1.0));
     return all;
 }
 
@@ -60,14 +69,14 @@ double first_sends(const Collective& c) {
 
 }  // namespace
 
-// Every rank is taken to be in its largest collective at one time. An event of a message: it departs, it asks for a port, it is
-// delivered, it is received.
+// Every rank is taken to be in its largest collective at one time. An event of a message between nodes: it departs, it asks for a
+// port, it is delivered.
 Weight Native::weigh(const Plan& plan, bool record) {
-    constexpr double events_of_a_message = 4;
+    constexpr double events_of_a_message = 3;
     Weight all;
-    std::vector<double> sends, bytes;
+    std::vector<double> events, bytes;
     for (const Collective& c : plan.collectives) {
-        sends.push_back(sends_of(c));
+        events.push_back(events_of(c));
         bytes.push_back(sizeof(Member) + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases) + first_sends(c) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed)));
     }
     std::vector<std::vector<SlotUse>> uses;
@@ -81,7 +90,7 @@ Weight Native::weigh(const Plan& plan, bool record) {
             if (mine[s].kind == Kind::send) all.events += events_of_a_message * mine[s].count;
             if (mine[s].kind != Kind::collective) continue;
             const auto c = static_cast<std::size_t>(plan.slot_a[static_cast<std::size_t>(plan.slot_ptr[r]) + s]);
-            all.events += events_of_a_message * sends[c] * mine[s].count;
+            all.events += events[c] * mine[s].count;
             largest = std::max(largest, bytes[c]);
         }
         all.bytes += sizeof(Rank) + 64 + nodes * (record ? 20 : 4) + largest;

@@ -52,7 +52,7 @@ public:
     struct Train {
         Tick next, step;  // when the next one's head asks for the in port, and the one after it
         std::uint32_t left;
-        Order order;  // of the next; that of the one after it is lower by one place
+        Order order;  // of the next; the one after it has the next `low`
     };
     std::optional<std::size_t> only_switch(const Flight& flight);  // the dim, if a message crosses that one and no other
     // All but the last are on their way then; when the heads of the first and the last ask. `arriving`: as equals' messages come.
@@ -151,7 +151,7 @@ private:
     Geometry geometry_;
     std::vector<std::size_t> base_;  // per dim: its first port
     std::vector<Tick> out_free_, in_free_;
-    std::vector<std::vector<Train>> trains_;  // one rank per class: by in port, as they come; none is empty
+    std::vector<std::vector<Train>> trains_;  // one rank per class: by in port, as they come
     std::vector<std::int64_t> bytes_;
     std::vector<Tick> busy_;
     std::vector<PortUse> uses_;           // per NPU and dim, where kept
