@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -69,12 +69,9 @@ def _split(nodes: ComputeNodes, skipped: Bool) -> Work:
 def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predict: Predict) -> I64:
     """ps [nodes]: kernels as `predict` says (ns of each kernel), the hosts' nodes as recorded, and what names no kernel
     by `setting.unknown`."""
-    from astrarium.compute.kernels.predict import no_rates
-
     _bandwidth_agrees(nodes, model)
-    keeps = setting.unknown == "recorded"
-    skipped = np.array([keeps and kernel.kind != "host" and bool(no_rates(model, kernel)) for kernel in nodes.kernels],
-                       np.bool_)
+    nodes, keeps = _with_operators(nodes), setting.unknown == "recorded"
+    skipped = _without_rates(nodes, model) if keeps else np.zeros(len(nodes.kernels), np.bool_)
     work, ns = _split(nodes, skipped), np.zeros(len(nodes))
     # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
     timed = np.array([kernel.kind != "host" for kernel in nodes.kernels], np.bool_) & ~skipped
@@ -82,8 +79,7 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     launches = np.array([max(1, kernel.launches) for kernel in kernels], np.float64)
     factors = factors_of(kernels, setting.in_situ)
     each = np.zeros(len(nodes.kernels))
-    each[timed] = (
-        predict(kernels) * factors + launches * float(setting.launch_gap))
+    each[timed] = predict(kernels) * factors + launches * float(setting.launch_gap)
     ns[work.known] = each[work.number]
     if not keeps:
         ns[work.unknown] = _roofline(setting, nodes, model, work.unknown) + float(setting.launch_gap)
@@ -92,6 +88,21 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
         found[work.unknown] = replayed(nodes, None, work.unknown)
     found[work.host] = replayed(nodes, setting.missing, work.host)
     return found
+
+
+def _with_operators(nodes: ComputeNodes) -> ComputeNodes:
+    """Recorded nodes with the kernels that their operators say."""
+    if nodes.kernel is not None or nodes.operators is None:
+        return nodes
+    kernel, kernels = nodes.operators()
+    return replace(nodes, kernel=kernel, kernels=kernels)
+
+
+def _without_rates(nodes: ComputeNodes, model: DeviceModel) -> Bool:
+    """[kernels] whether the device cannot predict them."""
+    from astrarium.compute.kernels.predict import no_rates
+
+    return np.array([kernel.kind != "host" and bool(no_rates(model, kernel)) for kernel in nodes.kernels], np.bool_)
 
 
 def near(bandwidth: float, measured: float) -> bool:

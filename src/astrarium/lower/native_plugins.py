@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -15,13 +16,14 @@ from astrarium.engine.plan import Dim
 from astrarium.errors import PluginError
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
-from astrarium.vocab import CommOp
+from astrarium.vocab import CommOp, Kernel
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice, ComputeModel, LocalMemory, Plugins
 
 __all__ = ["chosen_algorithms", "local_memory", "plugins_of", "timed"]
 
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 OWN = {"backend": ("closed_form", "contention", "fluid", "library"), "scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
@@ -101,17 +103,18 @@ def timed(trace: TraceClass, nodes: I64, model: ComputeModel, memory: Memory, np
     """Durations (ps) that a compute model gives to the `nodes` (indexes) of a class."""
     from astrarium.engine.plugins.compute import ComputeNodes, durations_of
 
-    kernel, kernels = trace.kernel, trace.kernels
-    if kernel is None and trace.operators is not None:
-        from astrarium.compute.timed import Predicted
-
-        kernel, kernels = trace.operators() if isinstance(model, Predicted) else (None, ())
     return durations_of(model, ComputeNodes(
         np.asarray(trace.num_ops[nodes], np.float64), trace.tensor_size[nodes].astype(np.int64),
         trace.duration_us[nodes].astype(np.int64) * 1_000_000, _Names(trace, nodes),
-        np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if kernel is None else kernel[nodes],
-        kernels, local_memory(memory),
-        lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected)))
+        np.asarray(trace.is_cpu[nodes], np.bool_), npu_type, None if trace.kernel is None else trace.kernel[nodes],
+        trace.kernels, local_memory(memory),
+        lambda index, message, expected: trace.fault(int(nodes[index]), message, expected=expected),
+        None if trace.operators is None else partial(_operators, trace.operators, nodes)))
+
+
+def _operators(find: Callable[[], tuple[I32, tuple[Kernel, ...]]], nodes: I64) -> tuple[I32, tuple[Kernel, ...]]:
+    kernel, kernels = find()
+    return kernel[nodes], kernels
 
 
 def chosen_algorithms(choice: CollectiveChoice, op: CommOp, size: int, npus: Sequence[int],
