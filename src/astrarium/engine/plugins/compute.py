@@ -49,9 +49,9 @@ def _refusal(index: int, message: str, expected: str) -> InputError:
 class ComputeNodes:
     """The compute nodes of one class of equal ranks: columns [nodes], in order of node id.
 
-    `kernel` numbers the node's Kernel in `kernels`, -1: it has none; None: no node has, or what `operators`, of recorded
-    traces, finds when it is called: the same two, from the operators that launched the nodes. `refusal(i, message,
-    expected)` is an error that names node i, for the model to raise.
+    `kernel` numbers the node's Kernel in `kernels`, -1: it has none; None: no node has, or what `operators`, of
+    recorded traces, finds when it is called: the same two, from the operators that launched the nodes. `refusal(i,
+    message, expected)` is an error that names node i, for the model to raise.
     """
 
     num_ops: F64
