@@ -22,7 +22,8 @@ def gap_tables(found: Gap, design: str, trace: str) -> Iterator[Table]:
     rows = [("predicted", format_time(predicted)), ("recorded", _step(found, recorded)),
             ("difference", _signed(recorded - predicted) + _share(recorded - predicted, predicted))]
     yield Table(f"{design} beside {trace}", "<<", rows)
-    yield Table("where the time of a rank goes, mean over the ranks", "<>>>>", list(_lines(found)),
+    whose = "a rank goes, mean over the ranks" if len(found.ranks) > 1 else f"rank {found.ranks[0]} goes"
+    yield Table(f"where the time of {whose}", "<>>>>", list(_lines(found)),
                 ["", "predicted", "recorded", "difference", "of it"])
     if len(found.ranks) > 1:
         yield _ranks(found)

@@ -82,8 +82,8 @@ def signs(words: Mapping[str, Mark]) -> str:
 
 
 def row(name: str, words: str, picture: str, beside: bool = False) -> str:
-    """A picture as wide as the page below its name and what is said of it; with `beside` to their right where the page
-    is wide enough."""
+    """A line of text (`name`, then `words` in grey) with a picture under it. `beside`: on wide pages the picture stands
+    right of the text."""
     said = f'<p>{escape(name)}<span class="what">{escape(words)}</span></p>' if name else "<p></p>"
     return f'<div class="strip{" beside" if beside else ""}">{said}{picture}</div>'
 
