@@ -1,3 +1,4 @@
+#include "blocks.hpp"
 #include "check_plan.hpp"
 #include "convert.hpp"
 
@@ -30,6 +31,7 @@ public:
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_, into_.ranks->common->sound);
+        find_blocks(plan_, into_.ranks->common->sound.uses);
     }
 
 private:
@@ -228,7 +230,7 @@ private:
         plan_.network.cut_through = number<bool>(s, "cut_through");
         for (nb::handle d : s.attr("dims"))
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
-                                          number<double>(d, "bandwidth"), number<double>(d, "latency")});
+                                          number<double>(d, "bandwidth"), number<double>(d, "latency"), {}});
     }
 
     void policy(nb::handle s) {

@@ -239,7 +239,7 @@ void Image::check(const Collective& c, std::uint32_t kind) {
 }
 
 // Labels that tell apart whose steps differ.
-std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) const {
+std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) {
     std::uint64_t count = number(labels);
     for (std::size_t next = 0, same = 0; same < phases.size() && count < labels.size(); next = (next + 1) % phases.size()) {
         labels = steps(*phases[next], kind, labels);
@@ -256,38 +256,55 @@ bool Image::uniform(const Phase& phase, const std::vector<std::uint64_t>& labels
     return true;
 }
 
+namespace {
+
+// Whether so many places, so far apart, are a whole dim or a block of one.
+bool is_block(const Dim& dim, int places, int apart) {
+    for (std::size_t i = 0; i + 1 < dim.blocks.size(); ++i)
+        if (dim.blocks[i] == apart && dim.blocks[i + 1] == apart * places) return true;
+    return dim.blocks.empty() && places == dim.npus && apart == 1;
+}
+
+}  // namespace
+
 // Whether rotating a phase's participants (xor: flipping them) keeps every message's way: they are in one switch, or a whole dim
-// in order.
+// in order, or a block of one.
 bool Image::symmetric(const Phase& phase, std::uint32_t kind) const {
     if (phase.dim < 0) return false;
     const auto d = static_cast<std::size_t>(phase.dim);
     const Dim& dim = whole_.network.dims[d];
     const bool exclusive = phase.schedule->mode == PeerMode::xor_, flips = dim.shape == Shape::hypercube;
-    if (dim.shape != Shape::switch_ && (phase.n != dim.npus || exclusive != flips)) return false;
+    if (dim.shape != Shape::switch_ && exclusive != flips) return false;
     const Geometry geometry(whole_.network);
     const Seat seat{classes_.first_group[kind], 0};
+    const auto place = [&](std::uint32_t p) { return geometry.coordinate(whole_.npu_of[rank_at(seat, p)], d); };
+    const int apart = place(static_cast<std::uint32_t>(phase.stride)) - place(0);
+    if (dim.shape != Shape::switch_ && !is_block(dim, phase.n, apart)) return false;
     for (std::uint32_t p = 0; p < size(kind); ++p) {
         const int index = index_in(phase, p), npu = whole_.npu_of[rank_at(seat, p)];
-        const int first = whole_.npu_of[rank_at(seat, p - static_cast<std::uint32_t>(index * phase.stride))];
-        const int moved = geometry.coordinate(npu, d) - geometry.coordinate(first, d);
-        if (npu != first + moved * geometry.stride(d) || (index > 0 && moved == 0)) return false;
-        if (dim.shape != Shape::switch_ && geometry.coordinate(npu, d) != index) return false;
+        const auto first = p - static_cast<std::uint32_t>(index * phase.stride);
+        const int moved = place(p) - place(first);
+        if (npu != whole_.npu_of[rank_at(seat, first)] + moved * geometry.stride(d) || (index > 0 && moved == 0)) return false;
+        if (dim.shape != Shape::switch_ && place(p) / apart % phase.n != index) return false;
+        if (dim.shape != Shape::switch_ && moved != index * apart) return false;
     }
     return true;
 }
 
 // Per member: its label, its program, and what it sends to whom and receives (sums, in any order). Where all run one program,
 // relative to themselves, sends to one peer are alike.
-std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) const {
+std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) {
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
     const bool alike = s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
+    const std::vector<std::int32_t>& stage = stages(phase);
     std::vector<Sent> sends;  // of all programs, in order
     std::vector<bool> seen(static_cast<std::size_t>(s.n), false);
     for (std::size_t k = 0; k < s.send_peer.size; ++k) {
         if (alike && seen[static_cast<std::size_t>(s.send_peer[k])]) continue;
         seen[static_cast<std::size_t>(s.send_peer[k])] = true;
-        sends.push_back({k, mix(static_cast<std::uint64_t>(s.send_match[k]), k)});
+        const auto receive = static_cast<std::size_t>(s.send_match[k]);
+        sends.push_back({k, stage.empty() ? mix(receive, k) : static_cast<std::uint64_t>(stage[receive] + 1)});
     }
     if (alike && uniform(phase, labels) && symmetric(phase, kind)) return labels;
     if (static_cast<std::int64_t>(size(kind)) * static_cast<std::int64_t>(sends.size()) > checks * (s.mode == PeerMode::absolute ? s.n : 1))
@@ -309,14 +326,68 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
             std::uint64_t h = mix(labels[p], program);
             for (; k != sends.end() && k->number < end; ++k, ++at) {
                 const int peer = peer_of(s, index, s.send_peer[k->number]);
-                h += mix(k->mark, ways.between(at, index, peer)) * mark[member(peer)];
-                received[member(peer)] += k->mark * mark[p];
+                const std::uint64_t sent = mix(k->mark, ways.between(at, index, peer));
+                h += sent * mark[member(peer)];
+                received[member(peer)] += (stage.empty() ? k->mark : sent) * mark[p];
             }
             out[p] = h;
         }
     }
     for (std::uint32_t p = 0; p < out.size(); ++p) out[p] = mix(mix(0, out[p]), received[p]);
     return out;
+}
+
+namespace {
+
+// Receives by stage: sends of a stage need all receives of the stages before, and meet equal receives, one of each peer. Empty where
+// a schedule is not like that.
+std::vector<std::int32_t> find_stages(const Schedule& s) {
+    const auto one = [&s](std::int32_t program) { return program == s.program[0]; };
+    if (s.mode == PeerMode::absolute || !std::all_of(s.program.begin(), s.program.end(), one)) return {};
+    const auto program = static_cast<std::size_t>(s.program[0]);
+    const auto send = static_cast<std::size_t>(s.send_ptr[program]), end = static_cast<std::size_t>(s.send_ptr[program + 1]);
+    const auto receive = static_cast<std::size_t>(s.recv_ptr[program]);
+    const auto blocks = [&s](std::size_t k) { return s.send_block_ptr[k + 1] - s.send_block_ptr[k]; };
+    std::vector<std::int32_t> out(static_cast<std::size_t>(s.recv_ptr[program + 1]) - receive, -1);
+    std::int32_t stage = 0;
+    for (std::size_t k = send, first = send; k < end; ++k) {
+        if (s.send_needs[k] != s.send_needs[first]) ++stage, first = k;
+        const auto match = static_cast<std::size_t>(s.send_match[k]), before = first - send;
+        const std::int32_t *peers = &s.send_peer[first], *mine = &s.send_peer[k];
+        const bool alike = blocks(k) == blocks(first) && s.recv_reduce[receive + match] == s.recv_reduce[receive + static_cast<std::size_t>(s.send_match[first])];
+        if (static_cast<std::size_t>(s.send_needs[k]) != before || match < before || !alike || std::find(peers, mine, *mine) != mine) return {};
+        out[match] = stage;
+    }
+    return std::is_sorted(out.begin(), out.end()) ? out : std::vector<std::int32_t>{};
+}
+
+}  // namespace
+
+const std::vector<std::int32_t>& Image::stages(const Phase& phase) {
+    static const std::vector<std::int32_t> none;
+    if (phase.dim < 0 || whole_.network.dims[static_cast<std::size_t>(phase.dim)].shape != Shape::fully_connected) return none;
+    const auto [known, fresh] = stages_.try_emplace(phase.schedule);
+    if (fresh) known->second = find_stages(*phase.schedule);
+    return known->second;
+}
+
+// Between fully connected NPUs that of its stage which comes the same way.
+std::uint32_t Image::receive(const Phase& phase, std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t match) {
+    const std::vector<std::int32_t>& stage = stages(phase);
+    if (stage.empty()) return match;
+    const auto d = static_cast<std::size_t>(phase.dim);
+    const auto way = [&](std::uint32_t from, std::uint32_t there) {
+        return away(whole_.network.dims[d], facts_.colours().coordinates(from)[d], facts_.colours().coordinates(there)[d]);
+    };
+    const Schedule& s = *phase.schedule;
+    const std::uint32_t other = class_at(kind, cls, to), mine = place(kind, other), rank = rank_at(kind, other, mine);
+    const int index = index_in(phase, mine), wanted = way(rank_at(kind, cls, place(kind, cls)), rank_at(kind, cls, to));
+    const auto first = static_cast<std::size_t>(s.recv_ptr[static_cast<std::size_t>(s.program[0])]);
+    for (std::uint32_t r = 0; r < stage.size(); ++r) {
+        const auto from = static_cast<std::uint32_t>(static_cast<int>(mine) + (peer_of(s, index, s.recv_peer[first + r]) - index) * phase.stride);
+        if (stage[r] == stage[match] && way(rank_at(kind, other, from), rank) == wanted) return r;
+    }
+    throw Unfoldable{"members of one class take different steps in a collective"};
 }
 
 std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) {

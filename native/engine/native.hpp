@@ -60,7 +60,8 @@ private:
         std::vector<std::pair<std::uint32_t, Tick>> comm;  // ready COMM nodes and since when
     };
     struct Aim {  // of a send of a class
-        std::uint32_t position = none, source = 0;  // of the receiving class among the members; the rank from which its equal's arrives
+        std::uint32_t position = none, receive = 0;  // of the receiving class among the members, and what it receives
+        std::uint32_t source = 0;                    // the rank from which its equal's arrives
         Flight leaving, arriving;
     };
     struct Sends {  // of a class in a phase

@@ -38,7 +38,7 @@ const Native::Sends& Native::class_sends(const Instance& i, const ChunkState& s,
 // Where a send goes: the class that stands there, and its flights.
 void Native::aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks) {
     Message& m = messages_[message];
-    m.state += aim.position * chunks;
+    m.state += aim.position * chunks, m.receive = aim.receive;
     m.flight = aim.leaving;
     landings_[message] = {aim.arriving, aim.source};
 }
@@ -49,9 +49,10 @@ Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phas
     const std::uint32_t place = image_->place(kind, other);
     const int index = index_in(phase, place);
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
+    receive = image_->receive(phase, kind, mine, to, receive);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
     const auto from = static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);
-    return {membership_.position(group, other), image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
+    return {membership_.position(group, other), receive, image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
 }
 
 // Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks: these must stand in one

@@ -119,6 +119,7 @@ struct Dim {
     Shape shape = Shape::ring;
     int npus = 1;
     double bandwidth = 1, latency = 0;
+    std::vector<int> blocks = {};  // fully connected: see find_blocks; empty where coordinates are read as one number
 };
 
 struct Network {
