@@ -56,6 +56,8 @@ settings that we have; which rows count, and that every second one judges, was s
 is in no fit. That MosaicML's A100 rows (PyTorch 1.13) and H100 rows (2.x) have a stack each, and which constants these
 have, was decided after a look at all of them. No stack was fitted again after the models of kernels were fitted by
 absolute errors (nemo was tried: 2.5 % median, 9.7 % p90 on unseen H100 and GB200 rows, with implausible constants).
+Rows of MLPerf Training are in `benchmarks/data/mlperf.csv` ([how they were taken](../guides/validate.md)). No fit has
+them. The rows, the rule for the step time and the stack of each row were fixed before any was predicted.
 """
 INTERVALS = """Each stack on each device has an 80 % interval of measured over predicted step time (conformal, from the
 unseen rows; `catalog/intervals.toml`). Designs whose gradients are reduced over 16 hosts or more have one of their own
@@ -86,7 +88,7 @@ def name_of(each: Prediction | NotPredictable) -> str:
 
 def row_name(row: Row) -> str:
     device = row.text("gpu")
-    return f"{row.source} ({device})" if "B200" in device else row.source
+    return f"{row.source} ({device})" if "B200" in device and "B200" not in row.source else row.source
 
 
 def left_out(log: str, sources: Sequence[str]) -> str:

@@ -107,7 +107,7 @@ def _batch(row: Row, axes: Mapping[str, int], assumed: list[str]) -> tuple[int, 
 
 
 def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
-    """Sequence, recomputation, ZeRO, formats."""
+    """Sequence, recomputation, ZeRO, formats, rank order."""
     recompute, zero = row.text("recompute").lower(), row.text("zero").lower()
     if recompute not in RECOMPUTE:
         raise InputError("recompute", f"{recompute[:60]!r} is not known", expected="one of " + ", ".join(RECOMPUTE))
@@ -130,6 +130,8 @@ def _training(row: Row, stack: str, assumed: list[str]) -> dict[str, Any]:
         found["precision"] = {"products": formats}
     if not row.text("precision"):
         assumed.append("precision: bf16")
+    if row.text("order"):
+        found["order"] = row.text("order").lower()
     if row.count("seq"):
         found["seq"] = row.count("seq")
     else:
