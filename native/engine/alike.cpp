@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "distance.hpp"
+#include "media/distance.hpp"
 #include "run.hpp"
 
 namespace astrarium {

@@ -9,13 +9,13 @@
 
 #include "astra_bus.hpp"
 #include "clock.hpp"
-#include "distance.hpp"
+#include "media/distance.hpp"
 #include "groups.hpp"
 #include "hash_order.hpp"
 #include "message_key.hpp"
 #include "ready.hpp"
 #include "run.hpp"
-#include "usage.hpp"
+#include "media/usage.hpp"
 
 namespace astrarium {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "distance.hpp"
+#include "media/distance.hpp"
 
 namespace astrarium {
 namespace {

@@ -9,21 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "distance.hpp"
+#include "media/distance.hpp"
 #include "plan.hpp"
 #include "slots.hpp"
 #include "standing.hpp"
+#include "unfoldable.hpp"
 
 namespace astrarium {
-
-// Why a plan cannot run one rank per class; the caller then runs every rank.
-struct Unfoldable {
-    std::string why;
-};
-// The ranks that stand for all wait for each other, or issue a group's collectives in different orders.
-struct Endless : Unfoldable {};
-inline constexpr const char* overlapping = "overlapping communication of one NPU";
-inline constexpr const char* passing = "messages that pass other NPUs of a mesh";
 
 // Positions in the groups of a shape (0: all ranks), by a label that tells some of them apart.
 struct Labels {

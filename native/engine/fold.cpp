@@ -8,7 +8,7 @@
 namespace astrarium {
 
 Fold::Fold(const Plan& plan, bool record, Facts& facts, const std::set<Labels>& split)
-    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), facts_(facts), store_(facts.store), held_classes_(facts.classes(split)), classes_(*held_classes_), idle_(plan, false, true), usage_(plan.network.dims.size()), programs_(plan.programs) {
+    : plan_(plan), record_(record), astra_(plan.policy.order == Order::astra_sim), facts_(facts), store_(facts.store), held_classes_(facts.classes(split)), classes_(*held_classes_), idle_(plan, PortRows::looped(), false), usage_(plan.network.dims.size()), programs_(plan.programs) {
     check_supported();
     for (const Dim& dim : plan.network.dims) meshes_ = meshes_ || dim.shape == Shape::mesh;
     std::size_t nodes = 0;
@@ -324,11 +324,10 @@ Tick Fold::message_time(std::uint32_t c, std::uint32_t other, std::uint32_t peer
         leave(c, {load});
         return add(now_, time);
     }
-    Flight flight;
-    flight.source = flight.at = from, flight.destination = to, flight.size = size;
+    const Flight flight(from, to, size);
     std::vector<Load> out, in;
     if (idle_.passes(flight)) throw Unfoldable{passing};
-    const Wires::Transit t = idle_.transit(flight, out, in);
+    const Ports::Transit t = idle_.transit(flight, out, in);
     carry(c, out);
     carry(other, in);
     leave(c, out);

@@ -11,8 +11,8 @@
 #include "facts.hpp"
 #include "ready.hpp"
 #include "run.hpp"
-#include "usage.hpp"
-#include "wires.hpp"
+#include "media/usage.hpp"
+#include "media/ports.hpp"
 
 namespace astrarium {
 
@@ -139,7 +139,7 @@ private:
         const std::vector<Event>& all() const { return c; }
     } pending_;
     Tick now_ = 0, links_until_ = 0;
-    Wires idle_;
+    Ports idle_;  // where messages do not meet
     Usage usage_;
     std::vector<std::int64_t> class_size_;
     std::uint64_t events_ = 0, counted_ = 0;

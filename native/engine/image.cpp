@@ -162,10 +162,10 @@ void Image::make_plan() {
     small_.reduce_bandwidth = whole_.reduce_bandwidth;
 }
 
-Flight Image::flight(std::uint32_t from, std::uint32_t to) const {
-    Flight out;
-    out.source = out.at = whole_.npu_of[from];
-    out.destination = whole_.npu_of[to];
+// Of ranks: leaves for, comes from and arrives at.
+Flight Image::flight(std::uint32_t rank, std::uint32_t goes_to, std::uint32_t from, std::uint32_t to) const {
+    Flight out(whole_.npu_of[rank], whole_.npu_of[goes_to], 0);
+    out.from = whole_.npu_of[from], out.to = whole_.npu_of[to];
     return out;
 }
 
@@ -173,27 +173,21 @@ std::uint32_t Image::class_at(std::uint32_t kind, std::uint32_t cls, std::uint32
     return static_cast<std::uint32_t>(classes_.of[rank_at(seats_[kind][cls], place)]);
 }
 
-Flight Image::leaving(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const {
-    return flight(static_cast<std::uint32_t>(classes_.first[cls]), rank_at(seats_[kind][cls], place));
+Flight Image::flight(std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t other, std::uint32_t from) const {
+    return flight(static_cast<std::uint32_t>(classes_.first[cls]), rank_at(seats_[kind][cls], to), rank_at(seats_[kind][other], from),
+                  static_cast<std::uint32_t>(classes_.first[other]));
 }
 
-Flight Image::arriving(std::uint32_t kind, std::uint32_t cls, std::uint32_t from) const {
-    return flight(rank_at(seats_[kind][cls], from), static_cast<std::uint32_t>(classes_.first[cls]));
-}
-
-Flight Image::leaving(std::uint32_t cls, std::size_t slot) const {
+Flight Image::flight(std::uint32_t cls, std::size_t slot) const {
     const auto rank = static_cast<std::size_t>(classes_.first[cls]);
-    return flight(static_cast<std::uint32_t>(rank),
-                  static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot - static_cast<std::size_t>(slot_ptr_[cls])]));
+    const std::size_t own = static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot - static_cast<std::size_t>(slot_ptr_[cls]);
+    return flight(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(whole_.slot_a[own]), source(slot),
+                  static_cast<std::uint32_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]));
 }
 
 std::uint32_t Image::source(std::size_t slot) const {
     const auto rank = static_cast<std::size_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]);
     return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + static_cast<std::size_t>(slot_b_[slot])]);
-}
-
-Flight Image::arriving(std::size_t slot) const {
-    return flight(source(slot), static_cast<std::uint32_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]));
 }
 
 namespace {

@@ -12,7 +12,7 @@
 #include "conflicts.hpp"
 #include "facts.hpp"
 #include "groups.hpp"
-#include "wires.hpp"
+#include "media/ports.hpp"
 
 namespace astrarium {
 
@@ -32,19 +32,18 @@ public:
     const RankClasses& classes() const { return classes_; }
     std::int64_t members(std::size_t cls) const { return members_[cls]; }
     std::int32_t slot_of(std::int32_t npu) const { return slot_of_npu_[static_cast<std::size_t>(npu)]; }
+    PortRows rows() const { return {classes_.first.size(), &slot_of_npu_, &members_, npu_of_, false}; }
     std::int32_t npu(std::size_t cls) const { return npu_of_[cls]; }
 
     // Where the representative of a class stands in its own group of a kind.
     std::uint32_t place(std::uint32_t kind, std::uint32_t cls) const { return seats_[kind][cls].place; }
-    // The class at a place of that group, and the flights: as the message leaves, and as one of its equals arrives. `from`: the
-    // place from which the receiver's representative has it in its own group.
+    // The class at a place of that group, and the rank there.
     std::uint32_t class_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const;
-    Flight leaving(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const;
-    Flight arriving(std::uint32_t kind, std::uint32_t cls, std::uint32_t from) const;
     std::uint32_t rank_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const { return rank_at(seats_[kind][cls], place); }
+    // A message of class `cls` to place `to`, which class `other` has from an equal at `from` in its own group.
+    Flight flight(std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t other, std::uint32_t from) const;
     // The same for a send of class `cls` (slot as in the small plan).
-    Flight leaving(std::uint32_t cls, std::size_t slot) const;
-    Flight arriving(std::size_t slot) const;
+    Flight flight(std::uint32_t cls, std::size_t slot) const;
     std::uint32_t source(std::size_t slot) const;  // the rank from which it arrives
 
     std::size_t size(std::uint32_t kind) const {
@@ -80,7 +79,7 @@ private:
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
         return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
     }
-    Flight flight(std::uint32_t from, std::uint32_t to) const;
+    Flight flight(std::uint32_t rank, std::uint32_t goes_to, std::uint32_t from, std::uint32_t to) const;
 
     const Plan& whole_;
     const RankClasses& classes_;

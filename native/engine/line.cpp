@@ -4,7 +4,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "distance.hpp"
+#include "media/distance.hpp"
 #include "interrupt.hpp"
 
 namespace astrarium {
@@ -28,7 +28,7 @@ struct Way {
     int hops, charged, out, in;
 };
 
-// As Wires::ways of one dim.
+// As Ports::find_ways of one dim.
 Way way(const Geometry& geometry, const Dim& dim, int from, int to) {
     const int hops = geometry.hops(0, from, to);
     switch (dim.shape) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "distance.hpp"
+#include "media/distance.hpp"
 #include "run.hpp"
 
 namespace astrarium {

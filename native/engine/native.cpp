@@ -8,7 +8,11 @@
 namespace astrarium {
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
-    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), wires_(plan, record, alone), membership_(plan), programs_(&plan.programs) {
+    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), membership_(plan), geometry_(plan.network), programs_(&plan.programs) {
+    if (plan.network.backend == Backend::ports)
+        ports_ = std::make_unique<Ports>(plan, alone ? PortRows::looped() : PortRows::each(plan), record);
+    else
+        medium_ = open_medium(plan, record, *this);
     prepare();
 }
 
@@ -36,7 +40,6 @@ void Native::prepare() {
     next_serial_.resize(plan.groups.size() + 1);
     open_.resize(plan.groups.size() + 1);
     order_sends();
-    if (plan.network.backend == Backend::fluid) open_flows();
 }
 
 void Native::count_parents() {
@@ -107,8 +110,7 @@ void Native::handle(const Keyed& event) {
         case measured_over:
             return clock_.at(clock_.now, BatchClock::done, {event.high, 0, node_over, event.a, event.b});
         case timer_over: return plugins_.network->fire(event.a);
-        case flows_shared: return share_flows();
-        case flows_end: return run_flows();
+        case medium_due: return medium_->wake(event.a, clock_.now);
     }
 }
 
@@ -135,7 +137,6 @@ std::uint32_t Native::new_message() {
     const std::uint32_t id = message_free_.back();
     message_free_.pop_back();
     messages_[id] = Message{};
-    if (image_ && landings_.size() < messages_.size()) landings_.resize(messages_.size());
     return id;
 }
 
@@ -146,8 +147,8 @@ void Native::post(std::uint32_t id) {
 
 void Native::depart(std::uint32_t id) {
     if (plugins_.network) return hand_over(id);
-    if (flows_) return begin_flow(id);
-    const Tick when = messages_[id].together > 1 ? depart_together(id) : wires_.depart(messages_[id].flight, clock_.now);
+    if (medium_) return medium_->ask(id, clock_.now);
+    const Tick when = messages_[id].together > 1 ? depart_together(id) : ports_->depart(messages_[id].flight, clock_.now);
     if (image_) keep_apart(messages_[id].flight.source, out_held_);
     clock_.at(when, BatchClock::arrive, arrives(id));
 }
@@ -156,21 +157,18 @@ void Native::depart(std::uint32_t id) {
 // these and by bytes. Then by the sender's rank and node.
 Keyed Native::arrives(std::uint32_t id) const {
     const Message& m = messages_[id];
-    const std::uint64_t source = (image_ ? landings_[id].source : m.high >> 32) << 32 | (m.high & 0xffffffffu);
+    const std::uint64_t source = std::uint64_t{m.source} << 32 | (m.high & 0xffffffffu);
     if (m.purpose != Message::chunk) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
     const std::uint64_t collective = instances_[m.instance].collective, chunk = m.low >> 32;
     return {collective << 32 | chunk, std::uint64_t{m.phase} << 32 | m.receive, reach_next, id, source};
 }
 
 void Native::arrive(std::uint32_t id) {
-    Message& m = messages_[id];
-    if (plan_.network.backend == Backend::ports) {
-        if (!wires_.arrived(m.flight)) return depart(id);  // along a mesh
-        if (image_) return land(id);
-        return deliver(id, wires_.deliver(alone_ ? wires_.image(m.flight) : m.flight, clock_.now));
-    }
-    if (wires_.arrived(m.flight)) return clock_.at(clock_.now, BatchClock::done, {m.high, m.low, send_over, id, 0});
-    depart(id);
+    if (medium_) return medium_->ask(id, clock_.now);
+    const Flight& flight = messages_[id].flight;
+    if (!ports_->arrived(flight)) return depart(id);  // along a mesh
+    if (image_) return land(id);
+    deliver(id, ports_->deliver(flight, clock_.now));
 }
 
 // --- ends
@@ -229,31 +227,34 @@ Outcome Native::outcome() {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
         out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = std::move(start_), out.end = std::move(end_);
-    if (!plugins_.network) wires_.report(out);
+    if (!plugins_.network) traffic().report(out, medium_ != nullptr);
     return out;
 }
 
+Traffic& Native::traffic() { return ports_ ? ports_->traffic : medium_->traffic(); }
+
 Alone Native::run_alone() {
-    wires_.usage().keep_steps();
-    wires_.keep_uses();
+    traffic().usage.keep_steps();
+    ports_->keep_uses();
     const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
     instances_[instance].members[0].node = 0;
     begin(instance, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, wires_.quiet(), !ended, clock_.handled, {wires_.loads()}, {late_[0]}, wires_.usage().steps(), {wires_.uses(0)}};
+    return {alone_done_, {}, ports_->quiet(), !ended, clock_.handled, {traffic().loads()}, {late_[0]}, traffic().usage.steps(), {ports_->uses(0)}};
 }
 
 Alone Native::run_members() {
-    wires_.usage().keep_steps();
-    wires_.keep_uses();
+    traffic().usage.keep_steps();
+    if (ports_) ports_->keep_uses();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
         if (plan_.program(r).nodes() > 0) make_ready(r, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    Alone out{0, finish_, wires_.quiet(), !ended, clock_.handled, {}, late_, wires_.usage().steps(), {}};
-    for (std::size_t r = 0; r < ranks_.size(); ++r) out.uses.push_back(wires_.uses(image_ ? r : static_cast<std::size_t>(plan_.npu_of[r])));
+    Alone out{0, finish_, ports_ ? ports_->quiet() : 0, !ended, clock_.handled, {}, late_, traffic().usage.steps(), {}};
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+        out.uses.push_back(ports_ ? ports_->uses(image_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

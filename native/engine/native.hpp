@@ -4,7 +4,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "activities.hpp"
 #include "batches.hpp"
 #include "foreign.hpp"
 #include "fold.hpp"
@@ -15,11 +14,12 @@
 #include "ready.hpp"
 #include "recurrence.hpp"
 #include "run.hpp"
-#include "wires.hpp"
+#include "media/medium.hpp"
+#include "media/ports.hpp"
 
 namespace astrarium {
 
-class Native final : private ForeignHost {
+class Native final : private ForeignHost, private Carried {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
@@ -43,12 +43,11 @@ private:
         phase_over,     // a = chunk state: its last send is delivered, its last receive complete
         look,           // a = rank: issue ready nodes
         leave_source,   // a = message: asks for its first port or link
-        reach_next,     // a = message: asks for the in port, or for its next link
+        reach_next,     // a = message: asks for the in port, or for what comes next
         custom_over,    // a = rank's custom run, b = node
         measured_over,  // a = rank, b = node: a measured collective ends by an arrival
         timer_over,     // a = timer of a foreign network
-        flows_shared,   // flows have begun or ended in this instant: when is the next end?
-        flows_end       // perhaps: shares may have changed since
+        medium_due      // a = what: the medium asked to be called
     };
 
     struct Rank {
@@ -62,7 +61,7 @@ private:
     struct Aim {  // of a send of a class
         std::uint32_t position = none, receive = 0;  // of the receiving class among the members, and what it receives
         std::uint32_t source = 0;                    // the rank from which its equal's arrives
-        Flight leaving, arriving;
+        Flight flight;
     };
     struct Sends {  // of a class in a phase
         std::vector<Aim> aims;
@@ -99,6 +98,7 @@ private:
         std::uint32_t together = 1;                                                     // messages of a train: this one is the last
         std::uint32_t next = none;                                                      // the one that departs after it, in one event
         std::uint32_t rank = 0, node_index = 0;                                         // node: the sender's
+        std::uint32_t source = 0;                                                       // the rank from which it arrives
         Flight flight;
         std::uint64_t high = 0, low = 0;
         std::int64_t tag = 0;
@@ -194,7 +194,7 @@ private:
     };
     auto state() {
         return std::tie(clock_, ranks_, finish_, busy_, late_, remote_free_, instances_, instance_free_, next_serial_, open_, messages_,
-                        message_free_, meetings_, landings_, gatherings_, out_held_, in_held_, periods_, alone_done_, last_arrival_, skipped_,
+                        message_free_, meetings_, gatherings_, out_held_, in_held_, periods_, alone_done_, last_arrival_, skipped_,
                         instances_opened_, unfinished_);
     }
     void instant();
@@ -238,13 +238,11 @@ private:
     void arrive(std::uint32_t message);
     void handle(const Keyed& event);
 
-    // messages as flows (native_flows.cpp)
-    void open_flows();
-    void begin_flow(std::uint32_t message);
-    void run_flows();
-    void end_flow(std::uint32_t message, const Activities::Resources& links);
-    void look_at_flows();
-    void share_flows();
+    // for the medium
+    Flight& flight(MessageId id) override { return messages_[id].flight; }
+    void ask_again(MessageId id, Tick when) override { clock_.at(when, BatchClock::arrive, arrives(id)); }
+    void delivered(MessageId id, Tick when) override { clock_.at(when, BatchClock::done, {messages_[id].high, messages_[id].low, send_over, id, 0}); }
+    void wake(std::uint32_t what, Tick when, bool last) override { clock_.at(when, last ? BatchClock::arrive : BatchClock::done, {0, 0, medium_due, what, 0}); }
 
     // a foreign network (native_foreign.cpp)
     struct Life {
@@ -270,6 +268,7 @@ private:
     void explain_stall() const;
     std::string describe(std::uint32_t rank, std::uint32_t node) const;
     Outcome outcome();
+    Traffic& traffic();
 
     const Plan& plan_;
     bool record_, alone_, scouts_ = false, attempts_ = false;
@@ -279,8 +278,10 @@ private:
     Tick alone_done_ = 0, last_arrival_ = -1;
     std::vector<std::uint8_t> late_;  // per rank: messages had arrived at the instant of its last end, before that end
     BatchClock clock_;
-    Wires wires_;
+    std::unique_ptr<Ports> ports_;    // one of these, where no plug-in serves
+    std::unique_ptr<Medium> medium_;
     Membership membership_;
+    const Geometry geometry_;
     std::vector<Rank> ranks_;
     std::vector<std::int32_t> parents_;
     std::vector<Tick> start_, end_, finish_, busy_;
@@ -301,20 +302,7 @@ private:
     bool foreign_touched_ = true;  // its next event may be another
     std::uint64_t open_messages_ = 0, idle_ = 0;
     std::size_t unfinished_ = 0;
-    struct Flows {
-        Activities under_way;
-        std::vector<Wires::Link> links;  // of the resources
-        std::unordered_map<std::size_t, std::uint32_t> resource_of;  // per link
-        Tick due = Activities::never;    // the earliest look at ends that is scheduled
-        bool looked_at = false;
-    };
-    std::unique_ptr<Flows> flows_;
-    struct Landing {
-        Flight flight;
-        std::uint32_t source = 0;  // rank
-    };
     std::vector<std::vector<Sends>> sends_;               // by family and class
-    std::vector<Landing> landings_;                       // per message, one rank per class only: as an equal of the sender's arrives
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     std::vector<std::vector<Held>> out_held_, in_held_;  // per class, dim
     const std::vector<Program>* programs_;  // the plan's, which may grow; or those of the periods

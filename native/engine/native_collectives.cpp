@@ -230,7 +230,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     const std::uint32_t rank = member.rank, node = member.node;
     const auto order = send_order_.find(&schedule);
     const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
-    const bool one_event = plan_.network.backend == Backend::ports && !clock_.strict;
+    const bool one_event = ports_ && !clock_.strict;
     std::uint32_t before = none;
     while (s.next_send < s.sends) {
         const std::uint32_t number = order == send_order_.end() ? s.next_send : order->second[first + s.next_send] - first;
@@ -247,11 +247,11 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         if (known) {
             aim(id, known->aims[last], chunks);
         } else {
-            m.flight.source = m.flight.at = plan_.npu_of[rank];
-            m.flight.destination = plan_.npu_of[membership_.rank(group, to)];
+            m.source = rank;
+            m.flight = Flight(plan_.npu_of[rank], plan_.npu_of[membership_.rank(group, to)], 0);
+            if (alone_) m.flight.from = geometry_.mirrored(m.flight.source, m.flight.destination), m.flight.to = m.flight.source;
         }
         m.flight.size = (schedule.send_block_ptr[send + 1] - schedule.send_block_ptr[send]) * phase.block_size;
-        if (image_) landings_[id].flight.size = m.flight.size;
         if (one_event && before != none)
             messages_[before].next = id;
         else

@@ -64,9 +64,8 @@ void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
     m.state = id, m.node_index = node, m.rank = rank, m.peer = peer;
     m.tag = plugins_.network ? foreign_tag(i, 0, 0, static_cast<std::uint32_t>(custom.slot_tag[which][slot])) : tag;
     m.high = high, m.low = node;
-    m.flight.source = m.flight.at = plan_.npu_of[m.receives ? peer : rank];
-    m.flight.destination = plan_.npu_of[m.receives ? rank : peer];
-    m.flight.size = program.size[node];
+    m.source = rank;
+    m.flight = Flight(plan_.npu_of[m.receives ? peer : rank], plan_.npu_of[m.receives ? rank : peer], program.size[node]);
     post(message);
 }
 

@@ -136,9 +136,8 @@ void Native::post_receives(std::uint32_t instance, std::uint32_t state) {
         m.instance = instance, m.state = state, m.phase = static_cast<std::uint32_t>(s.phase), m.receive = r;
         m.high = static_cast<std::uint64_t>(member.rank) << 32 | member.node;
         m.low = static_cast<std::uint64_t>(s.chunk) << 32 | r;
-        m.flight.source = plan_.npu_of[membership_.rank(group, static_cast<std::uint32_t>(s.base + peer * phase.stride))];
-        m.flight.destination = plan_.npu_of[member.rank];
-        m.flight.size = received_blocks(schedule)[first + r] * phase.block_size;
+        const std::uint32_t sender = membership_.rank(group, static_cast<std::uint32_t>(s.base + peer * phase.stride));
+        m.flight = Flight(plan_.npu_of[sender], plan_.npu_of[member.rank], received_blocks(schedule)[first + r] * phase.block_size);
         post(id);
     }
 }
@@ -149,9 +148,7 @@ void Native::post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t 
     m.receives = true;
     m.rank = rank, m.node_index = node, m.peer = peer, m.tag = tag;
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-    m.flight.source = plan_.npu_of[peer];
-    m.flight.destination = plan_.npu_of[rank];
-    m.flight.size = plan_.program(rank).size[node];
+    m.flight = Flight(plan_.npu_of[peer], plan_.npu_of[rank], plan_.program(rank).size[node]);
     post(id);
 }
 

@@ -21,21 +21,21 @@ constexpr std::uint64_t most_bytes_kept = 256 << 20;
 
 struct Native::History {
     struct State {
-        explicit State(Native& run) : own(values(run.state())), wires(values(run.wires_.state())) {}
+        explicit State(Native& run) : own(values(run.state())), ports(values(run.ports_->state())) {}
         void keep(Native& run, std::uint64_t its_number) {
             number = its_number, time = number == 1 ? -1 : run.clock_.now;
-            own = run.state(), wires = run.wires_.state(), counted_down = run.counted_down_.size();
+            own = run.state(), ports = run.ports_->state(), counted_down = run.counted_down_.size();
             if (run.recurrence_) recurrence = std::make_unique<Recurrence>(*run.recurrence_);
         }
         void put_back(Native& run) const {
             for (; run.counted_down_.size() > counted_down; run.counted_down_.pop_back()) ++run.parents_[run.counted_down_.back()];
-            run.state() = own, run.wires_.state() = wires;
+            run.state() = own, run.ports_->state() = ports;
             if (recurrence) run.recurrence_ = std::make_unique<Recurrence>(*recurrence);
         }
         std::uint64_t number = 0;  // from 1, in order
         Tick time = -1;            // after all of this instant
         decltype(values(std::declval<Native&>().state())) own;
-        decltype(values(std::declval<Wires&>().state())) wires;
+        decltype(values(std::declval<Ports&>().state())) ports;
         std::unique_ptr<Recurrence> recurrence;
         std::size_t counted_down = 0;
     };
@@ -110,7 +110,7 @@ void Native::forget_history() {
 
 // Roughly, in bytes.
 std::uint64_t Native::state_size() const {
-    std::uint64_t size = messages_.size() * (sizeof(Message) + sizeof(Landing)) + 128 * ranks_.size() + 4096;
+    std::uint64_t size = messages_.size() * sizeof(Message) + 128 * ranks_.size() + 4096;
     for (const Instance& i : instances_) size += i.chunks.size() * sizeof(ChunkState) + i.members.size() * sizeof(Member) + 8 * i.bit_base.size();
     return size;
 }

@@ -11,7 +11,8 @@ constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kin
 }  // namespace
 
 Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose)
-    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), attempts_(purpose == Purpose::attempt), image_(&image), fold_(fold), wires_(plan_, record, false, &image), membership_(plan_), programs_(&plan_.programs) {
+    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), attempts_(purpose == Purpose::attempt), image_(&image), fold_(fold), membership_(plan_), geometry_(plan_.network), programs_(&plan_.programs) {
+    ports_ = std::make_unique<Ports>(plan_, image.rows(), record);
     prepare();
     if (fold_ && !record && !scouts_) count_periods(fold_->beats());
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
@@ -35,12 +36,11 @@ const Native::Sends& Native::class_sends(const Instance& i, const ChunkState& s,
     return sends;
 }
 
-// Where a send goes: the class that stands there, and its flights.
+// Where a send goes: the class that stands there, and its flight.
 void Native::aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks) {
     Message& m = messages_[message];
     m.state += aim.position * chunks, m.receive = aim.receive;
-    m.flight = aim.leaving;
-    landings_[message] = {aim.arriving, aim.source};
+    m.flight = aim.flight, m.source = aim.source;
 }
 
 Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) {
@@ -52,7 +52,7 @@ Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phas
     receive = image_->receive(phase, kind, mine, to, receive);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
     const auto from = static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);
-    return {membership_.position(group, other), receive, image_->rank_at(kind, other, from), image_->leaving(kind, mine, to), image_->arriving(kind, other, from)};
+    return {membership_.position(group, other), receive, image_->rank_at(kind, other, from), image_->flight(kind, mine, to, other, from)};
 }
 
 // Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks: these must stand in one
@@ -61,9 +61,9 @@ void Native::land(std::uint32_t id) {
     const Keyed key = arrives(id);
     const Message& m = messages_[id];
     const auto slot = static_cast<std::uint32_t>(m.tag);
-    const std::int32_t npu = landings_[id].flight.destination;
-    const Tick when = wires_.deliver(landings_[id].flight, clock_.now, {key.high, key.low, slot});
-    for (const Wires::Order& other : wires_.ties())
+    const std::int32_t npu = m.flight.to;
+    const Tick when = ports_->deliver(m.flight, clock_.now, {key.high, key.low, slot});
+    for (const Ports::Order& other : ports_->ties())
         if (m.purpose != Message::node || !image_->ordered(static_cast<std::uint32_t>(image_->slot_of(npu)), other.slot, slot))
             throw Unfoldable{"messages of several ranks reach one port at one instant"};
     keep_apart(npu, in_held_);
@@ -139,8 +139,8 @@ void Native::each_use(std::uint32_t group, const Gathering& all, const Measured&
         const Tick base = measured.uses.empty() ? 0 : begin;
         for (std::size_t d = 0; d < dims.size(); ++d) {
             const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
-            if (!mine.out.empty()) visit(out_held_[rank][dims[d]], wires_.out_until(rank, dims[d]), Span{base + mine.out.from(), base + mine.out.until()});
-            if (!mine.in.empty()) visit(in_held_[rank][dims[d]], wires_.in_until(rank, dims[d]), Span{base + mine.in.from(), base + mine.in.until()});
+            if (!mine.out.empty()) visit(out_held_[rank][dims[d]], ports_->out_until(rank, dims[d]), Span{base + mine.out.from(), base + mine.out.until()});
+            if (!mine.in.empty()) visit(in_held_[rank][dims[d]], ports_->in_until(rank, dims[d]), Span{base + mine.in.from(), base + mine.in.until()});
         }
     }
 }
@@ -162,14 +162,14 @@ void Native::stand(std::uint32_t group, std::uint32_t serial, const Gathering& a
     each_use(group, all, measured, begin, [&](Held& held, Tick, const Span& mine) {
         held = {std::max(held.until, mine.until), begin, kind, serial, held.asked};
     });
-    if (record_) wires_.usage().repeat(measured.steps, begin, fold_->groups_like(kind));
+    if (record_) ports_->traffic.usage.repeat(measured.steps, begin, fold_->groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         const bool late = measured.late[p] != 0;
         clock_.at(add(begin, measured.done[p]), late ? BatchClock::arrive : BatchClock::done, {key, 0, late ? measured_over : node_over, rank, all.node[p]});
         if (record_ && !measured.loads.empty())
-            for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) wires_.carry(rank, load);
+            for (const Load& load : measured.loads[measured.loads.size() == 1 ? 0 : p]) ports_->carry(rank, load);
     }
 }
 
@@ -187,7 +187,7 @@ void Native::go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin
 // The message whose way was found last asks for ports of an NPU.
 void Native::keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held) {
     auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
-    wires_.each_dim([&](std::size_t d) {
+    ports_->each_dim([&](std::size_t d) {
         if (mine[d].until > clock_.now) meet(mine[d]);
         mine[d].asked = clock_.now + 1;
     });

@@ -136,14 +136,9 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
     m.purpose = Message::node;
     m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-    if (image_) {
-        m.flight = image_->leaving(rank, slot), landings_[id] = {image_->arriving(slot), image_->source(slot)};
-    } else {
-        m.flight.source = m.flight.at = plan_.npu_of[rank];
-        m.flight.destination = plan_.npu_of[peer];
-    }
+    m.source = image_ ? image_->source(slot) : rank;
+    m.flight = image_ ? image_->flight(rank, slot) : Flight(plan_.npu_of[rank], plan_.npu_of[peer], 0);
     m.flight.size = program_of(rank).size[node];
-    if (image_) landings_[id].flight.size = m.flight.size;
     post(id);
 }
 

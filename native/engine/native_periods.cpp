@@ -10,7 +10,7 @@ constexpr std::size_t largest_state = 1 << 20;  // ranks, messages, and chunks a
 
 void Native::count_periods(Beats& beats) {
     const auto other = [this](const Collective& c) { return c.custom || (c.lasts && !image_); };
-    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || flows_) return;
+    if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || (medium_ && medium_->free_times().empty())) return;
     periods_.programs = plan_.programs;
     programs_ = &periods_.programs;
     std::vector<std::uint32_t> program_of, base;
@@ -97,8 +97,9 @@ void Native::write_gatherings() {
 
 void Native::write_held() {
     Recurrence& to = *recurrence_;
-    wires_.each_port([&to](Tick free) { to.until(free); });
-    wires_.each_train([&to](std::size_t port, const Wires::Train& train) {
+    for (const std::vector<Tick>* times : ports_ ? ports_->free_times() : medium_->free_times())
+        for (const Tick free : *times) to.until(free);
+    if (ports_) ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
         to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
         to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
     });
@@ -143,16 +144,14 @@ void Native::write_message(std::uint32_t id) {
         to.word(periods_.number[m.instance]), to.word(std::int64_t{m.source_state} << 32 | m.state), to.word(std::int64_t{m.phase} << 32 | m.receive);
     to.node(static_cast<std::uint32_t>(m.high >> 32), static_cast<std::uint32_t>(m.high));
     to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer), to.word(m.together);
+    to.word(m.source);
     write_flight(m.flight);
-    if (!image_) return;
-    write_flight(landings_[id].flight);
-    to.word(landings_[id].source);
 }
 
 void Native::write_flight(const Flight& f) {
     Recurrence& to = *recurrence_;
-    to.word(std::int64_t{f.source} << 32 | static_cast<std::uint32_t>(f.destination));
-    to.word(std::int64_t{f.at} << 32 | static_cast<std::uint32_t>(f.dim)), to.word(f.size << 1 | f.at_switch), to.until(f.tail);
+    to.word(std::int64_t{f.source} << 32 | static_cast<std::uint32_t>(f.destination)), to.word(std::int64_t{f.from} << 32 | static_cast<std::uint32_t>(f.to));
+    to.word(f.at), to.word(f.size << 1 | f.at_switch), to.until(f.tail);
 }
 
 // What grows from period to period.

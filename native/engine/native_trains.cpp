@@ -16,8 +16,8 @@ std::vector<std::uint32_t> Native::find_trains(const std::vector<Aim>& aims, con
     const auto blocks = [&](std::uint32_t k) { return schedule.send_block_ptr[send + k + 1] - schedule.send_block_ptr[send + k]; };
     const auto reduces = [&](std::uint32_t k) { return schedule.recv_reduce[receive + static_cast<std::size_t>(match(k))]; };
     const auto same_switch = [&](std::uint32_t k, std::uint32_t other) {
-        const auto dim = wires_.only_switch(aims[k].leaving);
-        return aims[k].position == s.position && dim && wires_.only_switch(aims[k].arriving) == dim && wires_.only_switch(aims[other].leaving) == dim;
+        const auto dim = ports_->only_switch(aims[k].flight);
+        return aims[k].position == s.position && dim && ports_->only_switch(aims[other].flight) == dim;
     };
     const auto follows = [&](std::uint32_t k) {
         return same_switch(k, k - 1) && same_switch(k - 1, k) && needs(k) == needs(k - 1) && match(k) == match(k - 1) + 1 &&
@@ -37,9 +37,9 @@ std::vector<std::uint32_t> Native::find_trains(const std::vector<Aim>& aims, con
 Tick Native::depart_together(std::uint32_t id) {
     const Message& m = messages_[id];
     const Keyed last = arrives(id);
-    const Span heads = wires_.depart_together(m.flight, landings_[id].flight, m.together, clock_.now, {last.high, last.low + 1 - m.together, 0});
+    const Span heads = ports_->depart_together(m.flight, m.together, clock_.now, {last.high, last.low + 1 - m.together, 0});
     auto& held = in_held_[static_cast<std::size_t>(image_->slot_of(m.flight.source))];
-    wires_.each_dim([&](std::size_t d) {
+    ports_->each_dim([&](std::size_t d) {
         if (held[d].until > heads.from) meet(held[d]);
     });
     return heads.until;

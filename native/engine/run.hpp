@@ -5,7 +5,7 @@
 #include <string>
 
 #include "plan.hpp"
-#include "port_use.hpp"
+#include "media/port_use.hpp"
 
 namespace astrarium {
 

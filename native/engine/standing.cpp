@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "distance.hpp"
+#include "media/distance.hpp"
 
 namespace astrarium {
 namespace {

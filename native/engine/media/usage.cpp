@@ -1,4 +1,4 @@
-#include "usage.hpp"
+#include "media/usage.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "activities.hpp"
+#include "media/activities.hpp"
 
 #include <algorithm>
 

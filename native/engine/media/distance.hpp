@@ -64,6 +64,29 @@ public:
         return {0, to};
     }
 
+    // The place at which the link of a port of a place ends.
+    int neighbour(std::size_t dim, int place, int port) const {
+        const Dim& d = network_.dims[dim];
+        switch (d.shape) {
+            case Shape::ring:
+            case Shape::ring_one_way:
+            case Shape::mesh: return port ? (place + d.npus - 1) % d.npus : (place + 1) % d.npus;
+            case Shape::hypercube: return place ^ 1 << port;
+            default: return port;
+        }
+    }
+
+    // Where all NPUs stand alike: the one that sends to `npu` as `npu` sends to `other`.
+    int mirrored(int npu, int other) const {
+        int out = 0;
+        for (std::size_t d = 0; d < network_.dims.size(); ++d) {
+            const Dim& dim = network_.dims[d];
+            const int from = coordinate(npu, d), to = coordinate(other, d);
+            out += strides_[d] * (dim.shape == Shape::hypercube ? to : ((2 * from - to) % dim.npus + dim.npus) % dim.npus);
+        }
+        return out;
+    }
+
 private:
     const Network& network_;
     std::vector<int> strides_;

@@ -1,0 +1,53 @@
+// What moves bytes: the one interface of ports, links and flows.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plan.hpp"
+
+namespace astrarium {
+
+class Traffic;
+using MessageId = std::uint32_t;
+
+// A message on its way. Where every rank runs, its two ends are one pair: it leaves `source` for `destination`, and arrives there. Where
+// one rank stands for its equals, or one NPU for all, it arrives as an equal's does: at `to`, from `from`.
+struct Flight {
+    std::int32_t source = 0, destination = 0, from = 0, to = 0;  // NPUs
+    std::int32_t at = 0;     // where its head is
+    bool at_switch = false;  // of the dim that it crosses
+    std::int64_t size = 0;
+    Tick tail = 0;           // cut through: when its last byte is where its head is
+    Flight() = default;
+    Flight(std::int32_t leaves, std::int32_t goes_to, std::int64_t bytes)
+        : source(leaves), destination(goes_to), from(leaves), to(goes_to), at(leaves), size(bytes) {}
+};
+
+// The run, as a medium sees it.
+class Carried {
+public:
+    virtual ~Carried() = default;
+    virtual Flight& flight(MessageId id) = 0;
+    virtual void ask_again(MessageId id, Tick when) = 0;  // among what arrives in that instant
+    virtual void delivered(MessageId id, Tick when) = 0;
+    // The medium itself is called then: before what arrives in that instant, or in its turn (`last`).
+    virtual void wake(std::uint32_t what, Tick when, bool last) = 0;
+};
+
+// One of a run. Knows nothing of ranks, collectives and nodes.
+class Medium {
+public:
+    virtual ~Medium() = default;
+    // A message asks for its source now; where the medium said so, again for what comes next.
+    virtual void ask(MessageId id, Tick now) = 0;
+    virtual void wake(std::uint32_t what, Tick now) = 0;
+    virtual Traffic& traffic() = 0;
+    // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
+    virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
+};
+
+// The medium of a back end but ports (which the run calls directly, see ports.hpp); null where a plug-in serves.
+std::unique_ptr<Medium> open_medium(const Plan& plan, bool record, Carried& run);
+
+}  // namespace astrarium
