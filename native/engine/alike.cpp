@@ -73,7 +73,7 @@ std::vector<std::pair<bool, int>> steps(const Phase& phase) {  // (xor, distance
 
 bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npus, const Geometry& geometry) {
     if (equally_far(plan, phase, npus, geometry)) return true;
-    const bool lowest = plan.network.backend == Backend::unshared;
+    const bool lowest = !plan.network.medium->meets;
     const auto all = steps(phase);
     if (npus.size() * all.size() > most_ways) return false;
     std::vector<int> first, mine;
@@ -106,7 +106,7 @@ bool stand_alike(const Plan& plan, const Phase& phase, const View<std::int32_t>&
     const Dim* dim = phase.dim < 0 ? nullptr : &plan.network.dims[static_cast<std::size_t>(phase.dim)];
     if (dim && dim->shape == Shape::mesh) return false;
     const bool ring = dim && (dim->shape == Shape::ring || dim->shape == Shape::ring_one_way);
-    if (exclusive && ring && phase.n > 2 && plan.network.backend != Backend::unshared) return false;
+    if (exclusive && ring && phase.n > 2 && plan.network.medium->meets) return false;
     const bool cube = dim && dim->shape == Shape::hypercube && !exclusive;  // its ways are those of xor
     if (whole && !cube && dim && phase.n == dim->npus && phase.stride == geometry.stride(static_cast<std::size_t>(phase.dim))) return true;
     const std::size_t members = group.data ? group.size : plan.ranks();

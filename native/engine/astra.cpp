@@ -13,7 +13,7 @@ namespace astrarium {
 Astra::Astra(const Plan& plan, bool record, bool alone)
     : plan_(plan), policy_(plan.policy), record_(record), alone_(alone), geometry_(plan.network), membership_(plan), usage_(plan.network.dims.size()) {
     const std::size_t ranks = alone ? 1 : plan.ranks(), dims = plan.network.dims.size();
-    if (plan.network.backend == Backend::links && dims != 1)
+    if (plan.network.medium->links && dims != 1)
         throw Unsupported("the congestion-aware back end of ASTRA-sim has one dim, this network has " + std::to_string(dims));
     batches_.resize(ranks);
     ranks_.resize(ranks);
@@ -39,10 +39,10 @@ Astra::Astra(const Plan& plan, bool record, bool alone)
     allocators_.assign(ranks * dims, allocator);
     tree_turn_.assign(ranks * 16 * dims, 0);
     const auto n = static_cast<std::size_t>(plan.network.dims[0].npus);
-    if (plan.network.backend == Backend::links)
+    if (plan.network.medium->links)
         links_.resize(plan.network.dims[0].shape == Shape::fully_connected ? n * n : 2 * n + 2);
     if (record) {
-        const std::size_t ports = plan.network.backend == Backend::links ? links_.size() : static_cast<std::size_t>(plan.npus) * dims;
+        const std::size_t ports = plan.network.medium->links ? links_.size() : static_cast<std::size_t>(plan.npus) * dims;
         port_bytes_.assign(ports, 0), port_busy_.assign(ports, 0);
     }
     if (policy_.shared_bus)
@@ -195,7 +195,7 @@ Outcome Astra::outcome() {
         out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = start_, out.end = end_;
     usage_.report(out);
-    const bool links = plan_.network.backend == Backend::links;
+    const bool links = plan_.network.medium->links;
     const auto n = static_cast<std::int32_t>(plan_.network.dims[0].npus);
     for (std::size_t p = 0; p < port_bytes_.size(); ++p) {
         if (port_bytes_[p] == 0) continue;

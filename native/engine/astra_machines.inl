@@ -152,7 +152,7 @@ inline void Astra::make_steps(Stream& s) {
 
 // One member of equal ones, where a step of its ring takes the same time whenever it is made.
 inline bool Astra::moves_alone(const Stream& s) const {
-    return alone_ && !record_ && s.phase->algorithm == Algorithm::ring && plan_.network.backend == Backend::unshared &&
+    return alone_ && !record_ && s.phase->algorithm == Algorithm::ring && !plan_.network.medium->meets &&
            std::accumulate(running_.begin(), running_.end(), 0u) == 1;
 }
 

@@ -17,7 +17,7 @@ inline void Astra::chunk_send(std::uint32_t id, int to_index, std::uint32_t sour
         return send({stream_tag(instances_[s.instance].serial, s.chunk), size, s.rank, to}, {}, true);
     const Event then{chunk_arrives, stream_at(s, to_index),
                      static_cast<std::uint64_t>(s.phase_number) << 32 | source_number};
-    if (plan_.network.backend == Backend::unshared && !record_) {
+    if (!plan_.network.medium->meets && !record_) {
         const bool fixed = s.phase->algorithm == Algorithm::ring;
         if (!fixed || s.delay < 0)
             s.delay = unshared_delay(static_cast<std::uint32_t>(plan_.npu_of[s.rank]),
@@ -42,7 +42,7 @@ inline void Astra::chunk_receive(std::uint32_t id, int from_index, std::uint32_t
 // Which of several chunks goes on first would be a choice, where messages of several ranks come at one instant: it matters
 // where the chunks then ask for one link.
 inline void Astra::note_arrival(std::uint32_t rank, std::uint32_t stream, std::uint32_t source) {
-    if (plan_.network.backend != Backend::links) return;
+    if (!plan_.network.medium->links) return;
     last_arrival_.resize(ranks_.size());
     Arrival& last = last_arrival_[rank];
     if (last.instant != clock_.now) last = {clock_.now, stream, source, false, false};
@@ -172,7 +172,7 @@ inline Tick Astra::unshared_delay(std::uint32_t from, std::uint32_t to, std::int
 }
 
 inline void Astra::transmit(std::uint32_t from, std::uint32_t to, std::int64_t size, Event then) {
-    if (plan_.network.backend == Backend::unshared) return clock_.after(unshared_delay(from, to, size), then);
+    if (!plan_.network.medium->meets) return clock_.after(unshared_delay(from, to, size), then);
     std::uint32_t m = message_free_;
     if (m == none) {
         m = static_cast<std::uint32_t>(messages_.size());

@@ -8,7 +8,6 @@ namespace astrarium {
 namespace {
 
 constexpr double longest_ns = 9.2e15;      // 2^63 ps
-constexpr double least_flow = 1e-6, most_flow = 1e9;  // bytes per ns whose parts per ps are whole numbers of 63 bits
 
 class Checker {
 public:
@@ -47,14 +46,11 @@ private:
             heaviest_ = std::min(heaviest_, longest_ns / dim.npus * dim.bandwidth);
         }
         require(npus == plan_.npus, "npus is not the product of the dims");
-        const Backend b = network.backend;
-        require(astra() ? b == Backend::unshared || b == Backend::links
-                        : b >= Backend::ports && b <= Backend::fluid, "a back end of the other rule book");
+        const MediumKind& medium = *network.medium;
+        require(medium.astra_sim == astra(), "a back end of the other rule book");
         require(network.whole_ns == astra(), "ASTRA-sim counts whole ns, and only it");
-        for (const Dim& dim : network.dims)
-            if (b == Backend::fluid && !(dim.bandwidth >= least_flow && dim.bandwidth <= most_flow))
-                throw Unsupported("flows over links of less than 1e-6 or more than 1e9 bytes per ns");
-        if (b != Backend::links) return;
+        if (medium.check) medium.check(network);
+        if (!medium.astra_sim || !medium.links) return;
         const Dim& dim = network.dims[0];
         require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");
         if (dim.shape == Shape::fully_connected && dim.npus > 16384) throw Unsupported("a network of more than 2^28 links");

@@ -1,6 +1,7 @@
 #include "blocks.hpp"
 #include "check_plan.hpp"
 #include "convert.hpp"
+#include "media/medium.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -225,7 +226,9 @@ private:
     }
 
     void network(nb::handle s) {
-        plan_.network.backend = static_cast<Backend>(number<int>(s, "backend"));
+        const auto name = nb::cast<std::string>(s.attr("backend"));
+        plan_.network.medium = find_medium(name);
+        if (!plan_.network.medium) throw Unsupported("no medium is called " + name);
         plan_.network.whole_ns = number<bool>(s, "whole_ns");
         plan_.network.cut_through = number<bool>(s, "cut_through");
         for (nb::handle d : s.attr("dims"))

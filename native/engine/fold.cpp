@@ -50,9 +50,8 @@ void Fold::check_supported() const {
     if (policy.rendezvous) throw Unfoldable{"rendezvous"};
     if (policy.shared_bus) throw Unfoldable{"a shared local bus"};
     if (policy.queues_per_dim > 1) throw Unfoldable{"several queues per dim"};
-    if (plan_.network.backend == Backend::foreign) throw Unfoldable{"a foreign network"};
-    if (plan_.network.backend == Backend::fluid) throw Unfoldable{"flows share links"};
-    const bool shared = plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed;
+    if (const char* why = plan_.network.medium->never_folds) throw Unfoldable{why};
+    const bool shared = plan_.network.medium->links;
     for (const Collective& c : plan_.collectives) {
         if (c.custom) throw Unfoldable{"a custom collective"};
         for (const Chunk& chunk : c.chunks)

@@ -30,7 +30,7 @@ public:
     std::int64_t groups_like(std::size_t kind) const;
     std::uint64_t measured_events() const;
     // Whether collectives may be found line by line: cheap however many classes there are.
-    bool finds_lines() const { return !astra_ && !record_ && plan_.network.backend == Backend::ports && plan_.reduce_bandwidth.size == 0; }
+    bool finds_lines() const { return !astra_ && !record_ && plan_.network.medium->ends && plan_.reduce_bandwidth.size == 0; }
 
     // When a participant's ports carry a measured collective of unknown uses that begins at `begin`, where it comes at `at`.
     PortUse use(const Measured& measured, std::size_t participant, Tick begin, Tick at) const;

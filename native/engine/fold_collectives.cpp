@@ -36,7 +36,7 @@ void Fold::begin_collective(std::uint32_t id, std::int32_t kind, const Meeting& 
     const auto& participants = participants_[static_cast<std::size_t>(kind)];
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
     const Measured& measured = measure(id, kind, all.at, begin);
-    if (plan_.network.backend == Backend::links || plan_.network.backend == Backend::routed) occupy(links_until_, begin, add(begin, measured.quiet));
+    if (plan_.network.medium->links) occupy(links_until_, begin, add(begin, measured.quiet));
     if (record_) usage_.repeat(measured.steps, begin, groups_like(static_cast<std::size_t>(kind)));
     for (std::size_t i = 0; i < participants.size(); ++i) {
         const Tick done = add(begin, measured.done[i]);
@@ -116,7 +116,7 @@ bool Fold::passes_others(std::size_t kind, const std::vector<std::size_t>& dims)
 }
 
 bool Fold::symmetric(const Collective& c, std::int32_t kind) const {
-    if (plan_.network.backend == Backend::routed) return false;
+    if (plan_.network.medium->links && !astra_) return false;
     const std::int32_t group = classes_.first_group[static_cast<std::size_t>(kind)];
     for (const Chunk& chunk : c.chunks)
         if (!std::all_of(chunk.phases.begin(), chunk.phases.end(), [&](const Phase& phase) { return facts_.alike(phase, group); })) return false;
@@ -215,7 +215,7 @@ Measured Fold::measured(std::uint32_t id, std::int32_t kind, const std::vector<T
     const auto& dims = plan_.network.dims;
     const bool line = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) { return dim.shape == Shape::mesh; });
     // In a small group all members run: they may end alike though their steps differ.
-    if (members.size() > 64 && !astra_ && !line && plan_.network.backend == Backend::ports) return run_equals(c, kind, offsets);
+    if (members.size() > 64 && !astra_ && !line && plan_.network.medium->ends) return run_equals(c, kind, offsets);
     return run_members(plan_of(c), kind, members, offsets);
 }
 
@@ -278,7 +278,7 @@ LineStore::Looped Fold::looped(std::uint32_t id, std::int32_t kind, const std::v
 // A network of as few NPUs as the members need, where each stands as it did: a switch has the coordinates in use only, and a dim
 // in which nobody differs has one. On meshes, and where links are shared, others lie on the way.
 void Fold::shrink(Plan& small, std::vector<std::int32_t>& npu_of) const {
-    if (meshes_ || plan_.network.backend != Backend::ports || plan_.reduce_bandwidth.size > 0) return;
+    if (meshes_ || !plan_.network.medium->ends || plan_.reduce_bandwidth.size > 0) return;
     const Geometry geometry(plan_.network);
     std::vector<std::int32_t> moved(npu_of.size(), 0);
     std::int64_t npus = 1;

@@ -93,7 +93,7 @@ struct Sent {
 Image::Image(const Plan& whole, const RankClasses& classes, Facts& facts) : whole_(whole), classes_(classes), facts_(facts) {
     for (const Dim& dim : whole.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
-    if (whole.network.backend != Backend::ports) throw Unfoldable{overlapping};
+    if (!whole.network.medium->ends) throw Unfoldable{overlapping};
     members_.assign(classes.first.size(), 0);
     for (const std::int32_t c : classes.of) ++members_[static_cast<std::size_t>(c)];
     find_seats();

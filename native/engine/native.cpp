@@ -9,10 +9,10 @@ namespace astrarium {
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
     : plan_(plan), record_(record), alone_(alone), plugins_(plugins), membership_(plan), geometry_(plan.network), programs_(&plan.programs) {
-    if (plan.network.backend == Backend::ports)
+    if (plan.network.medium->ends)
         ports_ = std::make_unique<Ports>(plan, alone ? PortRows::looped() : PortRows::each(plan), record);
     else
-        medium_ = open_medium(plan, record, *this);
+        medium_ = plan.network.medium->open ? plan.network.medium->open(plan, record, *this) : nullptr;
     prepare();
 }
 

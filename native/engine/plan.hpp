@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace astrarium {
@@ -38,7 +40,6 @@ struct Stall : std::runtime_error {
 enum class Kind : std::uint8_t { delay, collective, send, recv, remote, skip };
 enum Lane : int { lane_compute, lane_comm, lane_cpu, lane_p2p, lane_copy, lane_count };
 enum class Shape : int { ring, switch_, fully_connected, ring_one_way, mesh, hypercube };
-enum class Backend : int { unshared, links, ports, routed, foreign, fluid };
 enum class Order : int { canonical, astra_sim };
 enum class Algorithm : int { schedule, ring, direct, halving_doubling, double_binary_tree, custom };
 enum class Pick : int { any, first_half, last_half };
@@ -122,8 +123,25 @@ struct Dim {
     std::vector<int> blocks = {};  // fully connected: see find_blocks; empty where coordinates are read as one number
 };
 
+class Medium;
+class Carried;
+struct Plan;
+struct Network;
+
+// What moves bytes: what the engine has to know of it beforehand.
+struct MediumKind {
+    std::string_view name;
+    bool astra_sim = false;  // under its rule book, and no other
+    bool meets = true;       // messages wait for each other
+    bool ends = false;       // but only at the ports of their ends
+    bool links = false;      // on links between NPUs: of collectives only those of everybody keep to themselves
+    const char* never_folds = nullptr;           // why
+    void (*check)(const Network&) = nullptr;     // throws Unsupported
+    std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves
+};
+
 struct Network {
-    Backend backend = Backend::ports;
+    const MediumKind* medium = nullptr;
     std::vector<Dim> dims;
     bool whole_ns = false, cut_through = false;
 };

@@ -159,7 +159,7 @@ def random_native_plan(seed: int) -> Plan:
     policy = Policy(order=Order.CANONICAL, lifo=rng.choice([-1, 0, 1]), endpoint_delay=rng.choice([0, 10_000, 333]),
                     reduce_bandwidth=rng.choice([0.0, 1.6e12, 3e9]))
     lanes = (rng.choice([1, 2]), rng.choice([1, 2, 3]), 1, 1, 1)
-    network = NetworkPlan(rng.choice([Backend.PORTS, Backend.ROUTED, Backend.FLUID]), dims)
+    network = NetworkPlan(rng.choice([Backend.PORTS, "contention", "fluid"]), dims)
     return plan_of(_random_ranks(rng, count, groups, where), network, policy=policy, collectives=collectives,
                    groups=groups, remote=_random_remote(rng), lanes=lanes, reduce_bandwidth=_random_rates(rng, count))
 

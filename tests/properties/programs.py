@@ -271,7 +271,7 @@ def _astra(rng: random.Random, sizes: tuple[int, ...], writer: _Writer, links: b
     inputs = AstraInputs("random", system, dims, RemotePlan(kind, rng.choice([0, 10, 100]), 1.0, 2), writer.names,
                          Backend.LINKS if links else Backend.UNSHARED)
     plan = lower_inputs(inputs, workload_of(inputs, writer.traces()))
-    return f"{dims}\n{system}\n{inputs.backend.name} {inputs.remote}", plan
+    return f"{dims}\n{system}\n{inputs.backend} {inputs.remote}", plan
 
 
 def _astra_entry(rng: random.Random, op: CommOp, n: int) -> str:

@@ -9,6 +9,14 @@ std::int64_t parts_per_ps(const Dim& dim) {
     return static_cast<std::int64_t>(std::nearbyint(dim.bandwidth / 1000 * static_cast<double>(Activities::unit)));
 }
 
+void check(const Network& network) {
+    for (const Dim& dim : network.dims)
+        if (!(dim.bandwidth >= 1e-6 && dim.bandwidth <= 1e9)) throw Unsupported("flows over links of less than 1e-6 or more than 1e9 bytes per ns");
+}
+
+const MediumKind kind{.name = "fluid", .never_folds = "flows share links", .check = check, .open = open_as<Flows>};
+const Registered registered(kind);
+
 }  // namespace
 
 Flows::Flows(const Plan& plan, bool record, Carried& run)

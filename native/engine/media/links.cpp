@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace astrarium {
+namespace {
+
+const MediumKind kind{.name = "contention", .links = true, .open = open_as<Links>};
+const Registered registered(kind);
+
+}  // namespace
 
 void Links::ask(MessageId id, Tick now) {
     Flight& flight = run_.flight(id);

@@ -1,32 +1,28 @@
 #include "media/medium.hpp"
 
-#include "media/flows.hpp"
-#include "media/links.hpp"
+#include <map>
 
 namespace astrarium {
 namespace {
 
-template <class Of>
-std::unique_ptr<Medium> make(const Plan& plan, bool record, Carried& run) {
-    return std::make_unique<Of>(plan, record, run);
+std::map<std::string_view, const MediumKind*>& kinds() {
+    static std::map<std::string_view, const MediumKind*> all;
+    return all;
 }
 
-// One more medium: its file, and a line here.
-struct Row {
-    Backend backend;
-    std::unique_ptr<Medium> (*open)(const Plan&, bool, Carried&);
-};
-constexpr Row media[] = {
-    {Backend::routed, make<Links>},
-    {Backend::fluid, make<Flows>},
-};
+// Those without a file of their own: ASTRA-sim's two, and that of plug-ins.
+const MediumKind unshared{.name = "unshared", .astra_sim = true, .meets = false};
+const MediumKind one_dim_links{.name = "links", .astra_sim = true, .links = true};
+const MediumKind foreign{.name = "foreign", .never_folds = "a foreign network"};
+const Registered of_unshared(unshared), of_links(one_dim_links), of_foreign(foreign);
 
 }  // namespace
 
-std::unique_ptr<Medium> open_medium(const Plan& plan, bool record, Carried& run) {
-    for (const Row& row : media)
-        if (row.backend == plan.network.backend) return row.open(plan, record, run);
-    return nullptr;
+Registered::Registered(const MediumKind& kind) { kinds().emplace(kind.name, &kind); }
+
+const MediumKind* find_medium(std::string_view name) {
+    const auto found = kinds().find(name);
+    return found == kinds().end() ? nullptr : found->second;
 }
 
 }  // namespace astrarium

@@ -47,7 +47,16 @@ public:
     virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
 };
 
-// The medium of a back end but ports (which the run calls directly, see ports.hpp); null where a plug-in serves.
-std::unique_ptr<Medium> open_medium(const Plan& plan, bool record, Carried& run);
+// By name; null where there is none. One more medium is a file with a `Registered` of its own.
+const MediumKind* find_medium(std::string_view name);
+
+struct Registered {
+    explicit Registered(const MediumKind& kind);
+};
+
+template <class Of>
+std::unique_ptr<Medium> open_as(const Plan& plan, bool record, Carried& run) {
+    return std::make_unique<Of>(plan, record, run);
+}
 
 }  // namespace astrarium

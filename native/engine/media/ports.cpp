@@ -5,6 +5,12 @@
 #include "unfoldable.hpp"
 
 namespace astrarium {
+namespace {
+
+const MediumKind kind{.name = "closed_form", .ends = true};
+const Registered registered(kind);
+
+}  // namespace
 
 Ports::Ports(const Plan& plan, PortRows rows, bool record)
     : traffic(plan.network, std::move(rows), record), plan_(plan), folded_(traffic.rows.of_npu != nullptr), geometry_(plan.network) {

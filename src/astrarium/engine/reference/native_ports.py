@@ -1,31 +1,18 @@
-"""Native networks. PORTS: an NPU's ports of each dim carry one message at a time; ROUTED: every link of a route."""
+"""closed_form: an NPU's ports of each dim, in and out, carry one message at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Sequence
 
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
+from astrarium.engine.plan import Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
-from astrarium.engine.reference.native_flows import Flows
-from astrarium.engine.reference.routes import Hop, Routes, port_numbers
+from astrarium.engine.reference.native_media import Keys
+from astrarium.engine.reference.routes import port_numbers
 from astrarium.engine.reference.traffic import Port, Traffic
-from astrarium.errors import UnsupportedError
 
-__all__ = ["NativeNetwork", "native_network"]
-
-
-Keys = tuple[Key, Key]      # as it departs and ends, as it arrives
-
-
-class NativeNetwork(Protocol):
-    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination. `order`:
-    among the messages that arrive in one instant."""
-
-    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
-             tag: int = 0) -> None: ...
+__all__ = ["Ports"]
 
 
 class Way:
@@ -58,6 +45,16 @@ class Ports:
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
+
+    @staticmethod
+    def check(network: NetworkPlan) -> None:
+        """Any network will do."""
+
+    @staticmethod
+    def whole(dims: Sequence[Dim]) -> Sequence[int]:
+        """Links are busy or not."""
+        del dims
+        return ()
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -117,44 +114,3 @@ class Ports:
             if self._traffic is not None:
                 self._traffic.add(way.entry, size, start, wire)
         self._clock.at(start + wire, DONE, key, delivered)
-
-
-class Routed:
-    """contention: dimension-ordered, innermost first, FIFO on every link. Whole messages are stored and forwarded, or
-    (cut through) heads are forwarded as they arrive; a link is held for a whole message in both."""
-
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
-        self._cut_through = network.cut_through
-        self._clock, self._routes, self._traffic = clock, Routes(network.dims), traffic
-        self._free: dict[Port, int] = {}
-
-    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
-             tag: int = 0) -> None:
-        del tag
-        route = self._routes.between(source, destination)
-        keys = key, (*order, key[0], key[1])
-        self._clock.at(self._clock.now, DEPART, key, lambda: self._next(keys, route, 0, 0, size, delivered))
-
-    def _next(self, keys: Keys, route: list[Hop], step: int, tail: int, size: int, delivered: Event) -> None:
-        """The head is at the start of link `step`; its last byte comes there at `tail`."""
-        if step == len(route):
-            self._clock.at(self._clock.now, DONE, keys[0], delivered)
-            return
-        hop = route[step]
-        wire = ticks(size / hop.bandwidth)
-        left = self._free[hop.port] = max(self._clock.now, self._free.get(hop.port, 0)) + wire
-        if self._traffic is not None:
-            self._traffic.add(hop.port, size, left - wire, wire)
-        last = max(left, tail) + hop.latency
-        head = left - wire + hop.latency if self._cut_through and step + 1 < len(route) else last
-        self._clock.at(head, ARRIVE, keys[1], lambda: self._next(keys, route, step + 1, last, size, delivered))
-
-
-def native_network(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> NativeNetwork:
-    """The network of a plan under the native rule book."""
-    makers: dict[Backend, Callable[[BatchClock, NetworkPlan, Traffic | None], NativeNetwork]] = {
-        Backend.PORTS: Ports, Backend.ROUTED: Routed, Backend.FLUID: Flows}
-    if network.backend not in makers:
-        raise UnsupportedError("network.backend", f"{network.backend.name} does not run under the native order",
-                               expected="closed_form, contention or fluid")
-    return makers[network.backend](clock, network, traffic)
