@@ -11,8 +11,6 @@
 
 namespace astrarium {
 
-inline constexpr Tick never = std::numeric_limits<Tick>::max();
-
 // A plug-in broke its contract, or says that it failed; the message names the plug-in.
 struct PluginFault : std::runtime_error {
     using std::runtime_error::runtime_error;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "media/foreign_medium.hpp"
 #include "run.hpp"
 
 namespace astrarium {
@@ -12,7 +13,7 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
     if (plan.network.medium->ends)
         ports_ = std::make_unique<Ports>(plan, alone ? PortRows::looped() : PortRows::each(plan), record);
     else
-        medium_ = plan.network.medium->open ? plan.network.medium->open(plan, record, *this) : nullptr;
+        medium_ = plugins.network ? std::make_unique<ForeignMedium>(*plugins.network, *this) : plan.network.medium->open(plan, record, *this);
     prepare();
 }
 
@@ -81,8 +82,9 @@ Outcome Native::run() {
         plugins_.growth->source.start(handed_);
         take_work();
     }
-    if (plugins_.network)
-        run_foreign();
+    if (plan_.network.medium->own_clock)
+        for (medium_->begin(); step_beside();) {
+        }
     else
         while (!clock_.empty()) instant();
     explain_stall();
@@ -109,7 +111,6 @@ void Native::handle(const Keyed& event) {
         case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
         case measured_over:
             return clock_.at(clock_.now, BatchClock::done, {event.high, 0, node_over, event.a, event.b});
-        case timer_over: return plugins_.network->fire(event.a);
         case medium_due: return medium_->wake(event.a, clock_.now);
     }
 }
@@ -146,7 +147,6 @@ void Native::post(std::uint32_t id) {
 }
 
 void Native::depart(std::uint32_t id) {
-    if (plugins_.network) return hand_over(id);
     if (medium_) return medium_->ask(id, clock_.now);
     const Tick when = messages_[id].together > 1 ? depart_together(id) : ports_->depart(messages_[id].flight, clock_.now);
     if (image_) keep_apart(messages_[id].flight.source, out_held_);
@@ -201,7 +201,8 @@ void Native::explain_stall() const {
     for (const auto& [key, meeting] : meetings_)
         for (std::size_t k = meeting.met; k < meeting.posted.size() && key.tag >= 0; ++k)
             why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) + " waits for a send that never comes";
-    std::vector<std::string> waits = explain_foreign();
+    std::vector<std::string> waits;
+    if (medium_ && unfinished_ > 0) waits = medium_->waits(clock_.now, idle_);
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].left == 0) continue;
         std::string text = "rank " + std::to_string(r) + ":" + why[r];
@@ -227,32 +228,32 @@ Outcome Native::outcome() {
     for (std::size_t r = 0; r < ranks_.size(); ++r)
         out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
     out.start = std::move(start_), out.end = std::move(end_);
-    if (!plugins_.network) traffic().report(out, medium_ != nullptr);
+    if (traffic()) traffic()->report(out, medium_ != nullptr);
     return out;
 }
 
-Traffic& Native::traffic() { return ports_ ? ports_->traffic : medium_->traffic(); }
+Traffic* Native::traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
 
 Alone Native::run_alone() {
-    traffic().usage.keep_steps();
+    traffic()->usage.keep_steps();
     ports_->keep_uses();
     const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
     instances_[instance].members[0].node = 0;
     begin(instance, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, ports_->quiet(), !ended, clock_.handled, {traffic().loads()}, {late_[0]}, traffic().usage.steps(), {ports_->uses(0)}};
+    return {alone_done_, {}, ports_->quiet(), !ended, clock_.handled, {traffic()->loads()}, {late_[0]}, traffic()->usage.steps(), {ports_->uses(0)}};
 }
 
 Alone Native::run_members() {
-    traffic().usage.keep_steps();
+    traffic()->usage.keep_steps();
     if (ports_) ports_->keep_uses();
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
         if (plan_.program(r).nodes() > 0) make_ready(r, 0);
     clock_.run([this](const Keyed& event) { handle(event); });
     bool ended = true;
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    Alone out{0, finish_, ports_ ? ports_->quiet() : 0, !ended, clock_.handled, {}, late_, traffic().usage.steps(), {}};
+    Alone out{0, finish_, ports_ ? ports_->quiet() : 0, !ended, clock_.handled, {}, late_, traffic()->usage.steps(), {}};
     for (std::size_t r = 0; r < ranks_.size(); ++r)
         out.uses.push_back(ports_ ? ports_->uses(image_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);

@@ -19,7 +19,7 @@
 
 namespace astrarium {
 
-class Native final : private ForeignHost, private Carried {
+class Native final : public Carried {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
@@ -46,7 +46,6 @@ private:
         reach_next,     // a = message: asks for the in port, or for what comes next
         custom_over,    // a = rank's custom run, b = node
         measured_over,  // a = rank, b = node: a measured collective ends by an arrival
-        timer_over,     // a = timer of a foreign network
         medium_due      // a = what: the medium asked to be called
     };
 
@@ -242,25 +241,20 @@ private:
     Flight& flight(MessageId id) override { return messages_[id].flight; }
     void ask_again(MessageId id, Tick when) override { clock_.at(when, BatchClock::arrive, arrives(id)); }
     void delivered(MessageId id, Tick when) override { clock_.at(when, BatchClock::done, {messages_[id].high, messages_[id].low, send_over, id, 0}); }
-    void wake(std::uint32_t what, Tick when, bool last) override { clock_.at(when, last ? BatchClock::arrive : BatchClock::done, {0, 0, medium_due, what, 0}); }
+    void wake(std::uint32_t what, Tick when, Turn turn) override {
+        const bool after = turn == Turn::after;
+        clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done, {after ? ~std::uint64_t{0} : 0, after ? what : 0, medium_due, what, 0});
+    }
+    Tick now() const override { return clock_.now; }
+    std::int64_t tag(MessageId id) const override { return messages_[id].tag; }
+    bool receives(MessageId id) const override { return messages_[id].receives; }
 
-    // a foreign network (native_foreign.cpp)
-    struct Life {
-        std::uint32_t generation = 0;
-        bool open = false;  // the plug-in has it, and has not called back
-    };
-    void run_foreign();
-    bool step_foreign();
-    void hand_over(std::uint32_t message);
-    void foreign_over(const Message& message);
+    // media that are told of receives, or have a clock of their own (native_receives.cpp)
+    bool step_beside();
+    void one_end_over(const Message& message);
     void post_receives(std::uint32_t instance, std::uint32_t state);
     void post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t peer, std::int64_t tag);
-    std::int64_t foreign_tag(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
-    void bring_to(Tick time);
-    std::vector<std::string> explain_foreign() const;
-    Tick now() const override { return clock_.now; }
-    void over(std::uint64_t token) override;
-    void schedule(Tick delta, std::uint32_t timer) override;
+    std::int64_t tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
     std::uint32_t pick(std::uint32_t rank, int lane, std::vector<std::uint32_t>& nodes);
 
     void refuse_too_large() const;
@@ -268,7 +262,7 @@ private:
     void explain_stall() const;
     std::string describe(std::uint32_t rank, std::uint32_t node) const;
     Outcome outcome();
-    Traffic& traffic();
+    Traffic* traffic();
 
     const Plan& plan_;
     bool record_, alone_, scouts_ = false, attempts_ = false;
@@ -297,10 +291,7 @@ private:
     std::vector<std::uint32_t> custom_free_;
     std::vector<Handed> handed_;
     std::uint32_t instances_opened_ = 0;
-    std::vector<Life> lives_;  // per message, foreign networks only
-    Tick foreign_time_ = 0, foreign_next_ = never;
-    bool foreign_touched_ = true;  // its next event may be another
-    std::uint64_t open_messages_ = 0, idle_ = 0;
+    std::uint64_t idle_ = 0;  // steps of a medium's clock since a message ended
     std::size_t unfinished_ = 0;
     std::vector<std::vector<Sends>> sends_;               // by family and class
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial

@@ -175,8 +175,9 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
         release_sends(instance, at);
     else if (starts)
         clock_.at(add(clock_.now, plan_.policy.endpoint_delay), BatchClock::done, {high, low, phase_started, at, instance});
-    if (plugins_.network) post_receives(instance, at);
-    for (std::uint32_t r = 0; r < s.receives && !plugins_.network; ++r)
+    const bool told = plan_.network.medium->receives;
+    if (told) post_receives(instance, at);
+    for (std::uint32_t r = 0; r < s.receives && !told; ++r)
         if (bit(i.delivered, s.bits + r)) receives_over(instance, at, r, r, add(clock_.now, receive_delay(i, s, r)));
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
@@ -244,6 +245,7 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
         m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(schedule.send_match[send]);
         m.high = static_cast<std::uint64_t>(rank) << 32 | node;
         m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
+        if (plan_.network.medium->receives) m.tag = tag_of(instances_[instance], s.chunk, m.phase, m.receive);
         if (known) {
             aim(id, known->aims[last], chunks);
         } else {
@@ -287,7 +289,7 @@ void Native::deliver(std::uint32_t id, Tick when) {
 }
 
 void Native::delivered(Message& m) {
-    if (plugins_.network) return foreign_over(m);
+    if (plan_.network.medium->receives) return one_end_over(m);
     if (m.purpose == Message::chunk) {
         Instance& i = instances_[m.instance];
         const Collective& c = plan_.collectives[i.collective];

@@ -50,7 +50,7 @@ void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
     const auto slot = static_cast<std::size_t>(program.slot[node]);
     const std::uint32_t peer = membership_.rank(i.group, static_cast<std::uint32_t>(custom.slot_peer[which][slot]));
     const std::int64_t tag = -1 - (static_cast<std::int64_t>(i.serial) << 31 | custom.slot_tag[which][slot]);
-    if (kind == Kind::recv && !plugins_.network) {
+    if (kind == Kind::recv && !plan_.network.medium->receives) {
         const MessageKey key{tag, program.size[node], peer, rank};
         Meeting& meeting = meetings_[key];
         if (meeting.delivered == 0) return meeting.posted.push_back(static_cast<std::uint64_t>(id) << 32 | node);
@@ -62,7 +62,7 @@ void Native::issue_custom(std::uint32_t id, std::uint32_t node) {
     m.purpose = Message::custom;
     m.receives = kind == Kind::recv;
     m.state = id, m.node_index = node, m.rank = rank, m.peer = peer;
-    m.tag = plugins_.network ? foreign_tag(i, 0, 0, static_cast<std::uint32_t>(custom.slot_tag[which][slot])) : tag;
+    m.tag = plan_.network.medium->receives ? tag_of(i, 0, 0, static_cast<std::uint32_t>(custom.slot_tag[which][slot])) : tag;
     m.high = high, m.low = node;
     m.source = rank;
     m.flight = Flight(plan_.npu_of[m.receives ? peer : rank], plan_.npu_of[m.receives ? rank : peer], program.size[node]);

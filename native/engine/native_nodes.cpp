@@ -145,7 +145,7 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
 void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
     const auto peer = static_cast<std::uint32_t>(plan_.slot_a[slot]);
     check_peer(rank, node, peer);
-    if (plugins_.network) return post_receive(rank, node, peer, plan_.slot_b[slot]);
+    if (plan_.network.medium->receives) return post_receive(rank, node, peer, plan_.slot_b[slot]);
     const MessageKey key{plan_.slot_b[slot], program_of(rank).size[node], peer, rank};
     Meeting& meeting = meetings_[key];
     if (meeting.delivered == 0) return meeting.posted.push_back(node);

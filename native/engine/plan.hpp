@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 namespace astrarium {
 
 using Tick = std::int64_t;
+inline constexpr Tick never = std::numeric_limits<Tick>::max();
 
 // A borrowed array; the Python Plan owns the memory for the length of the call.
 template <class T>
@@ -135,6 +137,8 @@ struct MediumKind {
     bool meets = true;       // messages wait for each other
     bool ends = false;       // but only at the ports of their ends
     bool links = false;      // on links between NPUs: of collectives only those of everybody keep to themselves
+    bool own_clock = false;  // beside the run's
+    bool receives = false;   // is told of receives, too
     const char* never_folds = nullptr;           // why
     void (*check)(const Network&) = nullptr;     // throws Unsupported
     std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves

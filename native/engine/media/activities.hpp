@@ -15,7 +15,6 @@ namespace astrarium {
 class Activities {
 public:
     static constexpr std::int64_t unit = std::int64_t{2520} << 30;
-    static constexpr Tick never = std::numeric_limits<Tick>::max();
     using Resources = std::vector<std::uint32_t>;
     // What an activity did at one rate: its resources, from, to, parts per ps.
     using Spent = std::function<void(const Resources&, Tick, Tick, std::int64_t)>;

@@ -63,7 +63,7 @@ void Flows::ask(MessageId id, Tick now) {
 }
 
 void Flows::run_to(Tick now) {
-    if (due_ == now) due_ = Activities::never;
+    if (due_ == now) due_ = never;
     under_way_.advance(now, [this, now](MessageId id, const Activities::Resources& links) { end_flow(id, links, now); });
     look(now);
 }
@@ -86,7 +86,7 @@ void Flows::end_flow(MessageId id, const Activities::Resources& drawn, Tick now)
 void Flows::look(Tick now) {
     if (looked_at_) return;
     looked_at_ = true;
-    run_.wake(share, now, true);
+    run_.wake(share, now, Carried::Turn::end);
 }
 
 void Flows::wake(std::uint32_t what, Tick now) {
@@ -95,7 +95,7 @@ void Flows::wake(std::uint32_t what, Tick now) {
     const Tick next = under_way_.next_time();
     if (next >= due_) return;
     due_ = next;
-    run_.wake(end, next, false);
+    run_.wake(end, next, Carried::Turn::before);
 }
 
 }  // namespace astrarium

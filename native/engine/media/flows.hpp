@@ -15,7 +15,7 @@ public:
     Flows(const Plan& plan, bool record, Carried& run);
     void ask(MessageId id, Tick now) override;
     void wake(std::uint32_t what, Tick now) override;
-    Traffic& traffic() override { return traffic_; }
+    Traffic* traffic() override { return &traffic_; }
 
 private:
     enum What : std::uint32_t { share, end };
@@ -35,7 +35,7 @@ private:
     Activities under_way_;
     std::vector<Link> links_;  // of the resources
     std::unordered_map<std::size_t, std::uint32_t> resource_of_;  // per link
-    Tick due_ = Activities::never;  // the earliest look at ends that is scheduled
+    Tick due_ = never;  // the earliest look at ends that is scheduled
     bool looked_at_ = false;
 };
 

@@ -16,7 +16,7 @@ public:
     }
     void ask(MessageId id, Tick now) override;
     void wake(std::uint32_t, Tick) override {}
-    Traffic& traffic() override { return traffic_; }
+    Traffic* traffic() override { return &traffic_; }
     std::vector<const std::vector<Tick>*> free_times() const override { return {&up_, &down_}; }
 
 private:

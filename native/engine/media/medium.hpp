@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "plan.hpp"
@@ -31,8 +32,14 @@ public:
     virtual Flight& flight(MessageId id) = 0;
     virtual void ask_again(MessageId id, Tick when) = 0;  // among what arrives in that instant
     virtual void delivered(MessageId id, Tick when) = 0;
-    // The medium itself is called then: before what arrives in that instant, or in its turn (`last`).
-    virtual void wake(std::uint32_t what, Tick when, bool last) = 0;
+    // The medium itself is called in that instant: before or after all else that ends, or once all has begun.
+    enum class Turn { before, after, end };
+    virtual void wake(std::uint32_t what, Tick when, Turn turn) = 0;
+    virtual Tick now() const = 0;
+    // For media that are told of both ends: what a send and its receive have in common, and which of them a message is.
+    static constexpr std::int64_t first_tag_of_collectives = std::int64_t{1} << 40;
+    virtual std::int64_t tag(MessageId id) const = 0;
+    virtual bool receives(MessageId id) const = 0;
 };
 
 // One of a run. Knows nothing of ranks, collectives and nodes.
@@ -42,9 +49,17 @@ public:
     // A message asks for its source now; where the medium said so, again for what comes next.
     virtual void ask(MessageId id, Tick now) = 0;
     virtual void wake(std::uint32_t what, Tick now) = 0;
-    virtual Traffic& traffic() = 0;
+    virtual Traffic* traffic() = 0;  // null: it counts none
     // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
     virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
+
+    // Of a medium with a clock of its own (MediumKind::own_clock). It runs only when called.
+    virtual void begin() {}
+    virtual Tick next(Tick) { return never; }  // when it has something to do
+    virtual void run(Tick) {}                  // does all up to then
+    virtual bool busy() const { return false; }
+    virtual std::uint64_t patience() const { return ~std::uint64_t{0}; }  // steps without an end of a message, after which the run is a stall
+    virtual std::vector<std::string> waits(Tick, std::uint64_t) const { return {}; }  // what it has that never ended
 };
 
 // By name; null where there is none. One more medium is a file with a `Registered` of its own.

@@ -21,7 +21,7 @@ public:
         run_.delivered(id, now);
     }
     void wake(std::uint32_t, Tick) override {}
-    Traffic& traffic() override { return traffic_; }
+    Traffic* traffic() override { return &traffic_; }
 
 private:
     const Network& network_;
