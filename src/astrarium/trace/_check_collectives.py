@@ -14,7 +14,6 @@ from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings, Severity
 from astrarium.trace.graph import Dependencies
 from astrarium.trace.groups import group_key
-from astrarium.trace.recorded import is_recorded
 from astrarium.trace.write import node_name
 from astrarium.vocab import CommOp, NodeKind
 
@@ -170,7 +169,7 @@ def _differs(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], ra
     severity: Severity = "error"
     if sorted(mine) == sorted(model):
         code, fix = "collective_order", "issue the group's collectives in one order on every rank, tied by dependencies"
-        if all(is_recorded(_class(traces, calls, side[k])) for side in ats):
+        if all(_class(traces, calls, side[k]).is_recorded for side in ats):
             fix = "the recordings disagree: record all ranks in one run, or issue them in one order"
         elif not _certain(traces, calls, ats, mine, model, k, deps):
             severity = "warning"

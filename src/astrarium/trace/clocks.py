@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Traces
-from astrarium.trace.recorded import TOGETHER, WORLD, Calls, collective_calls, is_recorded, is_timed, start_ns
+from astrarium.trace.recorded import TOGETHER, WORLD, Calls, collective_calls, is_timed, start_ns
 from astrarium.units import format_time
 
 __all__ = ["Clocks", "clocks_of", "refuse_apart"]
@@ -64,7 +64,7 @@ def _time(ns: int) -> str:
 
 def clocks_of(traces: Traces, groups: Mapping[str, Sequence[int]]) -> Clocks | None:
     """The clocks of profiled traces; None where some rank's trace does not say when it began, or there is one rank."""
-    if traces.ranks < 2 or not all(map(is_recorded, traces.classes)) or not is_timed(traces):
+    if traces.ranks < 2 or not traces.is_recorded or not is_timed(traces):
         return None
     starts = [start_ns(traces, rank) for rank in range(traces.ranks)]
     if None in starts:

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.groups import group_key
-from astrarium.trace.node import decode_metadata, decode_node, trace_kind
-from astrarium.vocab import CommOp, NodeKind
+from astrarium.trace.node import decode_metadata
+from astrarium.vocab import CommOp
 
-__all__ = ["TOGETHER", "WORLD", "Calls", "collective_calls", "is_recorded", "is_timed", "issue_order", "start_ns",
-           "world_size"]
+__all__ = ["TOGETHER", "WORLD", "Calls", "collective_calls", "is_timed", "start_ns", "world_size"]
 
 I64 = npt.NDArray[np.int64]
 WORLD = ""                  # the group of all ranks
@@ -38,11 +37,6 @@ class Calls:
     def same(self, other: Calls) -> bool:
         """Whether the other rank issued the same operations with the same bytes in the same order."""
         return np.array_equal(self.op, other.op) and np.array_equal(self.size, other.size)
-
-
-def is_recorded(columns: Columns) -> bool:
-    """Whether a profiler saw this trace run (`kind: profiled`): then its ids ascend in time."""
-    return trace_kind(columns.metadata) == "profiled"
 
 
 def is_timed(traces: Traces) -> bool:
@@ -72,26 +66,6 @@ def _said(traces: Traces, rank: int, name: str) -> int | None:
     message = traces.described.get(rank)
     found = [a.value for a in decode_metadata(message).attrs if a.name == name] if message else []
     return found[-1] if found and isinstance(found[-1], int) and not isinstance(found[-1], bool) else None
-
-
-def issue_order(columns: Columns) -> I64:
-    """Node indexes of the collectives in the order in which the host issued them.
-
-    PyTorch numbers operators where they are called (`rf_id`; a kernel has that of the operator that launched it); two
-    threads of gloo may begin two operations the other way round. Without numbers the order is that of node ids.
-    """
-    found: I64 = columns.comm_node[columns.type[columns.comm_node] == NodeKind.COMM_COLL].astype(np.int64)
-    nodes: list[int] = found[np.argsort(columns.node_id[found], kind="stable")].tolist()
-    numbers = {node: _number(columns, node) for node in nodes}
-    if None not in numbers.values():
-        nodes.sort(key=lambda node: numbers[node] or 0)
-    return np.array(nodes, np.int64)
-
-
-def _number(columns: Columns, node: int) -> int | None:
-    at = int(columns.offset[node])
-    found = decode_node(columns.data[at:at + int(columns.size[node])]).attr("rf_id")
-    return found.value if found is not None and isinstance(found.value, int) and found.value > 0 else None
 
 
 def collective_calls(traces: Traces, groups: Mapping[str, Sequence[int]]) -> list[dict[str, Calls]]:

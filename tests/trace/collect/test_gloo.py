@@ -14,7 +14,7 @@ from astrarium.network.config import Network, Switch
 from astrarium.simulate import simulate
 from astrarium.system.config import System
 from astrarium.trace import check, groups_of, read_node, read_traces
-from astrarium.trace.link import statistics as counted
+from astrarium.trace.counts import statistics as counted
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace
 

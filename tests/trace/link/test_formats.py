@@ -11,7 +11,8 @@ import pytest
 
 from astrarium.errors import InputError
 from astrarium.trace._wire import varint
-from astrarium.trace.link import link, statistics
+from astrarium.trace.counts import statistics
+from astrarium.trace.link import link
 from astrarium.trace.link.host import read_host
 from astrarium.trace.link.wire import Encoder, io_text, number
 from astrarium.trace.node import IOInfo, Node, attribute, encode_node

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from astrarium.cli import main
-from astrarium.trace.link import LinkReport, link, statistics, write_linked
+from astrarium.trace.counts import statistics
+from astrarium.trace.link import LinkReport, link, write_linked
 
 from .machine import PROGRAMS, Json, Machine, run
 from .paired import columns_of, event, linked, nodes_of, of_events, pair

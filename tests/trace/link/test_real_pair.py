@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from astrarium.trace import Attr, Node, check, read_traces
-from astrarium.trace.link import Linked, link, statistics, write_linked
+from astrarium.trace.counts import statistics
+from astrarium.trace.link import Linked, link, write_linked
 from astrarium.trace.link.emit import GAP_NAME
 
 from .paired import columns_of, kernels_by, nodes_of, replayed_us

@@ -12,8 +12,8 @@ from astrarium.cli import main
 from astrarium.cli.replay_design import replay_design
 from astrarium.trace.anonymise import anonymise
 from astrarium.trace.link import link
+from astrarium.trace.linked import headline
 from astrarium.trace.transform import load_job, transform, write_job
-from astrarium.trace.unexplained import headline
 
 from .machine import Json
 from .paired import event, kernel, nodes_of, of_events

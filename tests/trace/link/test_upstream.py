@@ -11,7 +11,8 @@ import pytest
 from astrarium.cli.chakra import run_command
 from astrarium.errors import InputError
 from astrarium.trace import TraceBuilder, check, read_node, read_traces
-from astrarium.trace.link import link, statistics
+from astrarium.trace.counts import statistics
+from astrarium.trace.link import link
 from astrarium.vocab import CommOp
 
 from .paired import columns_of, nodes_of

@@ -6,8 +6,7 @@ kernels, streams and runtime calls. `link` joins them and works out who waited f
 
 from __future__ import annotations
 
-from astrarium.trace.link.counts import Statistics, statistics
 from astrarium.trace.link.linker import Linked, link, write_linked
 from astrarium.trace.link.report import LinkReport
 
-__all__ = ["LinkReport", "Linked", "Statistics", "link", "statistics", "write_linked"]
+__all__ = ["LinkReport", "Linked", "link", "write_linked"]

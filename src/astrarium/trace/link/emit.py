@@ -21,17 +21,15 @@ from astrarium.trace.link.nodes import GAP, GPU, LABEL, MESSAGE, Draft, Order
 from astrarium.trace.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.trace.link.threads import CALL, IDLE, OPERATOR
 from astrarium.trace.link.wire import Encoder
-from astrarium.trace.logical import LOGICAL
+from astrarium.trace.linked import GAP_NAME, LOGICAL, UNEXPLAINED
 from astrarium.trace.node import IOInfo, Node, encode_node
-from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import CommOp, NodeKind
 
-__all__ = ["GAP_NAME", "IDLE_NAME", "Source", "messages"]
+__all__ = ["IDLE_NAME", "Source", "messages"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 IDLE_NAME = "host time outside operators"
-GAP_NAME = "unexplained idle time of a stream"
 CATEGORY = {MEMCPY: "gpu_memcpy", MEMSET: "gpu_memset"}
 FIRST_ID = 1
 
@@ -89,7 +87,7 @@ class _Emitter:
     def _node(self, name: str, kind: NodeKind, ctrl: int, info: tuple[bytes, ...], attrs: list[bytes]) -> bytes:
         number, data, begin, length = self.at
         if self.unexplained:
-            attrs = [*attrs, self.encoder.same(ATTRIBUTE, self.unexplained)]
+            attrs = [*attrs, self.encoder.same(UNEXPLAINED, self.unexplained)]
         return self.encoder.node(number, name, kind, (ctrl,) if 0 < ctrl < number else (), data, begin, length, info,
                                  attrs)
 

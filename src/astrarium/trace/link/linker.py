@@ -33,9 +33,8 @@ from astrarium.trace.link.text import file_bytes
 from astrarium.trace.link.threads import host_threads
 from astrarium.trace.link.unexplained import unexplained
 from astrarium.trace.link.upstream import is_linked, parted
-from astrarium.trace.logical import labelled
+from astrarium.trace.linked import UNEXPLAINED, labelled
 from astrarium.trace.node import Metadata, attribute, encode_metadata
-from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.trace.write import beside, clear_leftovers
 
 __all__ = ["Linked", "link", "write_linked"]
@@ -227,7 +226,7 @@ def _metadata(source: Source, share: float) -> Metadata:
     host, trace = source.host, source.trace
     attrs = [attribute("kind", "profiled"), attribute("schema", host.schema if host else ""),
              attribute("rank", source.rank), attribute("host_threads", len(set(trace.operators.thread))),
-             attribute("start_ns", trace.origin), attribute(ATTRIBUTE, share)]
+             attribute("start_ns", trace.origin), attribute(UNEXPLAINED, share)]
     if trace.world is not None:
         attrs.append(attribute("world_size", max(min(trace.world, 1 << 31), -1)))
     for name, value in (host.times if host else {}).items():

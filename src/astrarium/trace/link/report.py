@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from astrarium.trace.unexplained import headline
+from astrarium.trace.linked import headline
 
 __all__ = ["LinkReport"]
 

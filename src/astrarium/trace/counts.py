@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.trace.columns import Attr, Columns, total
-from astrarium.trace.logical import labelled, logical_ops
+from astrarium.trace.linked import labelled, logical_ops
 from astrarium.trace.node import decode_metadata
 from astrarium.vocab import CommOp, NodeKind
 
