@@ -5,10 +5,10 @@ from __future__ import annotations
 from astrarium.engine.plan import Order
 from astrarium.errors import TraceError
 from astrarium.lower.native_work import named_groups
+from astrarium.profile.clocks import clocks_of
+from astrarium.profile.recorded import world_size
 from astrarium.result import Result
-from astrarium.trace.clocks import clocks_of
 from astrarium.trace.columns import Traces
-from astrarium.trace.recorded import world_size
 from astrarium.workload.config import Trace
 
 __all__ = ["trace_notes"]

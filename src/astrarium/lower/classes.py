@@ -79,7 +79,7 @@ def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: 
 def _operators(columns: Columns, order: npt.NDArray[np.intp]) -> tuple[I32, tuple[Kernel, ...]]:
     """([nodes] number of a recorded node's kernel, -1 where it is not known; the kernels)."""
     from astrarium.compute.recorded import kernels_of
-    from astrarium.trace.launches import launches_of
+    from astrarium.profile.launches import launches_of
 
     node, run = launches_of(columns, "")
     numbers: dict[Kernel, int] = {}

@@ -19,7 +19,7 @@ from astrarium.lower.alone import replays_everything
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_work import Work, named_groups
 from astrarium.lower.recorded_meetings import with_meetings
-from astrarium.trace.clocks import clocks_of, refuse_apart
+from astrarium.profile.clocks import clocks_of, refuse_apart
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.graph import runs_through
 from astrarium.trace.work import TraceClass
