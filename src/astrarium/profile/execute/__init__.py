@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from astrarium.profile.execute.feedback import measured_trace
 from astrarium.profile.execute.loop import Measured, Settings
 from astrarium.profile.execute.program import Program, program
-from astrarium.profile.execute.rank import replay_rank
+from astrarium.profile.execute.rank import measured_trace, replay_rank
 
 __all__ = ["Measured", "Program", "Settings", "measured_trace", "program", "replay_rank"]

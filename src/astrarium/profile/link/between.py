@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from astrarium.profile.link.calls import Calls
+from astrarium.profile.link.comm import CPU_BACKENDS, annotated
+from astrarium.profile.link.host import HostTrace
+from astrarium.profile.link.join import Join
 from astrarium.profile.link.nodes import Draft
 from astrarium.profile.link.records import DeviceTrace
 from astrarium.profile.link.threads import CALL, FOLD, IDLE, OPERATOR, Stretches, Thread
 
-__all__ = ["HostNodes", "host_nodes"]
+__all__ = ["HostNodes", "host_nodes", "issue_edges"]
 
 BURST = 100_000      # ns without an operator after which a thread other than the main one was asleep
 
@@ -231,3 +234,26 @@ class _Chain:
                 if last >= 0:
                     self.draft.edge(last, idle)
                 self.draft.edge(idle, burst.first)
+
+
+def issue_edges(trace: DeviceTrace, host: HostTrace | None, join: Join, found: HostNodes, draft: Draft) -> None:
+    """Operators that run on a thread of their own wait for the operator that issued them.
+
+    `c10d::allreduce_` -> `gloo:all_reduce`: the host trace says who called, times alone only who ran before.
+
+    Where an operation queued behind others of its thread, nothing else says that it cannot begin before it was issued.
+    """
+    if host is None:
+        return
+    number = {identity: node for node, identity in enumerate(host.id)}
+    operator = {node: place for place, node in enumerate(join.host) if node >= 0}
+    threads = trace.operators.thread
+    for place, name in enumerate(trace.operators.name):
+        if ":" not in name or annotated(name, CPU_BACKENDS) is None or join.host[place] < 0:
+            continue
+        caller = operator.get(number.get(host.parent[join.host[place]], -1), -1)
+        if caller < 0 or threads[caller] == threads[place]:
+            continue
+        first, second = found.operator.get(caller, -1), found.operator.get(place, -1)
+        if first >= 0 and second >= 0 and draft.end[first] <= draft.start[second]:
+            draft.edge(first, second)

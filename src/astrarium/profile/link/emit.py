@@ -13,7 +13,6 @@ from astrarium.profile.link.between import HostNodes
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.comm import P2P, Comm
 from astrarium.profile.link.gather import Communications
-from astrarium.profile.link.groups import GROUPS_NODE, groups_text
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.join import Join
 from astrarium.profile.link.nodes import GAP, GPU, LABEL, MESSAGE, Draft, Order
@@ -21,6 +20,7 @@ from astrarium.profile.link.records import MEMCPY, MEMSET, DeviceTrace
 from astrarium.profile.link.threads import CALL, IDLE, OPERATOR
 from astrarium.profile.link.wire import Encoder
 from astrarium.trace._wire import delimited
+from astrarium.trace.groups import GROUPS_NODE, groups_text
 from astrarium.trace.linked import GAP_NAME, LOGICAL, UNEXPLAINED
 from astrarium.trace.node import IOInfo, Node, encode_node
 from astrarium.vocab import CommOp, NodeKind
@@ -55,7 +55,7 @@ def messages(source: Source, draft: Draft, order: Order, micros: I64, gaps: F64)
     base = FIRST_ID
     if source.groups:
         yield delimited(encode_node(Node(base, GROUPS_NODE, int(NodeKind.METADATA),
-                                         inputs=IOInfo(groups_text(source.groups), "[[]]", "['String']"))))
+                                         inputs=IOInfo(groups_text(source.groups.items()), "[[]]", "['String']"))))
         base += 1
     emitter = _Emitter(source, order, base)
     part, of, lane = draft.part, draft.of, draft.lane

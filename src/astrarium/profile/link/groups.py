@@ -1,9 +1,7 @@
-"""Process groups of a linked trace, and the metadata node that defines them as PyTorch does."""
+"""Process groups of a linked trace."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,9 +10,7 @@ from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.records import MAX_MEMBERS, CommArgs, DeviceTrace
 from astrarium.profile.link.text import UNREADABLE
 
-__all__ = ["GROUPS_NODE", "all_groups", "groups_text"]
-
-GROUPS_NODE = "## process_group:init ##"
+__all__ = ["all_groups"]
 
 
 def all_groups(host: HostTrace | None, trace: DeviceTrace) -> dict[str, tuple[int, ...]]:
@@ -55,9 +51,3 @@ def _from_host(groups: dict[str, tuple[int, ...]], host: HostTrace, node: int) -
 def _distinct(ranks: list[Any]) -> bool:
     whole = all(isinstance(rank, int) and not isinstance(rank, bool) and 0 <= rank < 1 << 31 for rank in ranks)
     return whole and len(set(ranks)) == len(ranks)
-
-
-def groups_text(groups: Mapping[str, tuple[int, ...]]) -> str:
-    """`inputs.values` of the metadata node: a printed Python list of one JSON text, as Chakra's readers expect."""
-    return repr([json.dumps([{"pg_name": name, "ranks": list(ranks), "group_size": len(ranks)}
-                             for name, ranks in groups.items()])])

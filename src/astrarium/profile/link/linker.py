@@ -6,34 +6,30 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 
 from astrarium.errors import InputError
-from astrarium.profile.link.between import HostNodes, host_nodes
+from astrarium.profile.link.between import HostNodes, host_nodes, issue_edges
 from astrarium.profile.link.calls import Calls, classified
 from astrarium.profile.link.emit import Source, messages
-from astrarium.profile.link.gaps import Gaps, fill_gaps
+from astrarium.profile.link.gaps import fill_gaps
 from astrarium.profile.link.gather import Communications, communications, host_only
 from astrarium.profile.link.groups import all_groups
 from astrarium.profile.link.host import HostTrace, read_host
-from astrarium.profile.link.issue import issue_edges
 from astrarium.profile.link.join import Join, joined
 from astrarium.profile.link.kineto import read_device
-from astrarium.profile.link.missing import missing_of, warnings_of
-from astrarium.profile.link.nodes import GPU, LABEL, MESSAGE, Draft, Order, ordered
-from astrarium.profile.link.records import MEMSET, DeviceTrace
-from astrarium.profile.link.replay import Replayed, microseconds, replayed
-from astrarium.profile.link.report import LinkReport
-from astrarium.profile.link.spins import Spins, find_spins
+from astrarium.profile.link.nodes import GPU, LABEL, MESSAGE, Draft, ordered
+from astrarium.profile.link.records import DeviceTrace
+from astrarium.profile.link.replay import microseconds, replayed, unexplained
+from astrarium.profile.link.report import LinkReport, report_of
+from astrarium.profile.link.spins import find_spins
 from astrarium.profile.link.streams import GpuEdges, gpu_edges
 from astrarium.profile.link.text import file_bytes
 from astrarium.profile.link.threads import host_threads
-from astrarium.profile.link.unexplained import unexplained
 from astrarium.profile.link.upstream import is_linked, parted
 from astrarium.trace._wire import delimited
-from astrarium.trace.linked import UNEXPLAINED, labelled
+from astrarium.trace.linked import UNEXPLAINED
 from astrarium.trace.node import Metadata, attribute, encode_metadata
 from astrarium.trace.write import beside, clear_leftovers
 
@@ -125,7 +121,7 @@ def _linked(host: HostTrace | None, trace: DeviceTrace, rank: int) -> Linked:
     micros, gap = microseconds(draft, order, result.duration), unexplained(trace.operators, draft, order, result)
     share, parts = round(result.share(gap), 6), np.round(gap / np.maximum(result.duration, 1), 3)
     source = Source(trace, host, join, calls, parent, found, comms, groups, rank)
-    report = _report(source, edges, gaps, spins, draft, order, result, share, loose,
+    report = report_of(source, edges, gaps, spins, draft, order, result, share, loose,
                      len(threads))
     first = delimited(encode_metadata(_metadata(source, share)))
     return Linked(tuple(_pieces(first, messages(source, draft, order, micros, parts))), report)
@@ -233,28 +229,3 @@ def _metadata(source: Source, share: float) -> Metadata:
         if isinstance(value, str) or (isinstance(value, int) and 0 <= value < 1 << 63):
             attrs.append(attribute(name, value))
     return Metadata("", tuple(attrs))
-
-
-def _report(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Draft, order: Order, result: Replayed,
-            gap_share: float, loose: int, threads: int) -> LinkReport:
-    host, trace, calls = source.host, source.trace, source.calls
-    counts: dict[str, int] = {}
-    tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
-    for comm in chain(*tables, *source.comms.more.values()):
-        name = labelled(comm.op, comm.logical)
-        counts[name] = counts.get(name, 0) + 1
-    fills = sum(kind == MEMSET for kind in trace.gpu.kind)
-    return LinkReport(
-        rank=source.rank, gap_share=gap_share, schema=host.schema if host else None,
-        nodes=len(draft) + bool(source.groups), host_nodes=host.nodes if host else 0,
-        operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
-        gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
-        launched=len(calls.launcher), stream_waits=edges.waits + gaps.waits,
-        stream_waits_inferred=edges.inferred + gaps.waits,
-        host_waits=calls.blocked, host_spins=spins.count, spins_us=spins.time / 1000,
-        thread_waits=source.found.awaited,
-        communications=dict(sorted(counts.items())), groups=len(source.groups),
-        measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
-        unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
-        missing=tuple(missing_of(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)),
-        warnings=warnings_of(source.join, host, trace))

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.profile.link.nodes import GPU, MESSAGE, Draft, Order
+from astrarium.profile.link.comm import annotated
+from astrarium.profile.link.nodes import GAP, GPU, MESSAGE, Draft, Order
+from astrarium.profile.link.records import Host
+from astrarium.profile.link.threads import IDLE, OPERATOR, REST
 
-__all__ = ["Replayed", "microseconds", "replayed"]
+__all__ = ["Replayed", "microseconds", "replayed", "unexplained"]
 
 I64 = npt.NDArray[np.int64]
 
@@ -69,6 +72,19 @@ def replayed(draft: Draft, order: Order) -> Replayed:
     most = max(finish, default=0)
     return Replayed(np.array(duration, np.int64), np.array(added, np.int64), np.array(cause, np.int64), most,
                     finish.index(most) if finish else -1)
+
+
+def unexplained(operators: Host, draft: Draft, order: Order, result: Replayed) -> I64:
+    """[places] ns of each node that are unexplained: idle time of streams and of threads outside operators, time in
+    nothing but a user's annotation or a profiler step, and what waits have got because nothing else explains it."""
+    part = np.frombuffer(draft.part, np.int8)[order.node] if len(draft) else np.zeros(0, np.int8)
+    of = np.frombuffer(draft.of, np.int64)[order.node] if len(draft) else np.zeros(0, np.int64)
+    region = np.zeros(len(operators.name) + 1, np.bool_)       # the last is for calls
+    for number, name in enumerate(operators.name):
+        region[number] = name.startswith("ProfilerStep#") or (number in operators.annotations
+                                                              and annotated(name) is None)
+    within = ((part == OPERATOR) | (part == REST)) & region[np.clip(of, -1, len(operators.name))]
+    return np.where(within | (part == GAP) | (part == IDLE), result.duration, result.added)
 
 
 def microseconds(draft: Draft, order: Order, duration: I64) -> I64:

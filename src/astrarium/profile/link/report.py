@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
-from astrarium.trace.linked import headline
+from astrarium.profile.link.emit import Source
+from astrarium.profile.link.gaps import Gaps
+from astrarium.profile.link.host import HostTrace
+from astrarium.profile.link.join import Join
+from astrarium.profile.link.nodes import Draft, Order
+from astrarium.profile.link.records import MEMSET, DeviceTrace
+from astrarium.profile.link.replay import Replayed
+from astrarium.profile.link.spins import Spins
+from astrarium.profile.link.streams import GpuEdges
+from astrarium.trace.linked import headline, labelled
 
-__all__ = ["LinkReport"]
+__all__ = ["LinkReport", "report_of"]
+
+CATEGORIES = 8       # that are named in the report
 
 
 @dataclass(frozen=True)
@@ -74,3 +86,74 @@ class LinkReport:
                          f"construction); unexplained host time {self.unexplained_us / 1000:.3f} ms, idle time of "
                          f"streams {self.gaps_us / 1000:.3f} ms")
         return parts + [f"missing: {what}" for what in self.missing]
+
+
+def report_of(source: Source, edges: GpuEdges, gaps: Gaps, spins: Spins, draft: Draft, order: Order, result: Replayed,
+            gap_share: float, loose: int, threads: int) -> LinkReport:
+    host, trace, calls = source.host, source.trace, source.calls
+    counts: dict[str, int] = {}
+    tables = [table.values() for table in (source.comms.gpu, source.comms.operator, source.comms.host)]
+    for comm in chain(*tables, *source.comms.more.values()):
+        name = labelled(comm.op, comm.logical)
+        counts[name] = counts.get(name, 0) + 1
+    fills = sum(kind == MEMSET for kind in trace.gpu.kind)
+    return LinkReport(
+        rank=source.rank, gap_share=gap_share, schema=host.schema if host else None,
+        nodes=len(draft) + bool(source.groups), host_nodes=host.nodes if host else 0,
+        operators=len(trace.operators.name), joined=source.join.count, joined_by=source.join.by, host_threads=threads,
+        gpu_operations=len(trace.gpu.name) - fills, gpu_memsets=fills, streams=len(set(trace.gpu.stream)),
+        launched=len(calls.launcher), stream_waits=edges.waits + gaps.waits,
+        stream_waits_inferred=edges.inferred + gaps.waits,
+        host_waits=calls.blocked, host_spins=spins.count, spins_us=spins.time / 1000,
+        thread_waits=source.found.awaited,
+        communications=dict(sorted(counts.items())), groups=len(source.groups),
+        measured_us=(max(draft.end, default=0) - min(draft.start, default=0)) / 1000, replayed_us=result.finish / 1000,
+        unexplained_us=result.unexplained / 1000, gaps_us=gaps.time / 1000, idle_us=source.found.idle / 1000,
+        missing=tuple(_missing(source, edges.clipped + gaps.clipped + spins.clipped, order, loose)),
+        warnings=_warnings(source.join, host, trace))
+
+
+def _warnings(join: Join, host: HostTrace | None, trace: DeviceTrace) -> tuple[str, ...]:
+    """What makes the whole trace doubtful: host and device traces of different runs."""
+    if host is None or not trace.where or not join.doubtful:
+        return ()
+    return (f"only {join.count:,} of {join.most:,} host nodes join: {host.where} and {trace.where} look like "
+            "recordings of different runs. Where they do not join, tensors, call structure and communication are "
+            "missing or wrong.",)
+
+
+def _missing(source: Source, clipped: int, order: Order, loose: int) -> list[str]:
+    """A line for everything that was not there. `clipped`: operations that were cut; `loose`: those that hang on
+    nothing."""
+    host, trace, calls, join = source.host, source.trace, source.calls, source.join
+    out = []
+    if host is None:
+        out.append("no host trace: no tensors, no call structure beyond times")
+    elif not trace.where:
+        out.append("no device trace: no durations, no GPU operations; nodes take no time")
+    else:
+        for number, what in ((host.nodes - join.count, "host nodes without a time (written with duration 0)"),
+                             (sum(node < 0 for node in join.host), "timed operators without a host node"),
+                             (join.misnamed, "of these whose id a host node of another name has")):
+            if number:
+                out.append(f"{number:,} {what}")
+    for number, what in ((calls.orphans, "GPU operations whose launching call is not in the trace"),
+                         (loose, "of these that wait for no host time"),
+                         (calls.twins, "calls with the correlation id of another (the first counts)"),
+                         (trace.skipped, "events without a usable time"),
+                         (order.dropped, "dependencies that would have closed a cycle (dropped)"),
+                         (clipped, "GPU operations cut where the next began, or the host that polled them went on")):
+        if number:
+            out.append(f"{number:,} {what}")
+    if calls.skew:
+        out.append(f"the GPU's clock: its times were moved by {calls.skew / 1000:.3f} us")
+    out += [f"{number:,} {what}" for what, number in sorted(source.comms.unclear.items())]
+    return out + _unread(trace)
+
+
+def _unread(trace: DeviceTrace) -> list[str]:
+    """Categories of events that are not known here, most frequent first."""
+    found = sorted(trace.unread.items(), key=lambda pair: (-pair[1], pair[0]))
+    out = [f"{number:,} events of category {name[:40]!r}, which is not read" for name, number in found[:CATEGORIES]]
+    rest = found[CATEGORIES:]
+    return out + ([f"{sum(n for _, n in rest):,} events of {len(rest)} further categories"] if rest else [])
