@@ -80,3 +80,14 @@ def test_limits_count_lines_without_the_docstring(root: Path, tmp_path: Path) ->
 
 def test_limits_hold_here(root: Path) -> None:
     assert load(root, "limits").offenders([root / "src", root / "native"]) == []
+
+
+def test_an_include_that_points_upward_is_a_breach(root: Path, tmp_path: Path) -> None:
+    contracts = load(root, "contracts")
+    for name, text in {"plan/plan.hpp": '#include "media/ports.hpp"\n', "astra/astra.cpp": '#include "fold/fold.hpp"\n',
+                       "run/native.cpp": '#include "fold/fold.hpp"\n', "loose.cpp": ""}.items():
+        path = tmp_path / "native" / "engine" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found = contracts.breaches(tree(tmp_path))
+    assert [line.partition(":")[0].rpartition("/")[2] for line in found] == ["astra.cpp", "loose.cpp", "plan.hpp"]

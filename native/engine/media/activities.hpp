@@ -6,7 +6,7 @@
 #include <queue>
 #include <vector>
 
-#include "plan.hpp"
+#include "plan/plan.hpp"
 
 namespace astrarium {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdlib>
 
-#include "plan.hpp"
+#include "plan/plan.hpp"
 
 namespace astrarium {
 

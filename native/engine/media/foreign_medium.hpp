@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "foreign.hpp"
+#include "plugins/foreign.hpp"
 #include "media/medium.hpp"
 
 namespace astrarium {

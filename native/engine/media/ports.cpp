@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "unfoldable.hpp"
+#include "plan/unfoldable.hpp"
 
 namespace astrarium {
 namespace {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "run.hpp"
+#include "plan/run.hpp"
 #include "media/medium.hpp"
 #include "media/traffic.hpp"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan.hpp"
-#include "run.hpp"
+#include "plan/plan.hpp"
+#include "plan/run.hpp"
 #include "media/distance.hpp"
 #include "media/usage.hpp"
 

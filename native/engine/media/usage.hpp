@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan.hpp"
-#include "run.hpp"
+#include "plan/plan.hpp"
+#include "plan/run.hpp"
 
 namespace astrarium {
 
