@@ -71,13 +71,13 @@ def compat_branches(tree: ast.AST) -> Iterator[int]:
 def upward_includes(engine: Path) -> Iterator[str]:
     """Includes of the compiled engine that do not point downward."""
     for path in sorted(p for p in engine.rglob("*") if p.suffix in {".cpp", ".hpp", ".inl"}):
-        here = path.relative_to(engine).parts[0]
+        where, here = f"native/engine/{path.relative_to(engine).as_posix()}", path.relative_to(engine).parts[0]
+        if here not in FOLDERS:
+            yield f"{where}: is in no folder of the engine"
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             there = (found := INCLUDE.match(text)) and found[1].partition("/")[0]
             if there in FOLDERS and there != here and there not in FOLDERS.get(here, ()):
-                yield f"native/engine/{path.relative_to(engine).as_posix()}:{number}: {here} includes from {there}"
-            if here not in FOLDERS:
-                yield f"native/engine/{path.relative_to(engine).as_posix()}: is in no folder of the engine"
+                yield f"{where}:{number}: {here} includes from {there}"
 
 
 def breaches(root: Path) -> list[str]:
