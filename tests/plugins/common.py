@@ -21,7 +21,7 @@ from ..engine.plans import collective, delay, native_collective, plan_of, recv, 
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples" / "plugins"
-HEADER = ROOT / "native" / "engine"
+HEADER = ROOT / "native" / "engine" / "plugins"
 
 
 def example(name: str) -> ModuleType:
