@@ -7,26 +7,51 @@ the convolution, in place of a cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
+from astrarium.config import Config, Knob, Problem
 from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, delta, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.decoder import Decoder
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
 
-__all__ = ["delta_axes", "delta_ops", "delta_sizes"]
+__all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes"]
 
 UPDATE = 7.0        # FLOPs per number of a state and token: decay, S k, its difference from v by k^T added, S q
 UNIT = 3.0          # FLOPs per number: a vector divided by its length
 KEYS, VALUES, HEADS = "k_heads,k_size", "v_heads,v_size", "v_heads"
 
 
-def delta_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
+def _delta_heads(delta: DeltaNet) -> Iterator[Problem]:
+    if delta.value_heads % delta.key_heads:
+        yield Problem("value_heads", f"{delta.value_heads} is not a multiple of {delta.key_heads} key_heads",
+                      f"a multiple of {delta.key_heads}")
+
+
+class DeltaNet(Config, frozen=True, kw_only=True):
+    """Gated delta net (arXiv 2412.06464): linear attention with a state of key_size x value_size per value head."""
+
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_delta_heads,)
+    key_heads: Annotated[int, Knob("Query and key heads.", ge=1)]
+    key_size: Annotated[int, Knob("Length of a query and a key.", ge=1)]
+    value_heads: Annotated[int, Knob("Value heads: a multiple of key_heads.", ge=1)]
+    value_size: Annotated[int, Knob("Length of a value.", ge=1)]
+    convolution: Annotated[int, Knob("Width of the causal convolution over queries, keys and values.", ge=1)] = 4
+    chunk: Annotated[int, Knob("Tokens of a chunk: inside, all pairs; between, the state.", ge=1)] = 64
+
+
+def delta_counts(delta_net: DeltaNet, d_model: int) -> tuple[int, int]:
+    """Parameters of (matrices, norms) of one layer's delta net."""
+    keys, values = delta_net.key_heads * delta_net.key_size, delta_net.value_heads * delta_net.value_size
+    matrices = d_model * (2 * keys + 2 * values + 2 * delta_net.value_heads) + values * d_model
+    return matrices + delta_net.convolution * (2 * keys + values) + 2 * delta_net.value_heads, delta_net.value_size
+
+
+def delta_sizes(delta_net: DeltaNet | None, options: Options) -> Mapping[str, Size]:
     """Sizes of the dims of delta nets. Raises UnsupportedError where the sequence is sharded."""
-    delta_net = model.delta
     if delta_net is None:
         return MappingProxyType({})
     for axis in ("sp", "cp"):
@@ -46,10 +71,8 @@ def delta_axes() -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({"k_heads": ("tp",), "v_heads": ("tp",)})
 
 
-def delta_ops(model: Decoder, options: Options, weights: dict[str, str], states: dict[str, str]) -> list[Op]:
+def delta_ops(delta_net: DeltaNet, options: Options, weights: dict[str, str], states: dict[str, str]) -> list[Op]:
     """From the norm's output h to the heads' outputs o[batch,seq,v_heads,v_size]."""
-    delta_net = model.delta
-    assert delta_net is not None
     parts = (("q", KEYS), ("k", KEYS), ("v", VALUES), ("out_gate", VALUES), ("beta", HEADS), ("step", HEADS))
     ops = [linear(name, f"h{INSIDE}", f"d,{dims}", f"{name}[batch,seq,{dims}]", weights, bias=False)
            for name, dims in parts]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from astrarium.errors import UnsupportedError
 from astrarium.workload.model.base import Model
-from astrarium.workload.model.decoder import Decoder, Experts, Latent
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.hugging_face_keys import Keys
-from astrarium.workload.model.mamba import Mamba
+from astrarium.workload.model.latent import Latent
 
 __all__ = ["DECODERS", "common", "deepseek", "grouped", "prediction"]
 
@@ -162,23 +162,8 @@ def _bloom(keys: Keys) -> Model:
                    embedding_norm=True)
 
 
-def _mamba2(keys: Keys) -> Model:
-    keys.only("use_bias", False)
-    keys.only("use_conv_bias", True)
-    keys.notes.append("the file does not say how long samples are: training takes its workload.seq")
-    found = Mamba(seq=None, layers=keys.whole("num_hidden_layers"), d_model=keys.whole("hidden_size"),
-                  vocab=keys.whole("vocab_size"), state=keys.whole("state_size", 128),
-                  head_size=keys.whole("head_dim", 64), expand=keys.whole("expand", 2), groups=keys.whole("n_groups"),
-                  convolution=keys.whole("conv_kernel", 4), chunk=keys.whole("chunk_size", 256),
-                  tied_embeddings=keys.flag("tie_word_embeddings", False))
-    if keys.whole("num_heads") != found.heads:
-        raise UnsupportedError(f"{keys.name}: num_heads", f"{keys.whole('num_heads')} has no model here",
-                               expected=f"{found.heads} (expand x hidden_size / head_dim)")
-    return found
-
-
 DECODERS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({
     "llama": _llama, "mistral": _mistral, "mixtral": _mixtral, "phi3": _phi3, "gemma": _gemma, "qwen2": _qwen2,
     "qwen3": _qwen3, "qwen3_moe": _qwen3_moe, "deepseek_v2": _deepseek_v2, "deepseek_v3": _deepseek_v3, "gpt2": _gpt2,
-    "gpt_neox": _gpt_neox, "opt": _opt, "bloom": _bloom, "mamba2": _mamba2,
+    "gpt_neox": _gpt_neox, "opt": _opt, "bloom": _bloom,
 })

@@ -9,10 +9,14 @@ from typing import Any
 from astrarium.config.coerce import shown
 from astrarium.errors import UnsupportedError
 from astrarium.workload.model.base import Model
-from astrarium.workload.model.decoder import Decoder, DeltaNet, Experts, Indexer, Latent
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.delta_net import DeltaNet
+from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.hugging_face_decoders import common, deepseek, grouped, prediction
 from astrarium.workload.model.hugging_face_keys import Keys
 from astrarium.workload.model.hugging_face_notes import unread
+from astrarium.workload.model.indexer import Indexer
+from astrarium.workload.model.latent import Latent
 
 __all__ = ["EXPERTS"]
 
