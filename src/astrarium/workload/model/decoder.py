@@ -169,7 +169,7 @@ class Decoder(Model, frozen=True, kw_only=True):
         return LayerKind(routed, None if full else self.window, self.delta is not None and not full)
 
     def ep_units(self) -> int | None:
-        """Experts of a layer."""
+        """Experts of a layer, which ep divides; None: the model has none."""
         return None if self.moe is None else self.moe.experts
 
     def stack(self, options: Options) -> Stack:

@@ -76,7 +76,7 @@ class Dlrm(Model, frozen=True, kw_only=True):
         return vectors * self.embedding
 
     def ep_units(self) -> int:
-        """ep divides the tables, as a mean: any degree will do."""
+        """0: ep divides the tables as a mean, at any degree."""
         return 0
 
     def stack(self, options: Options) -> Stack:
