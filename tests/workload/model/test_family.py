@@ -28,10 +28,9 @@ from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks
 from astrarium.workload.inference.footprint import footprint as inference_footprint
 from astrarium.workload.inference.passes import replica_of
-from astrarium.workload.model.base import Counts, Model, Readers
+from astrarium.workload.model.base import Cache, Counts, Generation, Model, Readers, Split
 from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, cached_core, states_of
 from astrarium.workload.model.diffusion import Diffusion
-from astrarium.workload.model.generation import Cache, Generation, Split
 from astrarium.workload.model.hugging_face import from_mapping, read_config
 from astrarium.workload.model.hugging_face_keys import Keys
 from astrarium.workload.model.language_head import language_head

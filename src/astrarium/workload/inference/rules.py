@@ -10,8 +10,7 @@ from astrarium.errors import InputError
 from astrarium.workload.divisors import divides
 from astrarium.workload.inference.formats import Compression
 from astrarium.workload.mesh import parse_order
-from astrarium.workload.model.base import Model, cache_of, with_layers
-from astrarium.workload.model.generation import Split
+from astrarium.workload.model.base import Model, Split, cache_of, with_layers
 
 if TYPE_CHECKING:
     from astrarium.workload.inference.config import Inference

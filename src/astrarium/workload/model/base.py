@@ -6,24 +6,24 @@ says everything that other rooms ask of a family; nobody else names one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast
 
 from astrarium import catalog
-from astrarium.config import Config, Knob, to_plain
+from astrarium.config import Config, Knob, Problem, to_plain
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import Kind, load
-from astrarium.workload.model.generation import Cache, Generation
 
 if TYPE_CHECKING:
     from astrarium.workload.graph import Options, Stack
     from astrarium.workload.model.hugging_face_keys import Keys
 
-__all__ = ["Count", "Counts", "Layered", "Model", "Readers", "cache_of", "with_layers"]
+__all__ = ["Cache", "Count", "Counts", "Generation", "Layered", "Model", "Readers", "Split", "cache_of", "with_layers"]
 
 Count = int | Fraction  # a Fraction only where heads do not divide d_model
 Counts = tuple[Mapping[str, Count], Count]
@@ -50,6 +50,41 @@ def _plain(text: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = rows[text]["model"]
     unstated: Mapping[str, Any] = load("model", found["family"]).unstated
     return {**found, **{name: value for name, value in unstated.items() if name not in found}}
+
+
+class Split(NamedTuple):
+    """A layout of inference: degrees of the axes, `even` where sizes must divide (`uneven: refuse`), `compressed`
+    where the workload asks for a smaller cache."""
+
+    tp: int
+    sp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp: int = 1
+    even: bool = True
+    compressed: bool = False
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The key-value cache of a model.
+
+    `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
+    all); only layers of equal sight can share a cache. `states`: some layers keep a state of fixed size instead.
+    """
+
+    heads: int
+    sight: Callable[[int], int | None]
+    states: bool = False
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Steps of inference of a family. `rules(model, split)` yields what forbids a layout; `cache(model)` describes its
+    key-value cache, None for a family that keeps states of fixed size in place of one."""
+
+    rules: Callable[[Any, Split], Iterator[Problem]]
+    cache: Callable[[Any], Cache] | None = None
 
 
 class Model(Config, frozen=True, kw_only=True):

@@ -19,9 +19,8 @@ from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, append, gather, gemm, point, scan
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
-from astrarium.workload.model.base import Counts, Model, Readers
+from astrarium.workload.model.base import Counts, Generation, Model, Readers, Split
 from astrarium.workload.model.cached import sparse
-from astrarium.workload.model.generation import Generation, Split
 from astrarium.workload.model.hugging_face_keys import Keys
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.parameters import linear_count
