@@ -28,11 +28,11 @@ from astrarium.workload.inference.disaggregated import Disaggregated
 from astrarium.workload.inference.footprint import cache_blocks
 from astrarium.workload.inference.footprint import footprint as inference_footprint
 from astrarium.workload.inference.passes import replica_of
-from astrarium.workload.model.base import Cache, Counts, Generation, Model, Readers, Split
+from astrarium.workload.model.base import Cache, Counts, Generation, Model, Split
 from astrarium.workload.model.cached import LayerKind, cache_axes, cache_sizes, cached_core, states_of
 from astrarium.workload.model.diffusion import Diffusion
 from astrarium.workload.model.hugging_face import from_mapping, read_config
-from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.parameters import parameters
 from astrarium.workload.model.parts import INSIDE, STREAM, block, core, linear, norm
@@ -94,10 +94,10 @@ def _layer(options: Options) -> Any:
     return block("layer", ops, weights, states=states_of(kind) if options.packed is not None else {})
 
 
-def _read(keys: Keys) -> Model:
+def _read(keys: Keys) -> Fields:
     keys.unused("toy_detail")
-    return Toy(layers=keys.whole("n_layers"), d_model=keys.whole("width"), heads=keys.whole("n_heads", 4),
-               vocab=keys.whole("vocab_size"), seq=None)
+    return {"layers": keys.whole("n_layers"), "d_model": keys.whole("width"), "heads": keys.whole("n_heads", 4),
+            "vocab": keys.whole("vocab_size"), "seq": None}
 
 
 # ---------------------------------------------------------------- what it does

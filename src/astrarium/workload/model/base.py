@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, cast
 
 from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, to_plain
@@ -21,13 +21,12 @@ from astrarium.registry import Kind, load
 
 if TYPE_CHECKING:
     from astrarium.workload.graph import Options, Stack
-    from astrarium.workload.model.hugging_face_keys import Keys
+    from astrarium.workload.model.hugging_face_keys import Readers
 
-__all__ = ["Cache", "Count", "Counts", "Generation", "Layered", "Model", "Readers", "Split", "cache_of", "with_layers"]
+__all__ = ["Cache", "Count", "Counts", "Generation", "Layered", "Model", "Split", "cache_of", "with_layers"]
 
 Count = int | Fraction  # a Fraction only where heads do not divide d_model
 Counts = tuple[Mapping[str, Count], Count]
-Readers: TypeAlias = "Mapping[str, Callable[[Keys], Model]]"
 
 
 _TAKES = "a name of the catalog (`astrarium list models`), a path ending in .json (Hugging Face)"
@@ -119,7 +118,8 @@ class Model(Config, frozen=True, kw_only=True):
 
     @staticmethod
     def readers() -> Readers:
-        """Values of `model_type` in a Hugging Face config.json, each with the function that reads its keys."""
+        """Values of `model_type` in a Hugging Face config.json, each with a function from its keys to this class's
+        fields."""
         return {}
 
 

@@ -19,7 +19,7 @@ from astrarium.workload.divisors import divides
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, gather, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.base import Cache, Count, Counts, Generation, Model, Readers, Split
+from astrarium.workload.model.base import Cache, Count, Counts, Generation, Model, Split
 from astrarium.workload.model.cached import (
     LayerKind,
     cache_axes,
@@ -31,6 +31,9 @@ from astrarium.workload.model.cached import (
 )
 from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
 from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.hugging_face_decoders import DECODERS
+from astrarium.workload.model.hugging_face_experts import EXPERTS
+from astrarium.workload.model.hugging_face_keys import Readers
 from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_counts, index_sizes
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.latent import Latent, latent_counts, latent_heads, latent_sizes, latent_states
@@ -229,9 +232,6 @@ class Decoder(Model, frozen=True, kw_only=True):
     @staticmethod
     def readers() -> Readers:
         """Values of `model_type` in a Hugging Face config.json."""
-        from astrarium.workload.model.hugging_face_decoders import DECODERS
-        from astrarium.workload.model.hugging_face_experts import EXPERTS
-
         return {**DECODERS, **EXPERTS}
 
 

@@ -13,8 +13,8 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, gather, gemm, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.base import Count, Counts, Model, Readers
-from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.base import Count, Counts, Model
+from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
 from astrarium.workload.model.parameters import ffn_count, linear_count
 from astrarium.workload.model.parts import (
     ACTIVATION,
@@ -256,27 +256,27 @@ def _labels(keys: Keys) -> int:
     return len(labels) if isinstance(labels, Mapping) else keys.whole("num_labels", 2)
 
 
-def _trunk(keys: Keys) -> dict[str, Any]:
+def _trunk(keys: Keys) -> Fields:
     return {"layers": keys.whole("num_hidden_layers"), "d_model": keys.whole("hidden_size"),
             "heads": keys.whole("num_attention_heads"), "ffn": keys.whole("intermediate_size"),
             "activation": keys.activation("hidden_act", "gelu")}
 
 
-def _bert(keys: Keys) -> Model:
+def _bert(keys: Keys) -> Fields:
     kind = _architecture(keys, "BertModel", "BertForPreTraining", "BertForMaskedLM", "BertForSequenceClassification")
     keys.only("position_embedding_type", "absolute")
     keys.only("is_decoder", False)
     positions = keys.whole("max_position_embeddings")
     keys.notes.append(f"samples have {positions:,} tokens, which is how far positions reach (model.text_seq)")
     classes = {"BertForPreTraining": 2, "BertForSequenceClassification": _labels(keys)}.get(kind, 0)
-    return Encoder(**_trunk(keys), vocab=keys.whole("vocab_size"), text_seq=positions, max_positions=positions,
-                   token_types=keys.whole("type_vocab_size", 2), pre_norm=False, pooler=kind != "BertForMaskedLM",
-                   classes=classes, masked_lm=kind in ("BertForPreTraining", "BertForMaskedLM"))
+    return {**_trunk(keys), "vocab": keys.whole("vocab_size"), "text_seq": positions, "max_positions": positions,
+            "token_types": keys.whole("type_vocab_size", 2), "pre_norm": False, "pooler": kind != "BertForMaskedLM",
+            "classes": classes, "masked_lm": kind in ("BertForPreTraining", "BertForMaskedLM")}
 
 
-def _vit(keys: Keys) -> Model:
+def _vit(keys: Keys) -> Fields:
     kind = _architecture(keys, "ViTModel", "ViTForImageClassification")
     keys.only("qkv_bias", True)
     image = Image(size=keys.whole("image_size"), patch=keys.whole("patch_size"), channels=keys.whole("num_channels", 3))
-    return Encoder(**_trunk(keys), image=image, pooler=kind == "ViTModel",
-                   classes=_labels(keys) if kind == "ViTForImageClassification" else 0)
+    return {**_trunk(keys), "image": image, "pooler": kind == "ViTModel",
+            "classes": _labels(keys) if kind == "ViTForImageClassification" else 0}

@@ -16,8 +16,8 @@ from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, gather, gemm, point
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.options import usual_axes
-from astrarium.workload.model.base import Counts, Model, Readers
-from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.base import Counts, Model
+from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
 from astrarium.workload.model.parameters import ffn_count, linear_count
 from astrarium.workload.model.parts import (
     ACTIVATION,
@@ -247,7 +247,7 @@ def _head(model: EncoderDecoder) -> Block:
     return block("head", ops + loss(logits, "[batch,target]"), weights, start=f"x{TARGET}", end="", widths=LOSS_WIDTHS)
 
 
-def _t5(keys: Keys) -> Model:
+def _t5(keys: Keys) -> Fields:
     stated = keys.text("feed_forward_proj", "relu")
     gate, _, name = stated.rpartition("-")
     if gate not in ("", "gated") or name not in ("relu", "gelu", "silu"):
@@ -257,24 +257,23 @@ def _t5(keys: Keys) -> Model:
     layers, seq = keys.whole("num_layers"), keys.whole("n_positions", 512)
     keys.notes.append(f"samples have {seq:,} tokens on both sides, which is n_positions (model.encoder_seq and "
                       "decoder_seq)")
-    return EncoderDecoder(
-        encoder_layers=layers, decoder_layers=keys.whole("num_decoder_layers", layers), d_model=keys.whole("d_model"),
-        heads=keys.whole("num_heads"), head_size=keys.whole("d_kv"), ffn=keys.whole("d_ff"), gated=gate == "gated",
-        activation=activation, vocab=keys.whole("vocab_size"), tied_embeddings=keys.flag("tie_word_embeddings", True),
-        encoder_seq=seq, decoder_seq=seq, buckets=keys.whole("relative_attention_num_buckets", 32))
+    return {"encoder_layers": layers, "decoder_layers": keys.whole("num_decoder_layers", layers),
+            "d_model": keys.whole("d_model"), "heads": keys.whole("num_heads"), "head_size": keys.whole("d_kv"),
+            "ffn": keys.whole("d_ff"), "gated": gate == "gated", "activation": activation,
+            "vocab": keys.whole("vocab_size"), "tied_embeddings": keys.flag("tie_word_embeddings", True),
+            "encoder_seq": seq, "decoder_seq": seq, "buckets": keys.whole("relative_attention_num_buckets", 32)}
 
 
-def _whisper(keys: Keys) -> Model:
+def _whisper(keys: Keys) -> Fields:
     heads, ffn = keys.whole("encoder_attention_heads"), keys.whole("encoder_ffn_dim")
     keys.only("decoder_attention_heads", heads)
     keys.only("decoder_ffn_dim", ffn)
     positions = keys.whole("max_target_positions", 448)
     keys.notes.append(f"samples have {positions:,} tokens of text, which is how far positions reach "
                       "(model.decoder_seq)")
-    return EncoderDecoder(
-        encoder_layers=keys.whole("encoder_layers"), decoder_layers=keys.whole("decoder_layers"),
-        d_model=keys.whole("d_model"), heads=heads, ffn=ffn, activation=keys.activation("activation_function", "gelu"),
-        vocab=keys.whole("vocab_size"), tied_embeddings=keys.flag("tie_word_embeddings", True),
-        audio=Audio(mels=keys.whole("num_mel_bins")), encoder_seq=keys.whole("max_source_positions", 1500),
-        decoder_seq=positions, positions="learned", buckets=0, max_positions=positions, norm="layer", biases=True,
-        key_bias=False)
+    return {"encoder_layers": keys.whole("encoder_layers"), "decoder_layers": keys.whole("decoder_layers"),
+            "d_model": keys.whole("d_model"), "heads": heads, "ffn": ffn,
+            "activation": keys.activation("activation_function", "gelu"), "vocab": keys.whole("vocab_size"),
+            "tied_embeddings": keys.flag("tie_word_embeddings", True), "audio": Audio(mels=keys.whole("num_mel_bins")),
+            "encoder_seq": keys.whole("max_source_positions", 1500), "decoder_seq": positions, "positions": "learned",
+            "buckets": 0, "max_positions": positions, "norm": "layer", "biases": True, "key_bias": False}

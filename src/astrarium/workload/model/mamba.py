@@ -19,9 +19,9 @@ from astrarium.workload.graph import Options, Stack
 from astrarium.workload.graph.ir import Block, Op, add, append, gather, gemm, point, scan
 from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
-from astrarium.workload.model.base import Counts, Generation, Model, Readers, Split
+from astrarium.workload.model.base import Counts, Generation, Model, Split
 from astrarium.workload.model.cached import sparse
-from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.hugging_face_keys import Fields, Keys, Readers
 from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.parameters import linear_count
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, block, linear, norm
@@ -203,18 +203,20 @@ def _mixed(options: Options, states: dict[str, str]) -> list[Op]:
     return [*ops, scan("scan", f"{' * '.join(inputs)} * {before} -> s{HEADS}", PAIR)]
 
 
-def _mamba2(keys: Keys) -> Model:
+def _mamba2(keys: Keys) -> Fields:
     keys.only("use_bias", False)
     keys.only("use_conv_bias", True)
     keys.unused("residual_in_fp32", "rescale_prenorm_residual", "time_step_floor", "time_step_limit", "time_step_max",
                 "time_step_min", "time_step_rank")
     keys.notes.append("the file does not say how long samples are: training takes its workload.seq")
-    found = Mamba(seq=None, layers=keys.whole("num_hidden_layers"), d_model=keys.whole("hidden_size"),
-                  vocab=keys.whole("vocab_size"), state=keys.whole("state_size", 128),
-                  head_size=keys.whole("head_dim", 64), expand=keys.whole("expand", 2), groups=keys.whole("n_groups"),
-                  convolution=keys.whole("conv_kernel", 4), chunk=keys.whole("chunk_size", 256),
-                  tied_embeddings=keys.flag("tie_word_embeddings", False))
-    if keys.whole("num_heads") != found.heads:
+    found: Fields = {
+        "seq": None, "layers": keys.whole("num_hidden_layers"), "d_model": keys.whole("hidden_size"),
+        "vocab": keys.whole("vocab_size"), "state": keys.whole("state_size", 128),
+        "head_size": keys.whole("head_dim", 64), "expand": keys.whole("expand", 2), "groups": keys.whole("n_groups"),
+        "convolution": keys.whole("conv_kernel", 4), "chunk": keys.whole("chunk_size", 256),
+        "tied_embeddings": keys.flag("tie_word_embeddings", False)}
+    heads = Mamba(**found).heads
+    if keys.whole("num_heads") != heads:
         raise UnsupportedError(f"{keys.name}: num_heads", f"{keys.whole('num_heads')} has no model here",
-                               expected=f"{found.heads} (expand x hidden_size / head_dim)")
+                               expected=f"{heads} (expand x hidden_size / head_dim)")
     return found
