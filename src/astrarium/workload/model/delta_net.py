@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar
 from astrarium.config import Config, Knob, Problem
 from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
-from astrarium.workload.graph.ir import Op, append, delta, point
-from astrarium.workload.graph.layout import Size
+from astrarium.workload.graph.ir import Cost, Costs, Op, append, point, scan
+from astrarium.workload.graph.layout import Measures, Size
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
 
 __all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes"]
@@ -109,12 +109,37 @@ def _mixed(chunk: int, options: Options, states: dict[str, str]) -> list[Op]:
     inputs = (f"qn[batch,seq,{KEYS}]", f"kn[batch,seq,{KEYS}]", f"vc[batch,seq,{VALUES}]", f"gates[batch,seq,{HEADS}]")
     result, packed = f"mixed[batch,seq,{VALUES}]", options.packed
     if packed is None:
-        return [delta("delta", f"{' * '.join(inputs)} -> {result}", chunk)]
+        return [scan("delta", f"{' * '.join(inputs)} -> {result}", DELTA, chunk)]
     state, end = "state[batch,sequences,v_heads,k_size,v_size]", "end[batch,sequences,v_heads,k_size,v_size]"
     states["state"] = "batch sequences v_heads k_size v_size"
     if not packed.fresh and all(part.new == 1 for part in packed.parts):    # one kernel reads and writes the states
         return [point("update", f"{' + '.join(inputs)} + {state} -> {result} + {end}", UPDATE),
                 append("keep_state", f"{end} -> {state}")]
     before = "" if packed.fresh else f" * {state}"
-    return [delta("delta", f"{' * '.join(inputs)}{before} -> {result} * {end}", chunk),
+    return [scan("delta", f"{' * '.join(inputs)}{before} -> {result} * {end}", DELTA, chunk),
             append("keep_state", f"{end} -> {state}")]
+
+
+def _delta_products(op: Op, layout: Measures) -> tuple[float, float, float, float]:
+    """(tokens times heads, chunk, length of a key, of a value) of q[batch,seq,groups,k], k, v[batch,seq,heads,v]."""
+    v = op.inputs[2].dims
+    return layout.elements(v[:3]), op.factor, layout.local(op.inputs[1].dims[3]), layout.local(v[3])
+
+
+def _delta_cost(op: Op, layout: Measures) -> Cost:
+    """Per token and head, with C tokens in a chunk: K K^T, its inverse by K and by V, Q K^T and its product with the
+    new values inside; the state by W, by Q and its update between (arXiv 2412.06464, section 3.3). Besides the
+    triangular inverse (C^2 / 3 multiply-adds) and 4 FLOPs per pair for decays and masks."""
+    rows, chunk, key, value = _delta_products(op, layout)
+    product = 2.0 * rows * (chunk * (3 * key + 2 * value) + 3 * key * value)
+    return Cost(product + rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+
+
+def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
+    """Two products for each of forward's, and again the inverse's products and the states, which are not kept."""
+    rows, chunk, key, value = _delta_products(op, layout)
+    product = 2.0 * rows * (chunk * (7 * key + 5 * value) + 8 * key * value)
+    return Cost(product + 2 * rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+
+
+DELTA = Costs(_delta_cost, _delta_backward_cost)

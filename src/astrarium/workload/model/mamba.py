@@ -16,8 +16,8 @@ from astrarium.config import Knob, Problem
 from astrarium.errors import UnsupportedError
 from astrarium.workload.divisors import divides
 from astrarium.workload.graph import Options, Stack
-from astrarium.workload.graph.ir import Block, Op, add, append, gather, gemm, point, scan
-from astrarium.workload.graph.layout import Size
+from astrarium.workload.graph.ir import Block, Cost, Costs, Op, add, append, gather, gemm, point, scan
+from astrarium.workload.graph.layout import Measures, Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.model.base import Counts, Generation, Model, Split
 from astrarium.workload.model.cached import sparse
@@ -200,7 +200,33 @@ def _mixed(options: Options, states: dict[str, str]) -> list[Op]:
     else:
         ops += [point("pass_local", f"{added} -> end[batch,shards,heads,p,n]", 2, saves="nothing"),
                 point("pass", f"{added} + end[batch,shards.all,heads,p,n] -> {before}", 2, saves="nothing")]
-    return [*ops, scan("scan", f"{' * '.join(inputs)} * {before} -> s{HEADS}", PAIR)]
+    return [*ops, scan("scan", f"{' * '.join(inputs)} * {before} -> s{HEADS}", SCAN, PAIR)]
+
+
+def _scan_cost(op: Op, layout: Measures) -> Cost:
+    """Inside chunks all pairs of positions, C B^T and its product with x; between them the states by C: Mamba-2's
+    chunked form (arXiv 2405.21060, section 6). `factor` vector FLOPs per pair and head: decay, mask, product."""
+    pairs, heads, groups, state, size = _scan_sizes(op, layout)
+    product = 2.0 * pairs * (groups * state + heads * size) + 2.0 * layout.elements(op.inputs[0].dims) * state
+    return Cost(product + op.factor * pairs * heads, product)
+
+
+def _scan_sizes(op: Op, layout: Measures) -> tuple[float, float, float, float, float]:
+    """(pairs of positions, heads, groups, length of the state, channels of a head) of
+    x[batch,chunks,chunk,heads,p], decay, b[batch,chunks,chunk,groups,n]."""
+    x, b = op.inputs[0].dims, op.inputs[2].dims
+    pairs = layout.elements(x[:3]) * layout.local(x[2])
+    return pairs, layout.local(x[3]), layout.local(b[3]), layout.local(b[4]), layout.local(x[4])
+
+
+def _scan_backward_cost(op: Op, layout: Measures) -> Cost:
+    """C B^T again, then two products for each of forward's three."""
+    pairs, heads, groups, state, size = _scan_sizes(op, layout)
+    product = 2.0 * pairs * (3 * groups * state + 2 * heads * size) + 4.0 * layout.elements(op.inputs[0].dims) * state
+    return Cost(product + 2 * op.factor * pairs * heads, product)
+
+
+SCAN = Costs(_scan_cost, _scan_backward_cost)
 
 
 def _mamba2(keys: Keys) -> Fields:
