@@ -1,8 +1,6 @@
 // Conflict promotion: which collectives met other traffic at a port, and so run as messages; the rest are measured alone.
 #pragma once
 #include <cstdint>
-#include <set>
-#include <utility>
 #include <vector>
 
 #include "fold/quotient/classes.hpp"
@@ -12,13 +10,17 @@ namespace astrarium {
 // A collective is named by its kind of group and how many of the kind came before it (`serial`).
 class Conflicts {
 public:
-    bool contains(std::uint32_t kind, std::uint32_t serial) const { return met_.contains({kind, serial}); }
-    void insert(std::uint32_t kind, std::uint32_t serial) { met_.emplace(kind, serial); }
+    bool contains(std::uint32_t kind, std::uint32_t serial) const { return kind < met_.size() && serial < met_[kind].size() && met_[kind][serial]; }
+    void insert(std::uint32_t kind, std::uint32_t serial) {
+        if (kind >= met_.size()) met_.resize(kind + std::size_t{1});
+        if (serial >= met_[kind].size()) met_[kind].resize(serial + std::size_t{1}, false);
+        met_[kind][serial] = true;
+    }
     // The same collectives when classes are refined; `kinds` were the groups' before.
     Conflicts renumbered(const std::vector<std::int32_t>& kinds, const RankClasses& to) const;
 
 private:
-    std::set<std::pair<std::uint32_t, std::uint32_t>> met_;
+    std::vector<std::vector<bool>> met_;  // [kind][serial]
 };
 
 }  // namespace astrarium

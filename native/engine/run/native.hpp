@@ -314,6 +314,7 @@ private:
     std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer in `parents_`, since the first state that is kept
     Tick back_to_ = never;  // the run goes back before this time
     Tick skipped_ = 0;
+    const bool reduces_ = plan_.policy.reduce_bandwidth > 0 || plan_.reduce_bandwidth.size > 0;  // what it receives takes time to add
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
     std::pair<const Schedule*, const std::vector<std::int32_t>*> last_received_{};  // asked for

@@ -201,6 +201,7 @@ const std::vector<std::int32_t>& Native::received_blocks(const Schedule& s) {
 }
 
 Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
+    if (!reduces_) return plan_.policy.endpoint_delay;
     const Phase& phase = s.now();
     const Schedule& schedule = *phase.schedule;
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
