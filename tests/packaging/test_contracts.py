@@ -1,4 +1,4 @@
-"""The contracts and limits hold here, and the tools that say so can say no."""
+"""The tools that hold contracts and limits can say no; that all hold here, `make contracts` and `make lint` say."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ def tree(folder: Path, **files: str) -> Path:
         path.write_text(text)
     (folder / "native").mkdir(exist_ok=True)
     return folder
-
-
-def test_this_checkout_keeps_the_contracts(root: Path) -> None:
-    assert load(root, "contracts").breaches(root) == []
 
 
 @pytest.mark.parametrize("line", [
@@ -76,7 +72,3 @@ def test_limits_count_lines_without_the_docstring(root: Path, tmp_path: Path) ->
     assert limits.functions(tmp_path / "a.py") == [(60, 1, "f")]
     (tmp_path / "a.py").write_text(f"def f():\n{body}\n    return 1\n")
     assert any("f has 61 lines" in c for c in limits.offenders([tmp_path]))
-
-
-def test_limits_hold_here(root: Path) -> None:
-    assert load(root, "limits").offenders([root / "src", root / "native"]) == []
