@@ -11,9 +11,12 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `default` is what `make test` runs: no deadline, because a busy machine is not a bug. `exam` searches much longer.
-settings.register_profile("default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("exam", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
+# `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.
+USUAL = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", USUAL, max_examples=50)
+settings.register_profile("exam", USUAL, max_examples=1000)
+settings.register_profile("roaming", USUAL, max_examples=200, derandomize=False, print_blob=True)
 settings.register_profile("dev", max_examples=10, deadline=timedelta(seconds=2))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

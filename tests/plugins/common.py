@@ -12,12 +12,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.plans.hand import collective, delay, native_collective, plan_of, recv, send
 
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Plan, Shape
 from astrarium.engine.plugins import DelayNetwork, Network
 from astrarium.vocab import CommOp
-
-from ..engine.plans import collective, delay, native_collective, plan_of, recv, send  # noqa: TID252
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples" / "plugins"
