@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.commands import Run, Said
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,6 +25,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def reference_folder() -> Path:
     """Where the reference folder would be: ASTRARIUM_SHARED, or `shared` next to the checkout."""
     return Path(os.environ.get("ASTRARIUM_SHARED") or ROOT.parent / "shared")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run("list", "shape")` -> Said. The note about a missing compiled core, where there is none, is left out."""
+    from astrarium.cli import main
+
+    def command(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        talk = [line for line in found.err.splitlines(keepends=True) if "no compiled core here" not in line]
+        return Said(code, found.out, "".join(talk))
+    return command
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
+from tests.loading import tool
 
 pytest.importorskip("lizard")
 
@@ -43,20 +41,14 @@ static int alone() { return 2; }
 
 
 @pytest.fixture
-def limits(root: Path) -> Iterator[ModuleType]:
-    """tools/cpp_limits.py as a module, with limits that a few lines break."""
-    spec = importlib.util.spec_from_file_location("tools_cpp_limits", root / "tools" / "cpp_limits.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["tools_cpp_limits"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["tools_cpp_limits"]
+def limits() -> Any:
+    """tools/cpp_limits.py as a module."""
+    return tool("cpp_limits")
 
 
 @pytest.fixture
-def checkout(limits: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose class is split over a header, a source and an .inl file; the module's own."""
+def checkout(limits: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose class is split over two files, and limits that a few lines break."""
     for name, text in {"native/a.hpp": HEADER, "native/engine/b.inl": SOURCE, "tools/list.txt": ""}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -66,7 +58,7 @@ def checkout(limits: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return tmp_path
 
 
-def test_a_class_counts_whole(limits: ModuleType) -> None:
+def test_a_class_counts_whole(limits: Any) -> None:
     defined = [*limits.classes("a.hpp", HEADER), *limits.classes("b.inl", SOURCE)]
     bodies = [*limits.functions("a.hpp", HEADER), *limits.functions("b.inl", SOURCE)]
     assert {each.name: each.lines for each in defined} == {"Engine::Part": 1, "Engine": 6, "Engine::Far": 3}
@@ -74,19 +66,19 @@ def test_a_class_counts_whole(limits: ModuleType) -> None:
     assert whole == {"Engine::Part": 1 + 3, "Engine": 6 + 3 + 5 + 3, "Engine::Far": 3}
 
 
-def test_classes_of_one_name_in_two_files_are_two(limits: ModuleType) -> None:
+def test_classes_of_one_name_in_two_files_are_two(limits: Any) -> None:
     text = "class Reader {\n    void f();\n};\nvoid Reader::f() {\n}\n"
     defined = [each for where in ("a.cpp", "b.cpp") for each in limits.classes(where, text)]
     assert list(limits.whole_classes(defined, [*limits.functions("b.cpp", text)]).values()) == [3, 3 + 2]
 
 
-def test_what_is_over_a_limit_is_found(limits: ModuleType, checkout: Path) -> None:
+def test_what_is_over_a_limit_is_found(limits: Any, checkout: Path) -> None:
     assert [str(each) for each in limits.written(limits.breaches(checkout)).splitlines()[1:]] == [
         "file 14 b.inl native/engine/b.inl", "class 17 Engine native/a.hpp",
         "function 5 Engine::outside native/engine/b.inl", "complexity 2 Engine::outside native/engine/b.inl"]
 
 
-def test_the_list_may_only_shrink(limits: ModuleType, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_may_only_shrink(limits: Any, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run(text: str, *arguments: str) -> tuple[int, str]:
         limits.BREACHES.write_text(text)
         return limits.main([*arguments]), capsys.readouterr().out
