@@ -62,7 +62,7 @@ def toy_in_c(folder: str) -> Library | None:
     compiler = shutil.which("cc")
     if compiler is None:
         return None
-    header = Path(__file__).resolve().parent.parent / "native" / "engine"
+    header = Path(__file__).resolve().parent.parent / "native" / "engine" / "plugins"
     out = Path(folder) / "libtoy.so"
     subprocess.run([compiler, "-O2", "-std=c99", "-shared", "-fPIC", f"-I{header}", "-o", str(out),
                     str(EXAMPLES / "network_c" / "toy.c"), "-lm"], check=True)

@@ -4,6 +4,7 @@
 1. Only files named `_native.py` import the compiled core `astrarium._core`.
 2. Compatibility with ASTRA-sim is two tables, not branches: no `if` (or `match`, `while`, conditional expression) asks
    about `compat` outside the files that hold the tables.
+3. A folder of the compiled engine (native/engine) includes from itself and from those below it (design/0008).
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ from pathlib import Path
 TABLES = re.compile(r"(^|/)(_?compat(_[a-z_]+)?|compatibility)(/[a-z_]+)?\.py$")
 CPP_BRANCH = re.compile(r"\b(if|while|switch)\s*\([^;{]*compat|compat\w*\s*\?", re.IGNORECASE)
 ASTRA_SIM = "astra_sim"
+INCLUDE = re.compile(r'^#include "([^"]+)"')
+PIECES = ("plan", "clock", "plugins", "nodes", "media")
+FOLDERS = {                             # of native/engine, and what else each may include from
+    "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"),
+    "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": PIECES, "run": (*PIECES, "fold"),
+    "bind": (*PIECES, "fold", "astra", "run"),
+}
 
 
 def core_imports(tree: ast.AST) -> Iterator[int]:
@@ -60,6 +68,18 @@ def compat_branches(tree: ast.AST) -> Iterator[int]:
         yield from (test.lineno for test in tests if asks_about_compat(test))
 
 
+def upward_includes(engine: Path) -> Iterator[str]:
+    """Includes of the compiled engine that do not point downward."""
+    for path in sorted(p for p in engine.rglob("*") if p.suffix in {".cpp", ".hpp", ".inl"}):
+        where, here = f"native/engine/{path.relative_to(engine).as_posix()}", path.relative_to(engine).parts[0]
+        if here not in FOLDERS:
+            yield f"{where}: is in no folder of the engine"
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            there = (found := INCLUDE.match(text)) and found[1].partition("/")[0]
+            if there in FOLDERS and there != here and there not in FOLDERS.get(here, ()):
+                yield f"{where}:{number}: {here} includes from {there}"
+
+
 def breaches(root: Path) -> list[str]:
     """One sentence per breach under `root` (a checkout: src/astrarium and native)."""
     found: list[str] = []
@@ -75,7 +95,7 @@ def breaches(root: Path) -> list[str]:
         for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if CPP_BRANCH.search(text.split("//")[0]):
                 found.append(f"{path.relative_to(root).as_posix()}:{number}: branches on compat")
-    return found
+    return found + list(upward_includes(root / "native" / "engine"))
 
 
 def main() -> int:

@@ -47,11 +47,16 @@ class Span(NamedTuple):
 
 
 class Thing(NamedTuple):
-    """What a limit is for; `kind` is a key of LIMITS. In a file, names may come twice (overloads)."""
+    """What a limit is for; `kind` is a key of LIMITS. Names may come twice in a file (overloads)."""
 
     kind: str
     name: str
     where: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What it is listed by: a file may move to another folder."""
+        return self.kind, self.name, Path(self.where).name
 
 
 Breaches = list[tuple[Thing, int]]
@@ -140,18 +145,18 @@ def breaches(root: Path) -> Breaches:
 
 def complaints(found: Breaches, listed: Breaches) -> list[str]:
     """One sentence for each breach that is not listed or has grown, and for each listed one that is none any more."""
-    left: dict[Thing, list[int]] = defaultdict(list)
+    left: dict[tuple[str, ...], Breaches] = defaultdict(list)
     for thing, value in sorted(listed, key=lambda each: -each[1]):
-        left[thing].append(value)
+        left[thing.key].append((thing, value))
     said = []
     for thing, value in found:
-        limit = left[thing].pop(0) if left[thing] else None
+        limit = left[thing.key].pop(0)[1] if left[thing.key] else None
         if limit is None:
             said.append(f"{thing.where}: {thing.kind} {thing.name}: {value}, limit {LIMITS[thing.kind]}")
         elif value > limit:
             said.append(f"{thing.where}: {thing.kind} {thing.name}: {value}, was {limit}: breaches may only shrink")
     said += [f"{thing.where}: {thing.kind} {thing.name} is no breach any more: take it off with --lower"
-             for thing, values in left.items() for _ in values]
+             for rest in left.values() for thing, _ in rest]
     return said
 
 

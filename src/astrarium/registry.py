@@ -159,9 +159,12 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                                  "US dollars of 10^12 tokens of training (`compute.hourly_price`)."),
     },
     "backend": {
-        "closed_form": ("", "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
-        "contention": ("", "Messages are stored and forwarded over every link of their route and queue for each."),
-        "fluid": ("", "Messages draw on all links of their route at once, at max-min fair rates that change."),
+        "closed_form": ("astrarium.engine.reference.native_ports:Ports",
+                        "Each NPU's port of a dim moves one message at a time; nothing queues inside a dim."),
+        "contention": ("astrarium.engine.reference.native_links:Links",
+                       "Messages are stored and forwarded over every link of their route and queue for each."),
+        "fluid": ("astrarium.engine.reference.native_flows:Flows",
+                  "Messages draw on all links of their route at once, at max-min fair rates that change."),
         "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),
     },
 })

@@ -173,8 +173,8 @@ def traces_of(design: Design, cache: TraceCache) -> Traces | Generated | None:
 
 def _one_rank(design: Design, workload: Trace, rank: int, cache: TraceCache) -> Traces:
     """The trace of one rank, alone by its recorded times or on all NPUs."""
-    from astrarium.trace.equal_ranks import equal_ranks
-    from astrarium.trace.recorded import world_size
+    from astrarium.profile.equal_ranks import equal_ranks
+    from astrarium.profile.recorded import world_size
 
     ranks = rank_count(design)
     key = (trace_of_rank(workload.path, rank), 1)

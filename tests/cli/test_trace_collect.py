@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import astrarium.trace
+import astrarium.profile
 
 if TYPE_CHECKING:
     from tests.commands import Run
@@ -26,7 +26,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield SimpleNamespace(notes=(), report=None, trace=f"{folder}/trace.0.et", device=None)
         found.append(folder)
 
-    monkeypatch.setattr(astrarium.trace, "collect", collect)
+    monkeypatch.setattr(astrarium.profile, "collect", collect)
     return found
 
 

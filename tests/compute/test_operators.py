@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astrarium.compute.operators import kernel_of
-from astrarium.trace.launches import Argument, Operator, Tensor, arguments
+from astrarium.profile.launches import Argument, Operator, Tensor, arguments
 
 
 def t(*shape: int, of: str = "BFloat16") -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from astrarium.compute.recorded import UNOWNED, recorded_timings
-from astrarium.trace.launches import COMMUNICATION, COPY, Launches, Operator, Tensor
+from astrarium.profile.launches import COMMUNICATION, COPY, Launches, Operator, Tensor
 
 MM = Operator("aten::mm", (Tensor((64, 32), "BFloat16"), Tensor((32, 16), "BFloat16")), None)
 ADD = Operator("aten::add", (Tensor((4, 8), "BFloat16"),) * 2, None)

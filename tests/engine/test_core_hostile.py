@@ -54,7 +54,7 @@ REALS = [0.0, -1.0, 1e-300, 1.0, 1e9, 1e300, float("inf"), float("nan")]
 # What a run may allocate or take time for, rather than an index: these stay small.
 BOUNDED = {"repeat": [-1, 0, 1, 2, 3], "npus": NUMBERS[:8], "active_chunks": NUMBERS, "queues_per_dim": NUMBERS[:9]}
 WRONG = [None, "x", (), 1.5, np.zeros(3), np.zeros((2, 2), np.int32), np.arange(8, dtype=np.int32)[::2]]
-LINE = NetworkPlan(Backend.ROUTED, (Dim(Shape.RING, 4, 10.0, 5.0),))
+LINE = NetworkPlan("contention", (Dim(Shape.RING, 4, 10.0, 5.0),))
 TREE = build("double_binary_tree", CommOp.ALL_REDUCE, 4, Options())
 RING = build("ring", CommOp.ALL_REDUCE, 4, Options())
 CUBE = build("halving_doubling", CommOp.ALL_REDUCE, 4, Options())
@@ -315,14 +315,14 @@ PLANS = {
     "a group with a stranger": lambda: base(groups=(np.array([0, 4], np.int32),)),
     "npus are not the dims": lambda: base(npus=5),
     "dims overflow": lambda: base(network=NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2**31 - 1, 1.0, 0.0),) * 3)),
-    "a hypercube of three": lambda: base(npus=3, network=NetworkPlan(Backend.ROUTED,
+    "a hypercube of three": lambda: base(npus=3, network=NetworkPlan("contention",
                                                                      (Dim(Shape.HYPERCUBE, 3, 1.0, 0.0),))),
-    "no bandwidth": lambda: base(network=NetworkPlan(Backend.ROUTED, (Dim(Shape.RING, 4, float("nan"), 0.0),))),
+    "no bandwidth": lambda: base(network=NetworkPlan("contention", (Dim(Shape.RING, 4, float("nan"), 0.0),))),
     "a back end of the other rule book": lambda: base(network=NetworkPlan(Backend.UNSHARED, LINE.dims)),
-    "a shape that does not exist": lambda: base(network=NetworkPlan(Backend.ROUTED, (Dim(9, 4, 1.0, 0.0),))),  # type: ignore[arg-type]
+    "a shape that does not exist": lambda: base(network=NetworkPlan("contention", (Dim(9, 4, 1.0, 0.0),))),  # type: ignore[arg-type]
     "nodes of no rank's": lambda: base(remote=Remote(RemoteKind.PER_NODE, 1, 1.0, 0)),
     "a lane too few": lambda: base(lanes=(1, 1, 1, 1)),
-    "native figures in whole ns": lambda: base(network=NetworkPlan(Backend.ROUTED, LINE.dims, whole_ns=True)),
+    "native figures in whole ns": lambda: base(network=NetworkPlan("contention", LINE.dims, whole_ns=True)),
     "a lane without room": lambda: base(lanes=(1, 0, 1, 1, 1)),
     "a shared bus that goes back in time": lambda: base(policy=Policy(shared_bus=(-1.0, 0.0, 0.0, 0.0, 1))),
     "a child beyond the nodes": lambda: lane(child=[2]),

@@ -27,7 +27,7 @@ ENGINES = pytest.mark.parametrize(
              pytest.param(True, id="pure")])
 
 
-def switch(npus: int, backend: Backend = Backend.FLUID) -> NetworkPlan:
+def switch(npus: int, backend: str = "fluid") -> NetworkPlan:
     return NetworkPlan(backend, (Dim(Shape.SWITCH, npus, 125.0, 100.0),))
 
 
@@ -36,7 +36,7 @@ def run(plan: Plan, pure: bool) -> Outcome:
 
 
 def test_the_exam_of_networks() -> None:
-    exam_network(lambda: BuiltinNetwork(EXAM_FABRIC, Backend.FLUID), latency=500_000)
+    exam_network(lambda: BuiltinNetwork(EXAM_FABRIC, "fluid"), latency=500_000)
 
 
 @ENGINES
@@ -58,7 +58,7 @@ def test_who_comes_later_takes_its_part_from_then_on(pure: bool) -> None:
 @ENGINES
 def test_a_flow_draws_on_every_link_of_its_way(pure: bool) -> None:
     """On a ring of 8 rank 1 sends to 5, rank 2 to 3: half of the link from 2 to 3 each, until the first is done."""
-    ring = NetworkPlan(Backend.FLUID, (Dim(Shape.RING, 8, 100.0, 0.0),))
+    ring = NetworkPlan("fluid", (Dim(Shape.RING, 8, 100.0, 0.0),))
     ranks: list[list[Node]] = [[] for _ in range(8)]
     for source, to, size in (1, 5, 1_000_000), (2, 3, 4_000_000):
         ranks[source].append(send(to, size))
@@ -81,7 +81,7 @@ def test_where_nobody_shares_it_takes_what_ports_take(pure: bool) -> None:
 @ENGINES
 def test_bandwidths_whose_shares_have_no_whole_numbers_are_refused(pure: bool) -> None:
     for bandwidth in (1e-7, 1e10):
-        plan = plan_of([[send(1, 8)], [recv(0, 8)]], NetworkPlan(Backend.FLUID, (Dim(Shape.RING, 2, bandwidth, 0.0),)))
+        plan = plan_of([[send(1, 8)], [recv(0, 8)]], NetworkPlan("fluid", (Dim(Shape.RING, 2, bandwidth, 0.0),)))
         with pytest.raises(UnsupportedError, match="1e-6 or more than 1e9 bytes per ns"):
             execute(plan, pure=pure)
 
@@ -89,7 +89,7 @@ def test_bandwidths_whose_shares_have_no_whole_numbers_are_refused(pure: bool) -
 @given(st.integers(0, 2**32 - 1))
 def test_no_link_is_used_more_than_all_the_time(seed: int) -> None:
     plan = random_plan(seed)
-    outcome = execute(replace(plan, network=replace(plan.network, backend=Backend.FLUID)), record=True, fold=False)
+    outcome = execute(replace(plan, network=replace(plan.network, backend="fluid")), record=True, fold=False)
     assert (outcome.link_busy <= outcome.makespan).all()
     use = outcome.use_busy.reshape(len(plan.network.dims), -1)
     messages = int(outcome.link_bytes.size) + 10_000        # a ps per change of a share, and one per bin

@@ -32,7 +32,7 @@ BOTH = pytest.mark.parametrize("backend", [Backend.UNSHARED, Backend.LINKS])
 MIB = 1 << 20
 
 
-def network(shape: Shape, n: int, backend: Backend = Backend.UNSHARED, latency: float = 500.0) -> NetworkPlan:
+def network(shape: Shape, n: int, backend: str = Backend.UNSHARED, latency: float = 500.0) -> NetworkPlan:
     return NetworkPlan(backend, (Dim(shape, n, BANDWIDTH, latency),), whole_ns=True)
 
 
@@ -47,7 +47,7 @@ def phase(algorithm: Algorithm, op: CommOp, size: int, n: int, window: int = -1)
 
 @BOTH
 @pytest.mark.parametrize("chunks", [1, 4])
-def test_ring_all_reduce(backend: Backend, chunks: int) -> None:
+def test_ring_all_reduce(backend: str, chunks: int) -> None:
     """10 + 2 (n-1) (trunc(latency + message / bandwidth) + 10) + (n-1) * 3 * trunc(message / memory) per chunk."""
     n, message = 8, MIB // chunks // 8
     plan = plan_of([[collective(0)]] * n, network(Shape.RING, n, backend), policy=POLICY,

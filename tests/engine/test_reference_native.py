@@ -36,11 +36,11 @@ from astrarium.engine.reference import execute
 from astrarium.errors import StallError, TraceError, UnsupportedError
 from astrarium.vocab import CommOp
 
-BOTH = pytest.mark.parametrize("backend", [Backend.PORTS, Backend.ROUTED])
+BOTH = pytest.mark.parametrize("backend", [Backend.PORTS, "contention"])
 BANDWIDTH, LATENCY, ENDPOINT, REDUCE = 50.0, 500.0, 10_000, 1.6e12
 
 
-def one_dim(shape: Shape, n: int, backend: Backend = Backend.PORTS) -> NetworkPlan:
+def one_dim(shape: Shape, n: int, backend: str = Backend.PORTS) -> NetworkPlan:
     return NetworkPlan(backend, (Dim(shape, n, BANDWIDTH, LATENCY),))
 
 
@@ -51,7 +51,7 @@ def ps(ns: float) -> int:
 @BOTH
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 @pytest.mark.parametrize("chunks", [1, 3])
-def test_ring_all_reduce(backend: Backend, n: int, chunks: int) -> None:
+def test_ring_all_reduce(backend: str, n: int, chunks: int) -> None:
     """endpoint + 2 (n-1) (latency + serialisation + endpoint) + (n-1) reductions, chunk after chunk."""
     size = n * 1000 * chunks
     plan = native_collective("ring", CommOp.ALL_REDUCE, n, size, chunks=chunks, active=1)
@@ -97,7 +97,7 @@ def test_two_way_ring_charges_every_hop() -> None:
 
 
 @BOTH
-def test_path_over_two_dims(backend: Backend) -> None:
+def test_path_over_two_dims(backend: str) -> None:
     """Ports: cut through, heads add up, the slowest dim serialises. Links: stored and forwarded at every device."""
     dims = (Dim(Shape.RING, 4, 10.0, 7.0), Dim(Shape.SWITCH, 2, 4.0, 30.0))
     ranks: list[list[Node]] = [[] for _ in range(8)]
@@ -117,7 +117,7 @@ def test_hops_of_each_shape(shape: Shape, n: int, to: int, hops: int) -> None:
     wire = ps(1000 / BANDWIDTH)
     charged = hops if shape in (Shape.RING, Shape.RING_ONE_WAY, Shape.MESH) else 1
     assert execute(plan_of(ranks, one_dim(shape, n))).makespan == hops * ps(LATENCY) + charged * wire
-    routed = execute(plan_of(ranks, one_dim(shape, n, Backend.ROUTED)), record=True)
+    routed = execute(plan_of(ranks, one_dim(shape, n, "contention")), record=True)
     assert routed.makespan == hops * (ps(LATENCY) + wire)
     assert routed.link_bytes.tolist() == [1000] * hops
 
@@ -132,7 +132,7 @@ def test_in_port_takes_one_message_at_a_time() -> None:
 
 
 @BOTH
-def test_barrier_costs_latency_only(backend: Backend) -> None:
+def test_barrier_costs_latency_only(backend: str) -> None:
     plan = native_collective("direct", CommOp.BARRIER, 4, 0)
     plan = CollectivePlan(plan.op, 0, plan.chunks)
     outcome = execute(plan_of([[collective(0)]] * 4, one_dim(Shape.FULLY_CONNECTED, 4, backend), collectives=[plan]))

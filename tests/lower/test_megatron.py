@@ -14,11 +14,11 @@ from astrarium.config import replace
 from astrarium.design import Design
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network, Switch
+from astrarium.profile.link import link, write_linked
+from astrarium.profile.recorded import collective_calls
 from astrarium.result import Result
 from astrarium.system.config import System
 from astrarium.trace import read_traces
-from astrarium.trace.link import link, write_linked
-from astrarium.trace.recorded import collective_calls
 from astrarium.workload.config import Trace
 
 pytestmark = pytest.mark.shared

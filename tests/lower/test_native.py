@@ -13,7 +13,7 @@ import pytest
 import astrarium as ar
 from astrarium import engine
 from astrarium.collective.groups import SubDim
-from astrarium.engine.plan import Backend, Kind, Lane, Order
+from astrarium.engine.plan import Kind, Lane, Order
 from astrarium.errors import InputError, TraceError
 from astrarium.lower import lower
 from astrarium.lower.native_collectives import shapes_of
@@ -77,7 +77,7 @@ def test_policy_and_network() -> None:
                         workload=ar.SingleCollective("all_reduce", "1 MB")))
     assert (plan.policy.order, plan.policy.lifo, plan.policy.endpoint_delay) == (Order.CANONICAL, -1, 1500)
     assert plan.policy.reduce_bandwidth == 2e12
-    assert plan.network.backend == Backend.ROUTED
+    assert plan.network.backend == "contention"
     assert not plan.network.whole_ns
 
 

@@ -19,10 +19,10 @@ from astrarium.errors import InputError
 from astrarium.lower import lower
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network, Switch
+from astrarium.profile.clocks import clocks_of
 from astrarium.result import Result
 from astrarium.system.config import System
 from astrarium.trace import TraceBuilder, check, read_traces
-from astrarium.trace.clocks import clocks_of
 from astrarium.vocab import CommOp
 from astrarium.workload.config import Trace
 

@@ -10,8 +10,8 @@ import pytest
 import astrarium as ar
 from astrarium.compute.kernels import load
 from astrarium.errors import AstrariumError
+from astrarium.profile.link import link, write_linked
 from astrarium.trace import TraceBuilder
-from astrarium.trace.link import link, write_linked
 from astrarium.trace.node import IOInfo, attribute
 from astrarium.vocab import NodeKind
 

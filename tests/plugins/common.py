@@ -20,7 +20,7 @@ from astrarium.vocab import CommOp
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples" / "plugins"
-HEADER = ROOT / "native" / "engine"
+HEADER = ROOT / "native" / "engine" / "plugins"
 
 
 def example(name: str) -> Any:

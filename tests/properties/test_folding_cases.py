@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled 
 GIB = 1e9 / 2**30    # ASTRA-sim's "GB/s" that make one byte per ns
 
 
-def astra(traces: Traces, dim: AstraDim, system: AstraSystem, backend: Backend) -> Plan:
+def astra(traces: Traces, dim: AstraDim, system: AstraSystem, backend: str) -> Plan:
     """The plan of traces on one dim under ASTRA-sim's rule book."""
     inputs = AstraInputs("traces", system, (dim,), Remote(), {}, backend)
     return lower_inputs(inputs, workload_of(inputs, traces))

@@ -11,11 +11,11 @@ import astrarium as ar
 from astrarium.cli import main
 from astrarium.cli.replay_design import replay_design
 from astrarium.errors import InputError
+from astrarium.profile.kernel_names import kernel_class
+from astrarium.profile.link import link, write_linked
 from astrarium.result.gap import TOGETHER, gap_of
 from astrarium.result.parts import PARTS, parts_of
 from astrarium.trace import TraceBuilder
-from astrarium.trace.kernel_names import kernel_class
-from astrarium.trace.link import link, write_linked
 from astrarium.vocab import CommOp
 from astrarium.workload.model.decoder import Decoder
 

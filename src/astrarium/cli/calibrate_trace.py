@@ -13,7 +13,7 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.compute.recorded import Recorded
-    from astrarium.trace.launches import Launches
+    from astrarium.profile.launches import Launches
 
 __all__ = ["plain", "recordings", "sentences"]
 
@@ -25,8 +25,8 @@ TABLES = (".csv", ".json", ".txt", ".gz")
 def recordings(paths: Sequence[str]) -> tuple[list[str], list[Launches]]:
     """(files of timings, what ran on the GPU of each recording). A recording is a Chakra trace, or a Kineto file, alone
     or with the execution trace of the same run: the first of these belongs to the first Kineto file, and so on."""
-    from astrarium.trace.launches import launches_of_trace
-    from astrarium.trace.link.launches import launches
+    from astrarium.profile.launches import launches_of_trace
+    from astrarium.profile.link.launches import launches
     from astrarium.trace.read import find_traces
 
     kinds: dict[str, list[str]] = {"timings": [], "chakra": [], "host": [], "device": []}
@@ -64,7 +64,7 @@ def _head(path: str) -> bytes:
 
 def sentences(found: Recorded) -> Iterator[str]:
     """What was used of the recordings' GPU time, and what was not, most time first."""
-    from astrarium.trace.launches import COMMUNICATION, COPY
+    from astrarium.profile.launches import COMMUNICATION, COPY
 
     total, used = _total(found), found.used
     computing = total[1] - sum(share.ns for why, share in found.unused.items() if why in (COMMUNICATION, COPY))

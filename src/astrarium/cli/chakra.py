@@ -31,9 +31,9 @@ def _converter(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 
 def _convert_text(options: argparse.Namespace) -> None:
+    from astrarium.profile.text_generate import generate_text
+    from astrarium.profile.text_workload import read_text
     from astrarium.trace.export import write_generated
-    from astrarium.trace.text_generate import generate_text
-    from astrarium.trace.text_workload import read_text
 
     made = generate_text(read_text(options.input), options.num_npus, passes=options.num_passes)
     write_generated(made, options.output)
@@ -41,12 +41,12 @@ def _convert_text(options: argparse.Namespace) -> None:
 
 def _convert_pytorch(options: argparse.Namespace) -> None:
     data = _read(options.input)
-    from astrarium.trace.feeder_json import feeder_trace, is_feeder_json
+    from astrarium.profile.feeder_json import feeder_trace, is_feeder_json
 
     if is_feeder_json(data):
         data = feeder_trace(data, options.input)
     elif data.lstrip()[:1] == b"{" or data[:2] == b"\x1f\x8b":
-        from astrarium.trace.link import link
+        from astrarium.profile.link import link
 
         linked = link(options.input, None)
         for line in linked.report.lines():
@@ -76,7 +76,7 @@ def _trace_link(parser: Parser) -> Callable[[argparse.Namespace], None]:
 
 
 def _link(options: argparse.Namespace) -> None:
-    from astrarium.trace.link import link
+    from astrarium.profile.link import link
 
     linked = link(options.chakra_host_trace, options.chakra_device_trace, rank=options.rank)
     for line in linked.report.lines():

@@ -28,7 +28,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the script inside `collect`; say what was linked. The exit code is the script's, 1 after an exception."""
-    from astrarium.trace import collect
+    from astrarium.profile import collect
 
     if not os.path.isfile(options.script):
         raise InputError(options.script, "is not a file", expected="a Python script")

@@ -37,9 +37,9 @@ def _scale(text: str) -> float:
 
 def run(options: argparse.Namespace) -> int:
     """Convert and write."""
+    from astrarium.profile.text_generate import generate_text
+    from astrarium.profile.text_workload import read_text
     from astrarium.trace.export import write_generated
-    from astrarium.trace.text_generate import generate_text
-    from astrarium.trace.text_workload import read_text
 
     made = generate_text(read_text(options.file), options.npus, passes=options.passes, inner=options.inner,
                          unit=options.unit, compute_scale=options.compute_scale, comm_scale=options.comm_scale)

@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Link, write, say what was joined and what is missing."""
-    from astrarium.trace.link import link, write_linked
+    from astrarium.profile.link import link, write_linked
 
     host, device = _one("host", options.host, options.host_only), _one("device", options.device, options.device_only)
     place("--out", f"{options.out}.{options.rank or 0}.et")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from astrarium.engine.plan import Order
 from astrarium.errors import TraceError
 from astrarium.lower.native_work import named_groups
+from astrarium.profile.clocks import clocks_of
+from astrarium.profile.recorded import world_size
 from astrarium.result import Result
-from astrarium.trace.clocks import clocks_of
 from astrarium.trace.columns import Traces
-from astrarium.trace.recorded import is_recorded, world_size
 from astrarium.workload.config import Trace
 
 __all__ = ["trace_notes"]
@@ -21,7 +21,7 @@ def trace_notes(workload: Trace, result: Result) -> tuple[str, ...]:
         return ()
     if workload.rank is not None:
         return (_of_one(workload.rank, traces),)
-    recorded = result.plan.policy.order == Order.CANONICAL and all(map(is_recorded, traces.classes))
+    recorded = result.plan.policy.order == Order.CANONICAL and traces.is_recorded
     if workload.starts != "recorded" or not recorded:
         return ()
     try:

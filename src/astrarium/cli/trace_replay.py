@@ -15,8 +15,8 @@ from astrarium.cli.arguments import Parser, json_flag, note, whole
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
+    from astrarium.profile.execute import Measured
     from astrarium.trace import Traces
-    from astrarium.trace.execute import Measured
 
 __all__ = ["arguments", "run"]
 
@@ -36,8 +36,8 @@ def arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """As one rank under torchrun; else start a process per trace here."""
+    from astrarium.profile.execute import Settings, measured_trace, program, replay_rank
     from astrarium.trace import read_traces
-    from astrarium.trace.execute import Settings, measured_trace, program, replay_rank
 
     if not 0 <= options.scale < 1e6:
         raise InputError("--scale", f"{options.scale}", expected="0 or more")

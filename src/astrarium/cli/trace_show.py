@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the counts."""
     from astrarium.report.trace_times import time_tables, times_of
     from astrarium.trace import groups_of, read_traces
-    from astrarium.trace.link import statistics
+    from astrarium.trace.counts import statistics
 
     if is_design(options.file):
         raise InputError(options.file, "is YAML, and no trace",

@@ -14,8 +14,8 @@ from astrarium.cli.trace_write import files_flags, how, progress, report
 from astrarium.errors import InputError
 
 if TYPE_CHECKING:
-    from astrarium.trace.synthesise import Example, Model
-    from astrarium.trace.synthesise.sample import Heads
+    from astrarium.synthesise import Example, Model
+    from astrarium.synthesise.sample import Heads
     from astrarium.trace.work import Generated
 
 __all__ = ["arguments", "run"]
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
 
 # ------------------------------------------------------------ learn
 def _learn(options: argparse.Namespace) -> int:
-    from astrarium.trace.synthesise import learn, reproduced, save_model
+    from astrarium.synthesise import learn, reproduced, save_model
 
     place("-o", options.out)
     if options.traces and options.catalog:
@@ -91,7 +91,7 @@ def _learn(options: argparse.Namespace) -> int:
 
     model, network = learn(examples), None
     if options.torch:
-        from astrarium.trace.synthesise.train import train
+        from astrarium.synthesise.train import train
 
         told = note if sys.stderr.isatty() else None
         network = train(model, examples, seed=options.seed, steps=options.steps, told=told)
@@ -116,7 +116,7 @@ def _learn(options: argparse.Namespace) -> int:
 
 
 def _drawn(options: argparse.Namespace) -> list[Example]:
-    from astrarium.trace.synthesise import examples_of_generated
+    from astrarium.synthesise import examples_of_generated
 
     out: list[Example] = []
     for number, (conditions, made) in enumerate(_corpus(options)):
@@ -136,7 +136,7 @@ def _corpus(options: argparse.Namespace) -> Iterator[tuple[dict[str, float], Gen
 
 
 def _given(paths: list[str]) -> list[Example]:
-    from astrarium.trace.synthesise.files import find_prefixes, read_examples
+    from astrarium.synthesise.files import find_prefixes, read_examples
 
     return [example for prefix in find_prefixes(paths) for example in read_examples(prefix)]
 
@@ -144,9 +144,9 @@ def _given(paths: list[str]) -> list[Example]:
 # ------------------------------------------------------------ sample
 def _sample(options: argparse.Namespace) -> int:
     from astrarium.report.files import write_whole
+    from astrarium.synthesise import sample
+    from astrarium.synthesise.sample import within
     from astrarium.trace.export import write_generated
-    from astrarium.trace.synthesise import sample
-    from astrarium.trace.synthesise.sample import within
 
     model, heads = _loaded(options)
     conditions = _conditions(options, model)
@@ -163,9 +163,9 @@ def _sample(options: argparse.Namespace) -> int:
 
 
 def _loaded(options: argparse.Namespace) -> tuple[Model, Heads | None]:
-    from astrarium.trace.synthesise import load_model
-    from astrarium.trace.synthesise.network import Runner
-    from astrarium.trace.synthesise.sample import Heads
+    from astrarium.synthesise import load_model
+    from astrarium.synthesise.network import Runner
+    from astrarium.synthesise.sample import Heads
 
     stored = load_model(options.model)
     if stored.network is None or options.baseline:
@@ -210,7 +210,7 @@ def _compare(options: argparse.Namespace) -> int:
 
     from astrarium.report.synthesis import COLUMNS, compare, summary
     from astrarium.report.tables import Table, print_tables
-    from astrarium.trace.synthesise import examples_of_generated, sample
+    from astrarium.synthesise import examples_of_generated, sample
 
     model, network = _loaded(options)
     pairs = list(_corpus(options))

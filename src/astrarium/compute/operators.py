@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from astrarium.errors import short_name
-from astrarium.trace.launches import ELEMENT_BYTES, Argument, Operator, Tensor
+from astrarium.profile.launches import ELEMENT_BYTES, Argument, Operator, Tensor
 from astrarium.vocab import Kernel
 
 __all__ = ["kernel_of"]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from astrarium.compute.operators import kernel_of
 from astrarium.compute.timings import Timing
-from astrarium.trace.launches import COPY, Launches
+from astrarium.profile.launches import COPY, Launches
 from astrarium.vocab import Kernel
 
 __all__ = ["Recorded", "Share", "kernels_of", "recorded_timings"]

@@ -21,7 +21,7 @@ from astrarium.result.links import bytes_out
 
 __all__ = ["ENERGY", "Energy", "check_powers", "energy"]
 
-COUNTED = (Backend.PORTS, Backend.ROUTED)      # networks that record what leaves an NPU
+COUNTED = (Backend.PORTS, "contention")      # networks that record what leaves an NPU
 KINDS = ("power", "idle_power")
 
 

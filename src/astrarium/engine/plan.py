@@ -57,13 +57,13 @@ class Shape(enum.IntEnum):
     # a torus is one ring dim per direction
 
 
-class Backend(enum.IntEnum):
-    UNSHARED = 0     # ASTRA-sim congestion-unaware: a message never meets another (compat only)
-    LINKS = 1        # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links (compat only)
-    PORTS = 2        # native closed_form: each NPU's port of a dim sends and receives one message at a time
-    ROUTED = 3       # native contention: over every link of a dimension-ordered route, whole messages or heads first
-    FOREIGN = 4      # a plug-in takes the messages
-    FLUID = 5        # native fluid: messages share the links of their routes at max-min fair rates
+class Backend:
+    """Names of back ends that have a part of their own in the engine; any other is a medium of the registry."""
+
+    UNSHARED = "unshared"      # ASTRA-sim congestion-unaware: a message never meets another (compat only)
+    LINKS = "links"            # ASTRA-sim congestion-aware: 1-dim, whole messages stored and forwarded, FIFO links
+    PORTS = "closed_form"      # each NPU's port of a dim sends and receives one message at a time
+    FOREIGN = "foreign"        # a plug-in takes the messages
 
 
 class Order(enum.IntEnum):
@@ -182,10 +182,10 @@ class Dim:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    backend: Backend
+    backend: str                # a name of `Backend`, or of a medium
     dims: tuple[Dim, ...]    # innermost first; NPU number = sum of coordinate * product of inner sizes
     whole_ns: bool = False   # truncate every delay to whole ns (ASTRA-sim) instead of rounding once to ps
-    cut_through: bool = False   # ROUTED: heads are forwarded as they arrive, not whole messages
+    cut_through: bool = False   # contention: heads are forwarded as they arrive, not whole messages
 
 
 class RemoteKind(enum.IntEnum):

@@ -45,7 +45,7 @@ class AstraInputs:
     dims: tuple[AstraDim, ...]
     remote: Remote
     groups: Mapping[str, tuple[int, ...]]
-    backend: Backend
+    backend: str
     notes: tuple[str, ...] = field(default=())
     memory_trace: str | None = None
 

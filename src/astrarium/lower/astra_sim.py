@@ -88,7 +88,7 @@ class AstraSystem:
 
 
 def lower_astra_sim(classes: Sequence[TraceClass], groups: Sequence[I32], system: AstraSystem, dims: Sequence[AstraDim],
-                    backend: Backend, remote: Remote | None = None, rules: AstraRules = ALL) -> Plan:
+                    backend: str, remote: Remote | None = None, rules: AstraRules = ALL) -> Plan:
     """The Plan that reproduces ASTRA-sim on these inputs (without `rules.whole_ns` every time is a 1,000 times itself).
 
     `classes` cover every rank once; `groups[g]` is the list of ranks of group g in the order of the file. Raises
@@ -217,7 +217,7 @@ def _bus_messages(phase: Phase) -> list[int]:
     return [phase.size if gathers else phase.size // phase.n]
 
 
-def _network(dims: Sequence[AstraDim], backend: Backend, where: str) -> NetworkPlan:
+def _network(dims: Sequence[AstraDim], backend: str, where: str) -> NetworkPlan:
     result = []
     for number, dim in enumerate(dims):
         shape = SHAPES.get(dim.topology)

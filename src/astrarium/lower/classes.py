@@ -12,7 +12,6 @@ from astrarium.errors import TraceError, nearest
 from astrarium.lower.distinct import distinct
 from astrarium.trace import Dependencies, graph_of, group_key, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
-from astrarium.trace.recorded import is_recorded
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import Kernel, NodeKind
 
@@ -74,13 +73,13 @@ def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: 
         priority=columns.comm_priority[order].astype(np.int32),
         parent_ptr=parent_ptr, parent=parent, slot_a=slot_a, slot_b=slot_b,
         sources=traces.sources, names=lambda i: columns.name(int(order[i])),
-        operators=cache(lambda: _operators(columns, order)) if is_recorded(columns) else None)
+        operators=cache(lambda: _operators(columns, order)) if columns.is_recorded else None)
 
 
 def _operators(columns: Columns, order: npt.NDArray[np.intp]) -> tuple[I32, tuple[Kernel, ...]]:
     """([nodes] number of a recorded node's kernel, -1 where it is not known; the kernels)."""
     from astrarium.compute.recorded import kernels_of
-    from astrarium.trace.launches import launches_of
+    from astrarium.profile.launches import launches_of
 
     node, run = launches_of(columns, "")
     numbers: dict[Kernel, int] = {}

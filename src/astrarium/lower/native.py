@@ -16,6 +16,7 @@ from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy
 from astrarium.errors import UnsupportedError
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
+from astrarium.lower.native_plugins import has_medium
 from astrarium.lower.native_work import Work, rank_count, work_of
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
@@ -33,7 +34,6 @@ __all__ = ["chosen_by", "lower_native", "placement_of", "same_memory", "surround
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
-BACKENDS = {"closed_form": Backend.PORTS, "contention": Backend.ROUTED, "fluid": Backend.FLUID}
 LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 
@@ -130,7 +130,7 @@ def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
 
 def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
     """What a Plan and a Stage say beside ranks and their work."""
-    network = NetworkPlan(BACKENDS.get(design.network.backend, Backend.FOREIGN), dims,
+    network = NetworkPlan(design.network.backend if has_medium(design) else Backend.FOREIGN, dims,
                           cut_through=design.network.switching == "cut_through")
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,

@@ -21,11 +21,11 @@ from astrarium.vocab import CommOp, Kernel
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice, ComputeModel, LocalMemory, Plugins
 
-__all__ = ["chosen_algorithms", "local_memory", "plugins_of", "timed"]
+__all__ = ["chosen_algorithms", "has_medium", "local_memory", "plugins_of", "timed"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-OWN = {"backend": ("closed_form", "contention", "fluid", "library"), "scheduling": ("lifo", "fifo", "priority"),
+OWN = {"scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
 
 
@@ -35,7 +35,7 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
     Raises InputError for a library that cannot be opened and for a plug-in that cannot be imported.
     """
     network, remote, policy = design.network.backend, design.memory.remote.kind, design.collective.scheduling
-    named = {"network": network not in ("closed_form", "contention", "fluid"), "memory": remote not in OWN["remote"],
+    named = {"network": not has_medium(design), "memory": remote not in OWN["remote"],
              "scheduling": policy not in OWN["scheduling"], "choice": design.collective.choice not in OWN["choice"]}
     if not any(named.values()):
         return given
@@ -56,6 +56,12 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
         who = f"collective choice plug-in {choice}"
         found = replace(found, choice=checked(who, ask(who, _maker("choice", choice)), ("algorithms",)))
     return found
+
+
+def has_medium(design: Design) -> bool:
+    """Whether the engine itself moves the bytes: the back end is no plug-in."""
+    name = design.network.backend
+    return name in registry.built_ins("backend") and name != "library"
 
 
 def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:

@@ -19,10 +19,9 @@ from astrarium.lower.alone import replays_everything
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_work import Work, named_groups
 from astrarium.lower.recorded_meetings import with_meetings
-from astrarium.trace.clocks import clocks_of, refuse_apart
+from astrarium.profile.clocks import clocks_of, refuse_apart
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.graph import runs_through
-from astrarium.trace.recorded import is_recorded
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 from astrarium.workload.config import Trace
@@ -40,7 +39,7 @@ def as_recorded(design: Design, work: Work, traces: Traces) -> Work:
     Raises InputError as `refuse_apart` does, and for groups that cannot be read.
     """
     workload, replays = design.workload, replays_everything(design)
-    if not isinstance(workload, Trace) or not all(map(is_recorded, traces.classes)) or (replays and traces.ranks == 1):
+    if not isinstance(workload, Trace) or not traces.is_recorded or (replays and traces.ranks == 1):
         return work
     try:
         groups = named_groups(workload, traces)

@@ -17,9 +17,9 @@ from astrarium.engine.plan import CollectivePlan, CustomProgram, Kind, Program
 from astrarium.lower.distinct import distinct_rows
 from astrarium.lower.native_collectives import slot_nodes
 from astrarium.lower.native_work import Work
-from astrarium.trace.clocks import Clocks
+from astrarium.profile.clocks import Clocks
+from astrarium.profile.recorded import TOGETHER, WORLD, Calls, collective_calls, is_timed, world_size
 from astrarium.trace.columns import Traces
-from astrarium.trace.recorded import TOGETHER, WORLD, Calls, collective_calls, is_timed, world_size
 from astrarium.trace.work import TraceClass
 
 __all__ = ["MeetingTable", "with_meetings"]

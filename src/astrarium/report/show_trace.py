@@ -12,7 +12,7 @@ from astrarium.report.tables import Table
 from astrarium.report.trace_json import lines_of
 from astrarium.report.trace_names import node_names
 from astrarium.trace import Attr, Columns, Traces, graph_of
-from astrarium.trace.logical import labelled, logical_ops
+from astrarium.trace.linked import labelled, logical_ops
 from astrarium.trace.read import spans
 from astrarium.trace.write import node_messages
 from astrarium.units import format_bytes, format_time

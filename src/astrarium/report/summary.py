@@ -11,8 +11,7 @@ from astrarium.report.tables import Table
 from astrarium.result import Result
 from astrarium.result.phases import PhaseTime
 from astrarium.trace.columns import Traces
-from astrarium.trace.logical import logical_ops
-from astrarium.trace.unexplained import headline
+from astrarium.trace.linked import headline, logical_ops
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
 

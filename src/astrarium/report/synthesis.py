@@ -15,7 +15,7 @@ from astrarium.result import Result
 from astrarium.result.intervals import Intervals
 from astrarium.result.nodes import Work
 from astrarium.simulate import simulate
-from astrarium.trace.synthesise import Example, Fidelity, examples_of_generated, fidelity
+from astrarium.synthesise import Example, Fidelity, examples_of_generated, fidelity
 from astrarium.trace.work import Generated
 from astrarium.workload.config import Trace
 

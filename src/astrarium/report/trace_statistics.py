@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astrarium.report.tables import Table
-from astrarium.trace.link import Statistics
+from astrarium.trace.counts import Statistics
 from astrarium.units import format_bytes, format_time
 
 __all__ = ["statistics_tables"]

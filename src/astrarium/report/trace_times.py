@@ -12,7 +12,7 @@ import numpy.typing as npt
 from astrarium.collective.bandwidth import busbw
 from astrarium.report.tables import Table
 from astrarium.trace import Attr, Columns, group_key
-from astrarium.trace.logical import labelled, logical_ops
+from astrarium.trace.linked import labelled, logical_ops
 from astrarium.trace.node import decode_metadata
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp, NodeKind

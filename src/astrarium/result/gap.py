@@ -11,7 +11,6 @@ from astrarium.errors import InputError
 from astrarium.result.parts import NETWORK, PARTS, WAITING, parts_of
 from astrarium.result.result import Result
 from astrarium.trace.columns import Traces
-from astrarium.trace.recorded import is_recorded
 
 __all__ = ["TOGETHER", "Gap", "gap_of"]
 
@@ -81,7 +80,7 @@ def gap_of(predicted: Result, recorded: Result, steps: int = 1, rank: int | None
 
 
 def _linked(recorded: Result) -> bool:
-    return isinstance(recorded.traces, Traces) and all(map(is_recorded, recorded.traces.classes))
+    return isinstance(recorded.traces, Traces) and recorded.traces.is_recorded
 
 
 def _together(names: tuple[str, ...], *times: I64) -> tuple[tuple[str, ...], I64, I64]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.profile.kernel_names import ATTENTION, OTHER, PRODUCTS, kernel_class
 from astrarium.result.collectives import collective_numbers
 from astrarium.result.intervals import Intervals
 from astrarium.result.nodes import Work
@@ -20,7 +21,6 @@ from astrarium.result.result import Result
 from astrarium.result.source import generated_class
 from astrarium.result.unexplained import places_of
 from astrarium.trace.columns import Columns, Traces
-from astrarium.trace.kernel_names import ATTENTION, OTHER, PRODUCTS, kernel_class
 from astrarium.trace.work import Generated, TraceClass
 
 __all__ = ["NETWORK", "PARTS", "WAITING", "Parts", "parts_of"]

@@ -9,7 +9,7 @@ from astrarium.result.nodes import seen
 from astrarium.result.path import Path
 from astrarium.result.source import Source
 from astrarium.trace.columns import Columns, Traces
-from astrarium.trace.unexplained import says_gaps, unexplained_parts
+from astrarium.trace.linked import says_gaps, unexplained_parts
 
 __all__ = ["places_of", "unexplained_share"]
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from astrarium.trace._native import HAVE_CORE
     from astrarium.trace.build import TraceBuilder
-    from astrarium.trace.collector import collect
     from astrarium.trace.columns import Attr, Columns, Traces
     from astrarium.trace.doctor import check
     from astrarium.trace.export import Written, write_generated
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 _WHERE = {
     "astrarium.trace._native": ("HAVE_CORE",),
     "astrarium.trace.build": ("TraceBuilder",),
-    "astrarium.trace.collector": ("collect",),
     "astrarium.trace.columns": ("Attr", "Columns", "Traces"),
     "astrarium.trace.doctor": ("check",),
     "astrarium.trace.export": ("Written", "write_generated"),
@@ -40,9 +38,9 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "HAVE_CORE", "Attr", "Attribute", "Columns", "Dependencies", "Finding", "Graph", "Groups", "IOInfo", "Metadata",
-    "Node", "TraceBuilder", "Traces", "Written", "attribute", "check", "collect", "encode_trace", "find_traces",
-    "graph_of", "group_key", "groups_of", "index_of", "read_groups", "read_node", "read_traces", "ready_order",
-    "traces_of_bytes", "write_generated", "write_trace", "write_traces",
+    "Node", "TraceBuilder", "Traces", "Written", "attribute", "check", "encode_trace", "find_traces", "graph_of",
+    "group_key", "groups_of", "index_of", "read_groups", "read_node", "read_traces", "ready_order", "traces_of_bytes",
+    "write_generated", "write_trace", "write_traces",
 ]
 
 

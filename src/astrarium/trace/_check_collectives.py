@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.trace._order import forced_before
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings, Severity
-from astrarium.trace.graph import Dependencies
+from astrarium.trace.graph import Dependencies, graph_of
 from astrarium.trace.groups import group_key
-from astrarium.trace.recorded import is_recorded
 from astrarium.trace.write import node_name
 from astrarium.vocab import CommOp, NodeKind
 
@@ -170,7 +168,7 @@ def _differs(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], ra
     severity: Severity = "error"
     if sorted(mine) == sorted(model):
         code, fix = "collective_order", "issue the group's collectives in one order on every rank, tied by dependencies"
-        if all(is_recorded(_class(traces, calls, side[k])) for side in ats):
+        if all(_class(traces, calls, side[k]).is_recorded for side in ats):
             fix = "the recordings disagree: record all ranks in one run, or issue them in one order"
         elif not _certain(traces, calls, ats, mine, model, k, deps):
             severity = "warning"
@@ -200,8 +198,32 @@ def _certain(traces: Traces, calls: _Calls, ats: tuple[list[int], list[int]], mi
     later_here = mine.index(model[k], k)
     later_there = model.index(mine[k], k)
     pairs = ((ats[0][k], ats[0][later_here]), (ats[1][k], ats[1][later_there]))
-    return all(forced_before(_class(traces, calls, a), int(calls.node[a]), int(calls.node[b]), deps) for a, b in pairs)
+    return all(_forced_before(_class(traces, calls, a), int(calls.node[a]), int(calls.node[b]), deps) for a, b in pairs)
 
 
 def _class(traces: Traces, calls: _Calls, at: int) -> Columns:
     return traces.classes[int(calls.number[at])]
+
+
+def _forced_before(columns: Columns, first: int, second: int, deps: Dependencies) -> bool:
+    """Whether node index `first` is always issued before `second`.
+
+    So it is where `second` waits for it, directly or not, and where both wait for the same nodes and `first` has the
+    lower id (equally ready nodes are issued in order of id).
+    """
+    graph = graph_of(columns, deps)
+
+    def parents(node: int) -> set[int]:
+        return {int(p) for p in graph.parent[graph.ptr[node]:graph.ptr[node + 1]]}
+
+    if parents(first) == parents(second) and int(columns.node_id[first]) < int(columns.node_id[second]):
+        return True
+    seen, work = {second}, [second]
+    while work:
+        for parent in parents(work.pop()):
+            if parent == first:
+                return True
+            if parent >= 0 and parent not in seen:
+                seen.add(parent)
+                work.append(parent)
+    return False

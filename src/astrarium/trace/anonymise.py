@@ -19,12 +19,12 @@ import numpy.typing as npt
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.groups import group_key, groups_of
+from astrarium.trace.linked import UNEXPLAINED
 from astrarium.trace.node import TRACE_KINDS, Metadata, attribute, encode_metadata
 from astrarium.trace.transform.files import Edit, Every, Job, rebuilt
 from astrarium.trace.transform.members import definitions, pg_names
 from astrarium.trace.transform.patch import Change
 from astrarium.trace.transform.values import READ_ATTRS
-from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import NodeKind
 
 __all__ = ["Anonymised", "anonymise"]
@@ -163,7 +163,7 @@ def _metadata(columns: Columns) -> bytes:
     from astrarium.trace.node import decode_metadata
 
     kept = [a for a in decode_metadata(columns.metadata).attrs if a.kind is not None
-            and (a.name in ("world_size", ATTRIBUTE) or (a.name == "kind" and a.value in TRACE_KINDS))]
+            and (a.name in ("world_size", UNEXPLAINED) or (a.name == "kind" and a.value in TRACE_KINDS))]
     return encode_metadata(Metadata("0.0.4", (*kept, attribute("anonymised", True))))
 
 

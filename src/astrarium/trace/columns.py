@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import InternalError
+from astrarium.trace.node import decode_node, trace_kind
+from astrarium.vocab import NodeKind
 
 __all__ = ["Attr", "Columns", "Traces", "total"]
 
@@ -124,12 +126,29 @@ class Columns:
             place[part] = [known.setdefault(self.data[start:start + size], len(known)) for start, size in spans]
         return [name.decode("utf-8", "replace") for name in known], place
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a profiler recorded this trace (`kind: profiled`): then its ids ascend in time."""
+        return trace_kind(self.metadata) == "profiled"
+
     @cached_property
     def issue_order(self) -> I64:
-        """Node indexes of the collectives in the order in which the host issued them (see `recorded.issue_order`)."""
-        from astrarium.trace.recorded import issue_order
+        """Node indexes of the collectives in the order in which the host issued them.
 
-        return issue_order(self)
+        PyTorch numbers operators where they are called (`rf_id`; a kernel has that of the operator that launched it);
+        two threads of gloo may begin two operations the other way round. Without numbers: the order of node ids.
+        """
+        found: I64 = self.comm_node[self.type[self.comm_node] == NodeKind.COMM_COLL].astype(np.int64)
+        nodes: list[int] = found[np.argsort(self.node_id[found], kind="stable")].tolist()
+        numbers = {node: self._issue_number(node) for node in nodes}
+        if None not in numbers.values():
+            nodes.sort(key=lambda node: numbers[node] or 0)
+        return np.array(nodes, np.int64)
+
+    def _issue_number(self, node: int) -> int | None:
+        at = int(self.offset[node])
+        found = decode_node(self.data[at:at + int(self.size[node])]).attr("rf_id")
+        return found.value if found is not None and isinstance(found.value, int) and found.value > 0 else None
 
     def involved_dims(self, node: int) -> tuple[bool, ...] | None:
         """The `involved_dim` list of node index `node`, None where absent."""
@@ -163,6 +182,11 @@ class Traces:
     def nodes(self) -> int:
         """Nodes of all ranks together."""
         return int(np.array([c.nodes for c in self.classes], np.int64)[self.rank_class].sum()) if self.ranks else 0
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a profiler recorded the trace of every rank."""
+        return all(columns.is_recorded for columns in self.classes)
 
     def of(self, rank: int) -> tuple[Columns, int]:
         """(columns of the rank's class, its row in them)."""

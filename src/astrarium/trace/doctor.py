@@ -12,7 +12,6 @@ from astrarium.trace.finding import Finding, Findings
 from astrarium.trace.graph import Dependencies, graph_of, ready_order
 from astrarium.trace.groups import group_key, groups_of
 from astrarium.trace.node import TRACE_KINDS, decode_metadata, trace_kind
-from astrarium.trace.recorded import is_recorded
 
 __all__ = ["check"]
 
@@ -37,7 +36,7 @@ def check(traces: Traces, groups: Mapping[str, Sequence[int]] | None = None, *, 
         ranks = traces.members(number)
         graph = graph_of(columns, deps)
         order = ready_order(columns, graph)
-        orders.append(columns.issue_order.astype(np.int32) if is_recorded(columns) else order)
+        orders.append(columns.issue_order.astype(np.int32) if columns.is_recorded else order)
         _check_nodes.check(columns, ranks, found)
         _check_graph.check(columns, graph, order, ranks, found)
     _check_kinds(traces, found)

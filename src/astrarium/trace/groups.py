@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from astrarium.errors import InputError, TraceError
 from astrarium.trace.columns import Columns, Traces
 
-__all__ = ["Groups", "group_key", "groups_of", "read_groups"]
+__all__ = ["GROUPS_NODE", "Groups", "group_key", "groups_of", "groups_text", "read_groups"]
+
+GROUPS_NODE = "## process_group:init ##"
+"""Name of the METADATA node in which PyTorch defines groups."""
 
 Groups = Mapping[str, tuple[int, ...]]
 """Group name -> its ranks, in the order given (a ring follows that order). "" and "0" mean all ranks unless defined."""
@@ -69,6 +72,12 @@ def groups_of(traces: Traces) -> dict[str, tuple[int, ...]]:
                                      name=columns.name(node), expected="one list of ranks for one name")
                 defined_by.setdefault(name, rank)
     return found
+
+
+def groups_text(groups: Iterable[tuple[str, Sequence[int]]]) -> str:
+    """`inputs.values` of the node GROUPS_NODE: a printed Python list of one JSON text, as Chakra's readers expect."""
+    return repr([json.dumps([{"pg_name": name, "ranks": list(ranks), "group_size": len(ranks)}
+                             for name, ranks in groups])])
 
 
 def _group_id(where: str, name: str) -> str:

@@ -7,8 +7,8 @@ import pytest
 from astrarium.errors import UnsupportedError
 from astrarium.simulate import simulate
 from astrarium.trace import check, read_traces, traces_of_bytes
+from astrarium.trace.counts import statistics
 from astrarium.trace.graphs import compiled_trace, dispatched_trace, export_trace, joint_trace
-from astrarium.trace.link import statistics
 from astrarium.vocab import CommOp, NodeKind
 
 from .llama import B, D, S, layer_of, ours

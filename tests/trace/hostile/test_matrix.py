@@ -16,8 +16,8 @@ import pytest
 from astrarium.cli import main
 from astrarium.cli.chakra import run_command
 from astrarium.errors import AstrariumError, InputError
+from astrarium.profile.execute import program
 from astrarium.trace import read_traces
-from astrarium.trace.execute import program
 from astrarium.trace.node import Node
 
 from .bad import BAD, BESIDE, FOLDER, file_of, good

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from astrarium.cli.replay_design import replay_design
+from astrarium.profile.link import link, write_linked
 from astrarium.simulate import simulate
 from astrarium.trace import Attribute, Columns, Metadata, Node, TraceBuilder, encode_trace, graph_of
-from astrarium.trace.link import link, write_linked
 from astrarium.trace.transform import Job, bridge, load_job, transform, write_job
 
 

@@ -8,7 +8,7 @@ from astrarium.engine.plan import Backend, NetworkPlan
 from astrarium.engine.plugins.clockwork import Mailbox
 from astrarium.engine.plugins.network import Callback
 from astrarium.engine.reference.native_clock import DONE, BatchClock
-from astrarium.engine.reference.native_wires import native_network
+from astrarium.engine.reference.native_media import open_medium
 from astrarium.errors import InputError
 
 __all__ = ["BuiltinNetwork"]
@@ -18,15 +18,15 @@ STEP = 2**40 - 1     # of a collective's tag: which of its messages
 
 
 class BuiltinNetwork:
-    """closed_form (Backend.PORTS), contention (Backend.ROUTED) or fluid (Backend.FLUID) over the dims of `fabric`.
+    """A medium of the engine over the dims of `fabric`.
 
     Within one instant messages depart in the order of source NPU, then of their sends; they arrive by chunk, phase and
     receive of their collective (the tag's), others by bytes, then as they depart.
     """
 
-    def __init__(self, fabric: NetworkPlan, backend: Backend = Backend.PORTS) -> None:
+    def __init__(self, fabric: NetworkPlan, backend: str = Backend.PORTS) -> None:
         self._clock = BatchClock()
-        self._wires = native_network(self._clock, replace(fabric, backend=backend), None)
+        self._wires = open_medium(self._clock, replace(fabric, backend=backend), None)
         self._mail = Mailbox()
         self._number = 0
 

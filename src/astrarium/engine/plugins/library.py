@@ -1,4 +1,4 @@
-"""Network plug-ins behind the C ABI of `native/engine/astrarium_network.h`: shared libraries, in any language.
+"""Network plug-ins behind the C ABI of `native/engine/plugins/astrarium_network.h`: shared libraries, in any language.
 
 `load` opens one. The compiled core then calls its functions directly; `Library.open` is the same network behind the
 Python protocol, through ctypes: for the exam, and for the pure-Python engine.

@@ -137,7 +137,7 @@ def astra_network(clock: Clock, network: NetworkPlan, traffic: Traffic | None) -
     if network.backend == Backend.UNSHARED:
         return Unshared(clock, network.dims, traffic)
     if network.backend != Backend.LINKS:
-        raise UnsupportedError("network.backend", f"{network.backend.name} does not run under ASTRA-sim's order",
+        raise UnsupportedError("network.backend", f"{network.backend} does not run under ASTRA-sim's order",
                                expected="congestion_unaware or congestion_aware")
     if len(network.dims) != 1:
         raise UnsupportedError("network.dims", f"{len(network.dims)} dims in ASTRA-sim's congestion-aware back end",

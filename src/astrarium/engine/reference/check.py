@@ -27,6 +27,7 @@ from astrarium.engine.plan import (
 )
 from astrarium.engine.plugins.feeder import fits
 from astrarium.engine.reference.check_schedule import array, check_schedule, require, whole, widest
+from astrarium.engine.reference.native_media import medium_kind
 from astrarium.errors import InternalError, UnsupportedError
 from astrarium.vocab import CommOp
 
@@ -82,12 +83,10 @@ def _check_network(plan: Plan) -> float:
         raise _too_long()
     require(npus == plan.npus, "npus is not the product of the dims")
     astra = plan.policy.order == Order.ASTRA_SIM
-    allowed = (Backend.UNSHARED, Backend.LINKS) if astra else (
-        Backend.PORTS, Backend.ROUTED, Backend.FOREIGN, Backend.FLUID)
-    require(plan.network.backend in allowed, "a back end of the other rule book")
+    require((plan.network.backend in (Backend.UNSHARED, Backend.LINKS)) == astra, "a back end of the other rule book")
     require(plan.network.whole_ns == astra, "ASTRA-sim counts whole ns, and only it")
-    if plan.network.backend == Backend.FLUID and not all(1e-6 <= dim.bandwidth <= 1e9 for dim in plan.network.dims):
-        raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
+    if not astra and plan.network.backend != Backend.FOREIGN:
+        medium_kind(plan.network.backend).check(plan.network)
     if plan.network.backend == Backend.LINKS and len(plan.network.dims) == 1:
         require(plan.network.dims[0].shape <= Shape.FULLY_CONNECTED, "a shape that ASTRA-sim's links do not know")
     return heaviest

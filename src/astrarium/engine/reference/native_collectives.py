@@ -14,7 +14,7 @@ from astrarium.engine.reference.geometry import circle_base
 from astrarium.engine.reference.meetings import Meeting
 from astrarium.engine.reference.native_clock import DONE, BatchClock, collective_order, ticks
 from astrarium.engine.reference.native_foreign import ForeignWires, collective_tag
-from astrarium.engine.reference.native_wires import NativeNetwork
+from astrarium.engine.reference.native_media import Medium
 from astrarium.engine.reference.schedules import ScheduleTable, Send
 from astrarium.vocab import Schedule
 
@@ -25,7 +25,7 @@ class Surroundings(Protocol):
     """What a collective needs from the run."""
 
     clock: BatchClock
-    network: NativeNetwork
+    network: Medium
     foreign: ForeignWires | None
     plan: Plan
     policy: Policy

@@ -12,11 +12,10 @@ from astrarium.engine.reference.meetings import Meeting, Meetings
 from astrarium.engine.reference.native_clock import DONE, BatchClock, message_order, ticks
 from astrarium.engine.reference.native_collectives import Board, Walk
 from astrarium.engine.reference.native_custom import CustomWalk
-from astrarium.engine.reference.native_flows import parts
 from astrarium.engine.reference.native_foreign import ForeignWires
+from astrarium.engine.reference.native_media import Medium, medium_kind, open_medium
 from astrarium.engine.reference.native_post import Post
 from astrarium.engine.reference.native_rank import NativeRank
-from astrarium.engine.reference.native_wires import NativeNetwork, native_network
 from astrarium.engine.reference.program import Table, peer_and_tag, table, tables
 from astrarium.engine.reference.record import Record
 from astrarium.engine.reference.schedules import ScheduleTable
@@ -35,7 +34,7 @@ class NativeEngine:
         self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
         self.foreign = _foreign(self.clock, plan, self.team)
         self.traffic = _traffic(plan) if record is not None and self.foreign is None else None
-        self.network: NativeNetwork = self.foreign or native_network(self.clock, plan.network, self.traffic)
+        self.network: Medium = self.foreign or open_medium(self.clock, plan.network, self.traffic)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()
         self.post = Post()
@@ -77,9 +76,9 @@ class NativeEngine:
 
 
 def _traffic(plan: Plan) -> Traffic:
-    dims = plan.network.dims
-    flows = plan.network.backend == Backend.FLUID
-    return Traffic(len(dims), [parts(dim.bandwidth) for dim in dims] if flows else ())
+    network = plan.network
+    whole = () if network.backend == Backend.FOREIGN else medium_kind(network.backend).whole(network.dims)
+    return Traffic(len(network.dims), whole)
 
 
 def _foreign(clock: BatchClock, plan: Plan, team: Team) -> ForeignWires | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from astrarium.engine.activities import NEVER, UNIT, Activities
-from astrarium.engine.plan import NetworkPlan
+from astrarium.engine.plan import Dim, NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order
 from astrarium.engine.reference.routes import Hop, Routes
 from astrarium.engine.reference.traffic import Port, Traffic
+from astrarium.errors import UnsupportedError
 
-__all__ = ["Flows", "parts"]
+__all__ = ["Flows"]
 
 NOBODY = (0, 0, 0, 0)
 
@@ -31,9 +33,20 @@ class Flows:
         self._due = NEVER               # the earliest look at ends that is scheduled
         self._looked_at = False
 
+    @staticmethod
+    def check(network: NetworkPlan) -> None:
+        """Rates are whole numbers of parts, of 63 bits."""
+        if not all(1e-6 <= dim.bandwidth <= 1e9 for dim in network.dims):
+            raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
+
+    @staticmethod
+    def whole(dims: Sequence[Dim]) -> Sequence[int]:
+        """A link is busy by the part of its bandwidth that is drawn."""
+        return [parts(dim.bandwidth) for dim in dims]
+
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
-        """As `NativeNetwork` says."""
+        """As `Medium` says."""
         del tag, order
         self._clock.at(self._clock.now, DEPART, key,
                        partial(self._begin, key, self._routes.between(source, destination), size, delivered))

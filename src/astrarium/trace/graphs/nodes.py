@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from astrarium.trace.groups import GROUPS_NODE, groups_text
 from astrarium.trace.node import Attribute, IOInfo, Metadata, Node, attribute
 from astrarium.trace.write import encode_trace, write_trace
 from astrarium.vocab import CommOp, NodeKind
 
 __all__ = ["GraphTrace", "Maker", "Tensor"]
 
-GROUPS_NODE = "## process_group:init ##"
 FIRST_ID = 2     # of operators; 1 is the node of the groups
 
 
@@ -128,9 +127,8 @@ class Maker:
         """The trace; groups that were used are defined by its first node."""
         nodes = list(self._nodes)
         if self._groups:
-            listed = [{"pg_name": name, "ranks": list(ranks), "group_size": len(ranks)}
-                      for ranks, name in self._groups.items()]
-            info = IOInfo(repr([json.dumps(listed)]), "[[]]", "['String']")
+            text = groups_text((name, ranks) for ranks, name in self._groups.items())
+            info = IOInfo(text, "[[]]", "['String']")
             nodes.insert(0, Node(1, GROUPS_NODE, int(NodeKind.METADATA), inputs=info))
         groups = {name: ranks for ranks, name in self._groups.items()}
         return GraphTrace(self.kind, tuple(nodes), groups, self.gemm, self.other, self.source)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from astrarium.trace.transform.coalesce import Coalesce
 from astrarium.trace.transform.cut import CutRanks, CutSteps, Drop
-from astrarium.trace.transform.files import Job
-from astrarium.trace.transform.output import WrittenJob, write_job
+from astrarium.trace.transform.files import Job, WrittenJob, write_job
 from astrarium.trace.transform.retarget import GrowDp, GrowTp
 from astrarium.trace.transform.steps import STEPS, load_job, parse_step, transform
 from astrarium.trace.transform.values import Rename, Roofline, ScaleDurations, ScaleOps, ScaleSizes, Strip

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from astrarium.config import Config, Knob
 from astrarium.trace.columns import Attr, Columns
 from astrarium.trace.graph import graph_of
+from astrarium.trace.linked import UNEXPLAINED, unexplained_parts
 from astrarium.trace.transform.files import Edit, Job, rebuilt
 from astrarium.trace.transform.patch import Change
-from astrarium.trace.unexplained import ATTRIBUTE, unexplained_parts
 from astrarium.units import Time
 from astrarium.vocab import NodeKind
 
@@ -60,7 +60,7 @@ def _unexplained(columns: Columns, run: list[int]) -> dict[str, float | None]:
     """The attribute that says how much of the run is unexplained; None removes the last node's own."""
     shares, lengths = unexplained_parts(columns, np.array(run, np.int64)), columns.duration[run].astype(np.float64)
     share = round(float((shares * lengths).sum() / lengths.sum()), 3)
-    return {ATTRIBUTE: share or None}
+    return {UNEXPLAINED: share or None}
 
 
 def _previous(columns: Columns, below: float) -> npt.NDArray[np.int64]:

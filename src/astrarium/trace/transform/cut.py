@@ -12,9 +12,9 @@ import numpy.typing as npt
 from astrarium.config import Config, Knob
 from astrarium.errors import InputError
 from astrarium.trace.columns import Columns, Traces
+from astrarium.trace.counts import accelerated
 from astrarium.trace.graph import graph_of
-from astrarium.trace.link.counts import accelerated
-from astrarium.trace.link.emit import GAP_NAME
+from astrarium.trace.linked import GAP_NAME
 from astrarium.trace.transform.bridge import bridged, ordered
 from astrarium.trace.transform.files import Changes, Edit, Job, rebuilt
 from astrarium.trace.transform.members import all_groups, definitions

@@ -1,8 +1,11 @@
-"""Files of all ranks, made when asked for: what a transform hands on."""
+"""Files of all ranks, made when asked for: what a transform hands on, and what is written in the end."""
 
 from __future__ import annotations
 
+import gzip
 import heapq
+import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
@@ -10,14 +13,16 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.errors import InputError
 from astrarium.trace._wire import Cursor, delimited, varint
 from astrarium.trace.columns import Traces
 from astrarium.trace.groups import Groups
-from astrarium.trace.read import traces_of_bytes
+from astrarium.trace.read import refuse_leftovers, traces_of_bytes
 from astrarium.trace.transform.patch import Change, patch
 from astrarium.trace.transform.splice import Splice, spliced
+from astrarium.trace.write import write_files
 
-__all__ = ["Changes", "Edit", "Every", "Files", "Job", "rebuilt"]
+__all__ = ["Changes", "Edit", "Every", "Files", "Job", "WrittenJob", "rebuilt", "write_job"]
 
 I64 = npt.NDArray[np.int64]
 PIECE = 1 << 20     # bytes
@@ -172,3 +177,37 @@ def _changed(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> 
     if edit.splice is None:
         return by_change()
     return heapq.merge(by_change(), spliced(file, *bounds, edit.splice), key=lambda each: each[0])
+
+
+@dataclass(frozen=True)
+class WrittenJob:
+    """Ranks and bytes (decompressed) written; the path of the groups' file, None where there are no groups."""
+
+    ranks: int
+    bytes: int
+    groups: str | None
+
+
+def write_job(job: Job, prefix: str | os.PathLike[str], *, compress: bool = False) -> WrittenJob:
+    """Writes PREFIX.RANK.et, and PREFIX.groups.json where there are groups. No file is replaced before all are written.
+
+    Group names that are no whole numbers above 0 stay out of the groups' file, which cannot hold them; metadata nodes
+    define them. InputError where a file cannot be written, or the prefix has traces of further ranks.
+    """
+    where = os.fspath(prefix)
+    if not os.path.isdir(os.path.dirname(where) or "."):
+        raise InputError(where, "is in no folder that exists", expected="a prefix in a folder that exists")
+    refuse_leftovers(where, len(job.files))
+    named = {name: list(members) for name, members in job.groups.items() if name.isdecimal() and name.strip("0")}
+    groups = f"{where}.groups.json" if named else None
+    size = [0]
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        for rank, data in enumerate(job.files):
+            size[0] += len(data)
+            yield f"{where}.{rank}.et", gzip.compress(data, mtime=0) if compress else data
+        if groups is not None:
+            yield groups, (json.dumps(named) + "\n").encode()
+
+    write_files(files())
+    return WrittenJob(len(job.files), size[0], groups)

@@ -17,17 +17,17 @@ from astrarium.errors import InputError, TraceError
 from astrarium.trace._check_nodes import LONGEST
 from astrarium.trace._wire import DELIMITED, VARINT, delimited, tagged, varint
 from astrarium.trace.columns import Attr, Columns, Traces
+from astrarium.trace.linked import UNEXPLAINED
 from astrarium.trace.transform.files import Edit, Job, rebuilt
 from astrarium.trace.transform.patch import DURATION, NAME, Change
 from astrarium.trace.transform.select import gpu, matching, named
 from astrarium.trace.transform.splice import Splice
-from astrarium.trace.unexplained import ATTRIBUTE
 from astrarium.vocab import NodeKind
 
 __all__ = ["Rename", "Roofline", "ScaleDurations", "ScaleOps", "ScaleSizes", "Strip", "rename", "roofline", "rounded",
            "scale_durations", "scale_ops", "scale_sizes", "strip"]
 
-READ_ATTRS = frozenset(attr.name.lower() for attr in Attr) | {ATTRIBUTE}
+READ_ATTRS = frozenset(attr.name.lower() for attr in Attr) | {UNEXPLAINED}
 WORD = re.compile(r"\{(\w+)\}")
 
 

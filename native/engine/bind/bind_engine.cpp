@@ -1,0 +1,61 @@
+#include "bindings.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/convert.hpp"
+#include "plan/run.hpp"
+#include "clock/pace.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+// Errors travel as (kind, message or list of waits): engine/_native.py raises the right class.
+nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared* kept, bool hurried, nb::object given_up) {
+    const auto tell = [&given_up](const std::string& why, const astrarium::Weight& weight) {
+        const nb::gil_scoped_acquire locked;
+        if (!given_up.is_none()) given_up(why, weight.events, weight.bytes);
+    };
+    astrarium::BorrowedPlan borrowed;
+    try {
+        astrarium::read_plan(source, borrowed, kept ? &kept->ranks : nullptr);
+        astrarium::Outcome outcome;
+        {
+            nb::gil_scoped_release unlocked;
+            const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
+            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, hurried, kept ? &kept->measurements : nullptr, borrowed.ranks->common, tell)
+                      : astra ? astrarium::run_astra(borrowed.plan, record)
+                              : astrarium::run_native(borrowed.plan, record);
+        }
+        return astrarium::write_outcome(outcome);
+    } catch (const astrarium::Stall& stall) {
+        nb::list waits;
+        for (const std::string& wait : stall.waits) waits.append(wait);
+        return nb::make_tuple("stall", waits);
+    } catch (const astrarium::BadTrace& e) {
+        return nb::make_tuple("trace", e.what());
+    } catch (const astrarium::Unsupported& e) {
+        return nb::make_tuple("unsupported", e.what());
+    }
+}
+
+double pace(const std::vector<std::vector<std::tuple<int, double, double, int>>>& rows, const std::vector<std::vector<int>>& paths, const std::vector<int>& chunks,
+            int limit, double entry) {
+    std::vector<std::vector<astrarium::Stride>> phases(rows.size());
+    for (std::size_t k = 0; k < rows.size(); ++k)
+        for (const auto& [port, service, latency, times] : rows[k]) phases[k].push_back({port, times, service, latency});
+    return astrarium::pace(phases, paths, chunks, limit, entry);
+}
+
+}  // namespace
+
+void bind_engine(nb::module_& m) {
+    nb::class_<astrarium::Shared>(m, "Measurements", "What collectives take, kept for further runs in at most so many bytes; and which ranks do alike.")
+        .def(nb::init<std::size_t>(), nb::arg("most"));
+    m.def("execute", &execute, nb::arg("plan"), nb::arg("record") = false, nb::arg("fold") = true, nb::arg("kept") = nb::none(), nb::arg("hurried") = false, nb::arg("given_up") = nb::none(),
+          "Runs a Plan; a dict of the Outcome's columns, or (kind of error, message).");
+    m.def("pace", &pace, nb::arg("phases"), nb::arg("paths"), nb::arg("chunks"), nb::arg("limit"), nb::arg("entry"),
+          "When the last of a collective's chunks ends at one NPU, in ns; see engine/reference/pace.py.");
+}

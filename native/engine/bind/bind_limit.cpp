@@ -1,0 +1,43 @@
+#include "bindings.hpp"
+
+#include <time.h>
+
+#include "clock/interrupt.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+thread_local const astrarium::Limit* limit = nullptr;
+thread_local std::int64_t until = 0;
+
+std::int64_t thread_cpu_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+}  // namespace
+
+void astrarium::limit_thread(const Limit* chosen, std::int64_t end) {
+    limit = chosen;
+    until = end;
+}
+
+void astrarium::stop_if_interrupted() {
+    const bool stopped = limit != nullptr && limit->stopped.load(std::memory_order_relaxed);
+    const bool over = until != 0 && thread_cpu_ns() >= until;
+    const nb::gil_scoped_acquire locked;
+    if (stopped) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    else if (over) PyErr_SetString(nb::module_::import_("astrarium.errors").attr("StoppedError").ptr(), "out of time");
+    if (stopped || over || PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+void bind_limit(nb::module_& m) {
+    nb::class_<astrarium::Limit>(m, "Limit", "What ends the runs of several threads.")
+        .def(nb::init<>())
+        .def("stop", [](astrarium::Limit& self) { self.stopped.store(true); }, "End all runs under this limit, now and later.")
+        .def_prop_ro("stopped", [](const astrarium::Limit& self) { return self.stopped.load(); }, "Whether they are to end.");
+    m.def("limit_thread", &astrarium::limit_thread, nb::arg("limit").none(), nb::arg("until"),
+          "Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).");
+}

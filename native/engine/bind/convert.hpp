@@ -1,0 +1,23 @@
+// Python's Plan as views for the engine, and its Outcome as numpy arrays.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <memory>
+
+#include "bind/known_ranks.hpp"
+#include "plan/plan.hpp"
+
+namespace astrarium {
+
+// Holds the arrays that a Plan's views point into.
+struct BorrowedPlan {
+    Plan plan;
+    std::vector<nanobind::object> keep;
+    std::shared_ptr<const Ranks> ranks;
+};
+
+// `known`: programs, ranks and groups that were read before, or null.
+void read_plan(nanobind::handle source, BorrowedPlan& into, KnownRanks* known = nullptr);
+nanobind::dict write_outcome(const Outcome& outcome);
+
+}  // namespace astrarium

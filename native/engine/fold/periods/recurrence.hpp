@@ -1,0 +1,130 @@
+// Layers that repeat. When the state of a run recurs, later in time and further on in the programs, all that follows recurs
+// too, for as long as the programs repeat: periods are counted instead of run. State is written as words in which times count
+// from now, nodes from how many their rank has finished, and collectives of a group from how many were issued.
+#pragma once
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "nodes/ready.hpp"
+
+namespace astrarium {
+
+// By program and node: 0, or the number of a run of equal periods of which one may begin as the node ends. Made when asked for,
+// for several threads at once.
+class Beats {
+public:
+    explicit Beats(const std::vector<Program>& programs) : programs_(programs), of_(programs.size()) {}
+    const std::vector<std::uint8_t>& of(std::size_t program);
+
+private:
+    // Whether nodes stand after all that they wait for. Else none may begin: what is left out would not be what has ended.
+    bool ascend();
+
+    const std::vector<Program> programs_;
+    std::mutex lock_;
+    std::vector<std::vector<std::uint8_t>> of_;
+    std::optional<bool> ascend_;
+};
+
+class Recurrence {
+public:
+    struct Jump {
+        std::uint64_t periods = 0;
+        Tick time = 0;                     // that one period takes
+        std::vector<std::uint32_t> nodes;  // per rank, in one period
+        std::vector<std::int64_t> counts;  // in one period: what the run counts
+    };
+
+    // `programs` are the run's own: a jump takes their next nodes away. `left[base[r] + n]`: parents that node n of rank r waits for.
+    Recurrence(const std::vector<std::uint32_t>& program_of, const std::vector<std::uint32_t>& base, std::vector<Program>& programs,
+               std::vector<std::int32_t>& left, Beats& beats);
+
+    // What happens to nodes, from the start.
+    void ready(std::uint32_t rank, std::uint32_t node) { ranks_[rank].touched.include(node); }
+    void waits(std::uint32_t rank, std::uint32_t node) { ranks_[rank].waiting.push_back(node); }  // one parent fewer, but not the last
+    void completed(std::uint32_t rank, std::uint32_t node);
+
+    bool due() const { return beat_ != 0; }  // to be looked at when the instant is over
+
+    void pass() { ++failures_[beat_], beat_ = 0; }  // not now
+    // Whether states that did not recur took longer to write than it can pay: a few words for each event of the run so far.
+    bool dear(std::uint64_t events) const { return wasted_ > 1 << 16 && wasted_ / 32 > events; }
+    // The state, written anew.
+    void begin(Tick now, Tick horizon);
+    void word(std::int64_t value) { words_.push_back(value); }
+    void count(std::size_t things) { words_.push_back(static_cast<std::int64_t>(things)); }  // before each list: no state reads like another
+    void node(std::uint32_t rank, std::uint32_t node) {
+        live_[rank].include(node);
+        words_.push_back(static_cast<std::int64_t>(node) - ranks_[rank].finished);
+    }
+    void time(Tick t) { words_.push_back(t - now_); }
+    // What waits for room on a rank's lanes; `comm`: nodes, and since when.
+    using Arrivals = std::vector<std::pair<std::uint32_t, Tick>>;
+    void lanes(std::uint32_t rank, const std::uint32_t (&inflight)[lane_count], const ReadySet& ready, Arrivals comm);
+    // A time that no longer matters before the horizon.
+    void until(Tick t) { words_.push_back(std::max(t, horizon_) - now_); }
+    bool matters(Tick t) const { return t > horizon_; }
+    // Whether it recurs; and how often at most, in a row. Then `jump`, of so many periods or fewer.
+    std::optional<Jump> end(std::vector<std::int64_t> counts);
+    void jump(const Jump& jump);
+    std::uint32_t base(std::uint32_t rank) const { return ranks_[rank].base; }
+
+private:
+    static constexpr std::uint32_t none = 0xffffffffu;
+    struct Span {  // of nodes
+        std::uint32_t low = none, end = 0;
+        void include(std::uint32_t node) { low = std::min(low, node), end = std::max(end, node + 1); }
+        void include(const Span& other) { low = std::min(low, other.low), end = std::max(end, other.end); }
+    };
+    using Waiting = std::vector<std::pair<std::uint32_t, std::int32_t>>;  // nodes, and parents that they wait for
+    struct Rank {
+        std::uint32_t program = 0, base = 0, finished = 0;
+        Span touched;                        // in this period
+        std::vector<std::uint32_t> waiting;  // nodes of which some parents have ended; more than once, and others among them
+    };
+    struct Seen {  // of a rank, in a state
+        std::uint32_t finished = 0;
+        Span live;
+        Waiting waiting;
+    };
+    struct State {
+        std::uint32_t owner = none;
+        std::size_t beat = 0;
+        Tick time = 0;
+        std::vector<std::int64_t> words, counts;
+        std::vector<Seen> ranks;
+    };
+    struct Reach {  // of a program: nodes of the span are to be like those `shift` after them
+        std::uint32_t shift = 0, sink = none;  // the lowest node that waits for nodes of many periods
+        Span span;
+        bool used = false;
+    };
+
+    bool owns(std::uint32_t rank);
+    Waiting waiting(Rank& r) const;
+    std::uint64_t periods(const State& now, Jump& jump);
+    std::int32_t decrease(std::size_t rank, std::uint32_t node, std::int32_t left) const;
+    static bool compare(const Waiting& before, const Waiting& now, Reach& reach, std::uint64_t& most);
+    static std::uint64_t periods(const Program& program, Reach reach);
+
+    std::vector<Program>& programs_;
+    std::vector<std::int32_t>& left_;
+    std::vector<const std::vector<std::uint8_t>*> beats_of_;  // per rank; null: not the first of its program
+    std::vector<Rank> ranks_;
+    std::vector<std::uint8_t> failures_;                      // per program and run of periods
+    std::size_t beat_ = 0;                                    // of the program's run that is due
+    std::uint32_t owner_ = none, challenger_ = none;
+    Tick now_ = 0, horizon_ = 0;
+    std::uint64_t wasted_ = 0;                                // words of states that did not recur
+    std::vector<std::int64_t> words_;
+    std::vector<Span> live_;                                  // per rank: nodes of the state
+    State before_;
+    std::vector<Seen> recurred_;  // of the state that is like it
+    std::vector<Reach> reach_;    // per program
+};
+
+}  // namespace astrarium

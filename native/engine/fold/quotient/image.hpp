@@ -1,0 +1,99 @@
+// A run with one rank per class whose messages are events: who stands for whom. A message of a representative arrives at the
+// representative of its receiver's class, as the message that that one receives from an equal of the sender.
+#pragma once
+#include <compare>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fold/quotient/classes.hpp"
+#include "fold/conflicts.hpp"
+#include "fold/memo/facts.hpp"
+#include "nodes/groups.hpp"
+#include "media/ports.hpp"
+
+namespace astrarium {
+
+class Image {
+public:
+    static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
+
+    // Throws Unfoldable for what it cannot stand for.
+    Image(const Plan& whole, const RankClasses& classes, Facts& facts);
+    Image(const Image&) = delete;
+    Image& operator=(const Image&) = delete;
+
+    // The plan with classes for ranks. Its group k - 1 has the classes of kind k; a receive's tag is its slot, a send's that of
+    // the receive at its peer.
+    const Plan& plan() const { return small_; }
+    const Plan& whole() const { return whole_; }
+    const RankClasses& classes() const { return classes_; }
+    std::int64_t members(std::size_t cls) const { return members_[cls]; }
+    std::int32_t slot_of(std::int32_t npu) const { return slot_of_npu_[static_cast<std::size_t>(npu)]; }
+    PortRows rows() const { return {classes_.first.size(), &slot_of_npu_, &members_, npu_of_, false}; }
+    std::int32_t npu(std::size_t cls) const { return npu_of_[cls]; }
+
+    // Where the representative of a class stands in its own group of a kind.
+    std::uint32_t place(std::uint32_t kind, std::uint32_t cls) const { return seats_[kind][cls].place; }
+    // The class at a place of that group, and the rank there.
+    std::uint32_t class_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const;
+    std::uint32_t rank_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const { return rank_at(seats_[kind][cls], place); }
+    // A message of class `cls` to place `to`, which class `other` has from an equal at `from` in its own group.
+    Flight flight(std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t other, std::uint32_t from) const;
+    // The same for a send of class `cls` (slot as in the small plan).
+    Flight flight(std::uint32_t cls, std::size_t slot) const;
+    std::uint32_t source(std::size_t slot) const;  // the rank from which it arrives
+
+    std::size_t size(std::uint32_t kind) const {
+        const std::int32_t group = classes_.first_group[kind];
+        return group < 0 ? whole_.ranks() : whole_.groups[static_cast<std::size_t>(group)].size;
+    }
+
+    // Throws unless equals do the same in every step of a collective of a kind of group.
+    void check(const Collective& collective, std::uint32_t kind);
+    // Of receives, where the order in which the messages of a phase come does not matter: which of them a send waits for together.
+    // Empty elsewhere. It does not matter between NPUs that are fully connected, where each message has a port of its own.
+    const std::vector<std::int32_t>& stages(const Phase& phase);
+    // Which receive of the class at place `to` takes a send of `cls` in a phase that meets `match` at that place's rank.
+    std::uint32_t receive(const Phase& phase, std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t match);
+    // A number for the steps of a phase.
+    std::uint64_t family(std::uint32_t kind, const Phase& phase);
+    // Whether the ranks from which the members of a class have two messages (receives' slots) stand in one order for all of them.
+    bool ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other);
+    Conflicts conflicts;  // grows as a run finds more
+
+private:
+    using Steps = std::tuple<std::uint32_t, const Schedule*, int, int>;  // kind, schedule, stride, n: phases that take the same steps
+    struct Seat {
+        std::int32_t group = -1;
+        std::uint32_t place = 0xffffffffu;
+    };
+    void find_seats();
+    void make_plan();
+    std::vector<std::uint64_t> refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels);
+    static bool uniform(const Phase& phase, const std::vector<std::uint64_t>& labels);
+    bool symmetric(const Phase& phase, std::uint32_t kind) const;
+    std::vector<std::uint64_t> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels);
+    std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
+        return seat.group < 0 ? place : static_cast<std::uint32_t>(whole_.groups[static_cast<std::size_t>(seat.group)][place]);
+    }
+    Flight flight(std::uint32_t rank, std::uint32_t goes_to, std::uint32_t from, std::uint32_t to) const;
+
+    const Plan& whole_;
+    const RankClasses& classes_;
+    Facts& facts_;
+    Plan small_;
+    std::vector<std::int32_t> program_of_, npu_of_, slot_a_, slot_b_, slot_c_, slot_of_npu_;
+    std::vector<std::int64_t> slot_ptr_, members_;
+    std::vector<std::vector<std::int32_t>> groups_;      // per kind from 1: classes, ascending
+    std::vector<std::vector<Seat>> seats_;               // [kind][class]
+    std::map<Steps, std::uint64_t> checked_;  // their numbers
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> ordered_;  // as far as asked for
+    std::map<const Schedule*, std::vector<std::int32_t>> stages_;
+    Steps last_steps_{};  // asked for, of
+    std::uint64_t last_family_ = 0;
+};
+
+}  // namespace astrarium

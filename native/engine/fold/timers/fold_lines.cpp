@@ -1,0 +1,211 @@
+// Folding, collectives whose phases are each over one dim, and no two dims' phases take turns: what all members do is found line by
+// line, dim after dim.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "fold/fold.hpp"
+
+namespace astrarium {
+namespace {
+
+using Factor = std::pair<int, int>;  // stride, n: of positions in the group
+
+struct Stage {  // successive phases over one dim
+    std::size_t dim = 0;
+    std::vector<std::size_t> phases;
+    std::vector<Factor> factors;  // ascending
+};
+
+// The stages of a collective; none where a dim comes twice, or chunks differ in more than bytes.
+std::vector<Stage> stages_of(const Collective& c, std::size_t dims) {
+    std::vector<Stage> stages;
+    if (c.custom || c.chunks.empty() || !c.turns.empty()) return {};
+    const auto& phases = c.chunks.front().phases;
+    for (const Chunk& chunk : c.chunks) {
+        if (chunk.phases.size() != phases.size()) return {};
+        for (std::size_t k = 0; k < phases.size(); ++k) {
+            const Phase &x = chunk.phases[k], &first = phases[k];
+            if (x.algorithm != Algorithm::schedule || !x.schedule || x.dim < 0 || x.n < 2) return {};
+            if (x.dim != first.dim || x.schedule != first.schedule || x.n != first.n || x.stride != first.stride) return {};
+        }
+    }
+    std::vector<bool> seen(dims, false);
+    for (std::size_t k = 0; k < phases.size(); ++k) {
+        const auto dim = static_cast<std::size_t>(phases[k].dim);
+        if (stages.empty() || stages.back().dim != dim) {
+            if (seen[dim]) return {};
+            seen[dim] = true;
+            stages.push_back({dim, {}, {}});
+        }
+        Stage& stage = stages.back();
+        stage.phases.push_back(k);
+        const Factor factor{phases[k].stride, phases[k].n};
+        if (std::find(stage.factors.begin(), stage.factors.end(), factor) == stage.factors.end()) stage.factors.push_back(factor);
+        std::sort(stage.factors.begin(), stage.factors.end());
+    }
+    return stages;
+}
+
+// Positions of a line, relative to its first.
+std::vector<std::uint32_t> line_of(const std::vector<Factor>& factors) {
+    std::vector<std::uint32_t> out{0};
+    for (const auto& [stride, n] : factors) {
+        const std::size_t before = out.size();
+        for (int i = 1; i < n; ++i)
+            for (std::size_t p = 0; p < before; ++p) out.push_back(out[p] + static_cast<std::uint32_t>(i * stride));
+    }
+    return out;
+}
+
+}  // namespace
+
+// Whether positions are a product of lines in every stage: members of a line differ in its dim only, alike on all lines.
+bool Fold::lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out) {
+    const Geometry geometry(plan_.network);
+    if (!std::is_sorted(members.begin(), members.end())) return false;
+    for (const Stage& stage : stages_of(c, plan_.network.dims.size())) {
+        Lines::Stage laid{stage.dim, line_of(stage.factors), {}, LineStore::none};
+        const Dim& dim = plan_.network.dims[stage.dim];
+        std::vector<bool> covered(members.size(), false);
+        std::vector<int> places;
+        for (std::uint32_t p = 0; p < members.size(); ++p) {
+            if (covered[p]) continue;
+            laid.first.push_back(p);
+            const int npu = plan_.npu_of[members[p]], from = geometry.coordinate(npu, stage.dim);
+            for (std::size_t i = 0; i < laid.steps.size(); ++i) {
+                const std::uint32_t q = p + laid.steps[i];
+                if (q >= members.size() || covered[q]) return false;
+                covered[q] = true;
+                const int there = geometry.coordinate(plan_.npu_of[members[q]], stage.dim);
+                if (plan_.npu_of[members[q]] != npu + (there - from) * geometry.stride(stage.dim)) return false;
+                if (p == 0)
+                    places.push_back(away(dim, from, there));
+                else if (places[i] != away(dim, from, there))
+                    return false;
+            }
+        }
+        laid.line = line(c, stage.dim, stage.phases, stage.factors, places);
+        if (laid.line == LineStore::none) return false;
+        out.stages.push_back(std::move(laid));
+    }
+    return !out.stages.empty();
+}
+
+std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
+                         const std::vector<int>& places) {
+    const Dim& d = plan_.network.dims[dim];
+    const double rate = plan_.reduction_rate(plan_.npu_of[0]);
+    Words content{static_cast<std::uint64_t>(d.shape), static_cast<std::uint64_t>(d.npus), std::bit_cast<std::uint64_t>(d.bandwidth),
+                  std::bit_cast<std::uint64_t>(d.latency), static_cast<std::uint64_t>(c.active_chunks), static_cast<std::uint64_t>(plan_.policy.endpoint_delay),
+                  std::bit_cast<std::uint64_t>(rate), places.size()};
+    content.insert(content.end(), places.begin(), places.end());
+    std::vector<Line::Step> steps;
+    for (const std::size_t k : phases) {
+        const Phase& phase = c.chunks.front().phases[k];
+        int stride = 1;
+        for (const auto& [other, n] : factors) stride *= other < phase.stride ? n : 1;
+        Line::Step step{phase.schedule, stride, phase.n, {}};
+        for (const Chunk& chunk : c.chunks) step.chunks.emplace_back(chunk.repeat, chunk.phases[k].block_size);
+        content.insert(content.end(), {facts_.schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
+        for (const auto& [repeat, size] : step.chunks) content.insert(content.end(), {static_cast<std::uint64_t>(repeat), static_cast<std::uint64_t>(size)});
+        steps.push_back(std::move(step));
+    }
+    return store_->line(content, [&] { return Line(d, places, steps, c.active_chunks, plan_.policy.endpoint_delay, rate); });
+}
+
+// All members stand alike and come at once: in every stage the line of the first does what the others do. Null where members of
+// a line turn out to differ, and where no lines are known.
+LineStore::Looped Fold::by_one_line(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
+    const std::vector<Stage> stages = finds_lines() ? stages_of(c, plan_.network.dims.size()) : std::vector<Stage>{};
+    if (stages.empty() || !std::is_sorted(members.begin(), members.end())) return nullptr;
+    const Geometry geometry(plan_.network);
+    auto out = std::make_shared<Alone>();
+    std::vector<PortUse> uses(plan_.network.dims.size());
+    Pattern now = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0));
+    for (const Stage& stage : stages) {
+        const int npu = plan_.npu_of[members[0]], from = geometry.coordinate(npu, stage.dim);
+        std::vector<int> places;
+        for (const std::uint32_t p : line_of(stage.factors)) {
+            const int other = plan_.npu_of[members[p]], there = geometry.coordinate(other, stage.dim);
+            if (other != npu + (there - from) * geometry.stride(stage.dim)) return nullptr;
+            places.push_back(away(plan_.network.dims[stage.dim], from, there));
+        }
+        const std::uint32_t line_number = line(c, stage.dim, stage.phases, stage.factors, places);
+        if (line_number == LineStore::none) return nullptr;
+        const LineStore::Found& run = store_->run(line_number, std::vector<Pattern>(places.size(), {0, now.shape}));
+        if (!std::all_of(run.exits.begin(), run.exits.end(), [&](const Pattern& exit) { return exit == run.exits[0]; })) return nullptr;
+        join(uses[stage.dim], run.use(0), now.base);
+        out->events += run.events / places.size();
+        now = {add(now.base, run.exits[0].base), run.exits[0].shape};
+    }
+    out->done = out->quiet = store_->last(now);
+    out->late = {0}, out->uses = {own_dims(uses, kind)};
+    return out;
+}
+
+// All members, line by line. `found` is by participant, as everywhere.
+bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found) {
+    if (!finds_lines()) return false;
+    const auto [laid, fresh] = lines_.try_emplace({id, kind});
+    const Collective& c = plan_.collectives[id];
+    if (fresh && !lay_lines(c, members, laid->second)) laid->second.stages.clear();
+    const Lines& lines = laid->second;
+    if (lines.stages.empty()) return false;
+    const auto& participants = participants_[static_cast<std::size_t>(kind)];
+    const std::vector<std::uint32_t>& index = index_of(static_cast<std::size_t>(kind));
+    const std::uint32_t level = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0)).shape;
+    std::vector<Pattern> now;
+    for (const std::uint32_t i : index) now.push_back({offsets[i], level});
+    found = {std::vector<Tick>(participants.size(), -1), std::vector<std::uint8_t>(participants.size(), 0), 0, 0, {}, {}, {}};
+    std::vector<Uses::Row> uses(participants.size(), Uses::Row(plan_.network.dims.size()));
+    for (const Lines::Stage& stage : lines.stages) found.events += run_stage(stage, index, now, uses);
+    for (const Uses::Row& row : uses) found.uses.push_back(own_dims(row, kind));
+    Pattern last{-1, 0};
+    Tick end = 0;
+    std::vector<Tick> ends;
+    for (const Pattern& pattern : now) {
+        if (pattern != last) last = pattern, end = store_->last(pattern);
+        ends.push_back(end);
+    }
+    for (std::size_t p = 0; p < members.size(); ++p) {
+        Tick& done = found.done[index[p]];
+        if (done >= 0 && done != ends[p])
+            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), ends)};
+        done = ends[p], found.quiet = std::max(found.quiet, ends[p]);
+    }
+    return true;
+}
+
+// All lines of a stage, most of them like the one before; how many events. `now`: when each member's chunks come, then when they
+// leave.
+std::uint64_t Fold::run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses) {
+    struct Use {  // what was last added to a participant's
+        const PortUse* use = nullptr;
+        Tick base = 0;
+    };
+    std::uint64_t events = 0;
+    std::vector<Use> added(uses.size());
+    std::vector<Pattern> line, before;
+    const LineStore::Found* run = nullptr;
+    for (const std::uint32_t p : stage.first) {
+        line.clear();
+        Tick base = now[p].base;
+        for (const std::uint32_t step : stage.steps) base = std::min(base, now[p + step].base);
+        for (const std::uint32_t step : stage.steps) line.push_back({now[p + step].base - base, now[p + step].shape});
+        if (!run || line != before) run = &store_->run(stage.line, line), std::swap(line, before);
+        events += run->events;
+        for (std::size_t i = 0; i < stage.steps.size(); ++i) {
+            const std::uint32_t q = p + stage.steps[i];
+            now[q] = {add(base, run->exits[i].base), run->exits[i].shape};
+            Use& last = added[index[q]];
+            const PortUse& use = run->use(i);
+            if (last.use == &use && last.base == base) continue;
+            last = {&use, base};
+            join(uses[index[q]][stage.dim], use, base);
+        }
+    }
+    return events;
+}
+
+}  // namespace astrarium

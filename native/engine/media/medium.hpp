@@ -1,0 +1,77 @@
+// What moves bytes: the one interface of ports, links and flows.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace astrarium {
+
+class Traffic;
+using MessageId = std::uint32_t;
+
+// A message on its way. Where every rank runs, its two ends are one pair: it leaves `source` for `destination`, and arrives there. Where
+// one rank stands for its equals, or one NPU for all, it arrives as an equal's does: at `to`, from `from`.
+struct Flight {
+    std::int32_t source = 0, destination = 0, from = 0, to = 0;  // NPUs
+    std::int32_t at = 0;     // where its head is
+    bool at_switch = false;  // of the dim that it crosses
+    std::int64_t size = 0;
+    Tick tail = 0;           // cut through: when its last byte is where its head is
+    Flight() = default;
+    Flight(std::int32_t leaves, std::int32_t goes_to, std::int64_t bytes)
+        : source(leaves), destination(goes_to), from(leaves), to(goes_to), at(leaves), size(bytes) {}
+};
+
+// The run, as a medium sees it.
+class Carried {
+public:
+    virtual ~Carried() = default;
+    virtual Flight& flight(MessageId id) = 0;
+    virtual void ask_again(MessageId id, Tick when) = 0;  // among what arrives in that instant
+    virtual void delivered(MessageId id, Tick when) = 0;
+    // The medium itself is called in that instant: before or after all else that ends, or once all has begun.
+    enum class Turn { before, after, end };
+    virtual void wake(std::uint32_t what, Tick when, Turn turn) = 0;
+    virtual Tick now() const = 0;
+    // For media that are told of both ends: what a send and its receive have in common, and which of them a message is.
+    static constexpr std::int64_t first_tag_of_collectives = std::int64_t{1} << 40;
+    virtual std::int64_t tag(MessageId id) const = 0;
+    virtual bool receives(MessageId id) const = 0;
+};
+
+// One of a run. Knows nothing of ranks, collectives and nodes.
+class Medium {
+public:
+    virtual ~Medium() = default;
+    // A message asks for its source now; where the medium said so, again for what comes next.
+    virtual void ask(MessageId id, Tick now) = 0;
+    virtual void wake(std::uint32_t what, Tick now) = 0;
+    virtual Traffic* traffic() = 0;  // null: it counts none
+    // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
+    virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
+
+    // Of a medium with a clock of its own (MediumKind::own_clock). It runs only when called.
+    virtual void begin() {}
+    virtual Tick next(Tick) { return never; }  // when it has something to do
+    virtual void run(Tick) {}                  // does all up to then
+    virtual bool busy() const { return false; }
+    virtual std::uint64_t patience() const { return ~std::uint64_t{0}; }  // steps without an end of a message, after which the run is a stall
+    virtual std::vector<std::string> waits(Tick, std::uint64_t) const { return {}; }  // what it has that never ended
+};
+
+// By name; null where there is none. One more medium is a file with a `Registered` of its own.
+const MediumKind* find_medium(std::string_view name);
+
+struct Registered {
+    explicit Registered(const MediumKind& kind);
+};
+
+template <class Of>
+std::unique_ptr<Medium> open_as(const Plan& plan, bool record, Carried& run) {
+    return std::make_unique<Of>(plan, record, run);
+}
+
+}  // namespace astrarium

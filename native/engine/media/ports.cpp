@@ -1,0 +1,258 @@
+#include "media/ports.hpp"
+
+#include <algorithm>
+
+#include "plan/unfoldable.hpp"
+
+namespace astrarium {
+namespace {
+
+const MediumKind kind{.name = "closed_form", .ends = true};
+const Registered registered(kind);
+
+}  // namespace
+
+Ports::Ports(const Plan& plan, PortRows rows, bool record)
+    : traffic(plan.network, std::move(rows), record), plan_(plan), folded_(traffic.rows.of_npu != nullptr), geometry_(plan.network) {
+    for (const Dim& dim : plan.network.dims) lines_ = lines_ || dim.shape == Shape::mesh;
+    serial_.resize(plan.network.dims.size());
+    out_free_.assign(traffic.ports(), 0), in_free_.assign(traffic.ports(), 0);
+    if (folded_) asks_.resize(traffic.ports()), trains_.resize(traffic.ports());
+}
+
+// Ways that were found lately stand in a table.
+void Ports::ways(std::int32_t source, std::int32_t destination) {
+    if (known_.empty()) known_.resize(lines_ ? 1 : 1024);
+    Known& known = known_[(static_cast<std::size_t>(source) * 31 + static_cast<std::size_t>(destination)) & (known_.size() - 1)];
+    if (known.source == source && known.destination == destination) {
+        ways_ = {known.ways.data(), known.count};
+        return;
+    }
+    find_ways(source, destination);
+    ways_ = found_;
+    if (lines_ || found_.size() > known.ways.size()) return;
+    known.source = source, known.destination = destination, known.count = found_.size();
+    std::copy(found_.begin(), found_.end(), known.ways.begin());
+}
+
+void Ports::find_ways(std::int32_t source, std::int32_t destination) {
+    found_.clear();
+    const bool here = traffic.rows.row(source) >= 0, there = traffic.rows.row(destination) >= 0;
+    int from_rest = source, to_rest = destination;  // coordinates of this dim and of those after it
+    for (std::size_t d = 0; from_rest != to_rest; ++d) {
+        const Dim& dim = plan_.network.dims[d];
+        const int from = rest(from_rest, dim.npus), to = rest(to_rest, dim.npus);
+        from_rest = quotient(from_rest, dim.npus), to_rest = quotient(to_rest, dim.npus);
+        if (from == to) continue;
+        int hops = geometry_.hops(d, from, to);
+        int out = 0, in = 0, charged = 1;
+        switch (dim.shape) {
+            case Shape::ring: {
+                const int forward = to >= from ? to - from : to - from + dim.npus;
+                out = in = hops == forward ? 0 : 1;
+                charged = hops;
+                break;
+            }
+            case Shape::ring_one_way: charged = hops; break;
+            case Shape::mesh: out = in = to > from ? 0 : 1, hops = 1; break;  // then from NPU to NPU
+            case Shape::fully_connected: out = to, in = from; break;
+            case Shape::hypercube:
+                out = std::countr_zero(static_cast<unsigned>(from ^ to));
+                in = std::bit_width(static_cast<unsigned>(from ^ to)) - 1;
+                break;
+            case Shape::switch_: break;
+        }
+        found_.push_back({d, here ? traffic.port(d, source, out) : 0, there ? traffic.port(d, destination, in) : 0, ticks(dim.latency * hops, false), charged, out});
+    }
+}
+
+Tick Ports::depart(Flight& flight, Tick now) {
+    if (flight.at != flight.source) return pass(flight, now);
+    ways(flight.source, flight.destination);
+    Tick start = now, line = 0;  // line: the time of a transfer along the first mesh; further ones come when it is crossed
+    if (lines_) leave_one_mesh();
+    for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
+    Tick head = start;
+    for (const Way& way : ways_) {
+        const Tick serial = through(way.dim, flight.size);
+        const Tick held = serial * way.charged;
+        out_free_[way.out] = add(start, held);
+        quiet_ = std::max(quiet_, out_free_[way.out]);
+        if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]);  // others queue behind it from now on
+        head = add(head, way.latency + held - serial);
+        if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
+        traffic.charge(way.out, false, flight.size * way.charged, held);
+        traffic.use(way.dim, start, held, flight.source);
+    }
+    return arrived(flight) ? head : add(head, line);
+}
+
+void Ports::leave_one_mesh() {
+    bool found = false;
+    std::erase_if(found_, [&](const Way& way) {
+        if (plan_.network.dims[way.dim].shape != Shape::mesh) return false;
+        const bool later = found;
+        found = true;
+        return later;
+    });
+    ways_ = found_;
+}
+
+// A line has no way round: what goes far asks for the link of every NPU between, when it is there.
+Tick Ports::pass(Flight& f, Tick now) {
+    std::size_t d = 0;
+    while (!on_the_way(f, d)) ++d;
+    const Dim& dim = plan_.network.dims[d];
+    const int which = geometry_.coordinate(f.destination, d) < geometry_.coordinate(f.at, d);
+    const std::size_t link = traffic.port(d, f.at, which);
+    const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), start = std::max(now, out_free_[link]);
+    out_free_[link] = add(start, serial);
+    quiet_ = std::max(quiet_, out_free_[link]);
+    traffic.charge(link, false, f.size, serial);
+    traffic.use(d, start, serial, f.at);
+    f.at += geometry_.stride(d) * (which ? -1 : 1);
+    return add(add(start, arrived(f) ? 0 : serial), ticks(dim.latency, false));
+}
+
+bool Ports::passes(const Flight& f) const {
+    int hops = 0;  // along all meshes: after each an NPU passes it on
+    for (std::size_t d = 0; d < plan_.network.dims.size(); ++d)
+        if (plan_.network.dims[d].shape == Shape::mesh) hops += geometry_.hops(d, geometry_.coordinate(f.source, d), geometry_.coordinate(f.destination, d));
+    return hops > 1;
+}
+
+Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
+    ways(flight.from, flight.to);
+    Tick begin = now, serial = 0;
+    for (const Way& way : ways_) {
+        if (folded_ && !trains_[way.in].empty()) take_in(way.in, now, order);
+        begin = std::max(begin, in_free_[way.in]);
+        serial = std::max(serial, through(way.dim, flight.size));
+    }
+    if (folded_) meet(now, serial, order);
+    const Tick end = add(begin, serial);
+    quiet_ = std::max(quiet_, end);
+    for (const Way& way : ways_) {
+        in_free_[way.in] = end;
+        if (!uses_.empty()) use(flight.to, way.dim).in.add(now, end);
+        traffic.charge(way.in, true, flight.size, serial);
+    }
+    return end;
+}
+
+std::optional<std::size_t> Ports::only_switch(const Flight& flight) {
+    const auto one = [this](std::int32_t from, std::int32_t to) -> std::optional<std::size_t> {
+        ways(from, to);
+        if (ways_.size() != 1 || plan_.network.dims[ways_.front().dim].shape != Shape::switch_) return std::nullopt;
+        return ways_.front().dim;
+    };
+    const auto dim = one(flight.source, flight.destination);
+    return dim && one(flight.from, flight.to) == dim ? dim : std::nullopt;
+}
+
+Span Ports::depart_together(const Flight& flight, std::uint32_t messages, Tick now, const Order& first) {
+    ways(flight.from, flight.to);
+    const std::size_t in = ways_.front().in;
+    ways(flight.source, flight.destination);
+    const Way way = ways_.front();
+    const Tick serial = through(way.dim, flight.size), start = std::max(now, out_free_[way.out]), held = times(messages, serial);
+    out_free_[way.out] = add(start, held);
+    quiet_ = std::max(quiet_, out_free_[way.out]);
+    const Tick head = add(start, way.latency), last = add(head, held - serial);
+    trains_[in].push_back({head, serial, messages - 1, first});
+    traffic.charge(way.out, false, flight.size * messages, held);
+    traffic.charge(in, true, flight.size * (messages - 1), held - serial);
+    traffic.use(way.dim, start, held, flight.source);
+    if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]), use(flight.source, way.dim).in.add(head, last);
+    return {head, last};
+}
+
+// How many of a train come before a message of this order that comes now.
+std::uint32_t Ports::come(const Train& train, Tick now, const Order& order) {
+    const Tick step = train.step, since = now - train.next;
+    if (since < 0) return 0;
+    const std::uint32_t before = step == 0 ? (since > 0 ? train.left : 0) : static_cast<std::uint32_t>(std::min<Tick>(train.left, (since + step - 1) / step));
+    if (before == train.left || train.next + before * step != now) return before;
+    const std::uint32_t at_once = step > 0 ? 1 : train.left;  // in this instant
+    const std::uint64_t low = train.order.low + before;
+    const bool same = train.order.high == order.high;
+    if (same && order.low >= low && order.low < low + at_once) throw Unfoldable{"messages of several ranks reach one port at one instant"};
+    return train.order.high < order.high || (same && low < order.low) ? before + at_once : before;
+}
+
+// The messages of trains that come to a port before another one.
+void Ports::take_in(std::size_t port, Tick now, const Order& order) {
+    auto& trains = trains_[port];
+    auto train = trains.begin();
+    for (; train != trains.end(); ++train) {
+        const std::uint32_t messages = come(*train, now, order);
+        if (messages == 0) break;
+        const Tick held = times(messages, train->step);
+        in_free_[port] = add(std::max(in_free_[port], train->next), held);
+        train->next = add(train->next, held), train->left -= messages, train->order.low += messages;
+        if (train->left > 0) break;
+    }
+    trains.erase(trains.begin(), train);
+}
+
+// Which of two goes first does not matter where neither takes time.
+void Ports::meet(Tick now, Tick serial, const Order& order) {
+    ties_.clear();
+    for (const Way& way : ways_) {
+        Ask& last = asks_[way.in];
+        const bool again = last.time == now && last.order == order;
+        if (again && (serial > 0 || last.held)) ties_.push_back(last.order);
+        last = {now, order, serial > 0 || (again && last.held)};
+    }
+}
+
+void Ports::keep_uses() {
+    if (!lines_) uses_.resize(plan_.network.dims.size() * traffic.rows.rows);
+}
+
+std::vector<PortUse> Ports::uses(std::size_t npu) const {
+    if (uses_.empty()) return {};
+    const auto first = uses_.begin() + static_cast<std::ptrdiff_t>(npu * plan_.network.dims.size());
+    return {first, first + static_cast<std::ptrdiff_t>(plan_.network.dims.size())};
+}
+
+Tick Ports::out_until(std::size_t cls, std::size_t dim) const {
+    const auto first = out_free_.begin() + static_cast<std::ptrdiff_t>(traffic.first(dim, cls));
+    return *std::max_element(first, first + static_cast<std::ptrdiff_t>(Traffic::ports_per_npu(plan_.network.dims[dim])));
+}
+
+Tick Ports::in_until(std::size_t cls, std::size_t dim) const {
+    Tick until = 0;
+    for (std::size_t port = traffic.first(dim, cls); port < traffic.first(dim, cls + 1); ++port) {
+        Tick free = in_free_[port];
+        for (const Train& train : trains_[port]) free = add(std::max(free, train.next), times(train.left, train.step));
+        until = std::max(until, free);
+    }
+    return until;
+}
+
+void Ports::carry(std::size_t cls, const Load& load) {
+    const auto dim = static_cast<std::size_t>(load.dim);
+    traffic.charge(traffic.first(dim, cls) + static_cast<std::size_t>(load.port), load.inward, load.bytes, load.busy);
+}
+
+Ports::Transit Ports::transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in) {
+    ways(flight.source, flight.destination);
+    Transit t{0, 0, 0};
+    Tick serial = 0;
+    for (const Way& way : ways_) {
+        const Tick s = through(way.dim, flight.size);
+        t.held = std::max(t.held, s * way.charged);
+        t.head = add(t.head, way.latency + s * (way.charged - 1));
+        serial = std::max(serial, s);
+        Load load = traffic.named(way.out, false);
+        load.bytes = flight.size * way.charged, load.busy = s * way.charged;
+        out.push_back(load);
+        in.push_back(traffic.named(way.in, true));
+    }
+    for (Load& load : in) load.bytes = flight.size, load.busy = serial;
+    t.delivered = add(t.head, serial);
+    return t;
+}
+
+}  // namespace astrarium

@@ -1,0 +1,76 @@
+#include "media/traffic.hpp"
+
+#include <bit>
+
+namespace astrarium {
+
+std::size_t Traffic::ports_per_npu(const Dim& dim) {
+    switch (dim.shape) {
+        case Shape::ring:
+        case Shape::mesh: return 2;
+        case Shape::fully_connected: return static_cast<std::size_t>(dim.npus);
+        case Shape::hypercube: return static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(dim.npus)));
+        default: return 1;
+    }
+}
+
+Traffic::Traffic(const Network& network, PortRows of, bool record) : rows(std::move(of)), usage(network.dims.size()), network_(network), record_(record) {
+    for (const Dim& dim : network.dims) {
+        base_.push_back(total_);
+        total_ += ports_per_npu(dim) * rows.rows;
+    }
+    if (total_ > 400'000'000) throw Unsupported("a network of more than 400 million ports");
+    if (record && !rows.one) bytes_.assign(2 * total_, 0), busy_.assign(2 * total_, 0);
+}
+
+void Traffic::charge(std::size_t port, bool inward, std::int64_t size, Tick busy) {
+    if (!record_) return;
+    if (rows.one) {
+        Load& load = loads_.try_emplace({port, inward}, named(port, inward)).first->second;
+        load.bytes += size, load.busy += busy;
+        return;
+    }
+    if (inward) port += total_;
+    bytes_[port] += size;
+    busy_[port] += busy;
+}
+
+Load Traffic::named(std::size_t port, bool inward) const {
+    std::size_t d = base_.size() - 1;
+    while (base_[d] > port) --d;
+    const std::size_t per = ports_per_npu(network_.dims[d]);
+    return {static_cast<std::int32_t>(d), static_cast<std::int32_t>((port - base_[d]) % per), inward, 0, 0};
+}
+
+std::vector<Load> Traffic::loads() const {
+    std::vector<Load> out;
+    for (const auto& [port, load] : loads_) out.push_back(load);
+    return out;
+}
+
+void Traffic::report(Outcome& out, bool links) {
+    usage.report(out);
+    const Geometry geometry(network_);
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+        if (bytes_[i] == 0) continue;
+        const bool inward = i >= total_;
+        const std::size_t p = inward ? i - total_ : i;
+        const Load name = named(p, inward);
+        const auto d = static_cast<std::size_t>(name.dim);
+        const Dim& dim = network_.dims[d];
+        const int npu = rows.npu(static_cast<std::int32_t>((p - base_[d]) / ports_per_npu(dim)));
+        int peer = -1;
+        if (links && dim.shape != Shape::switch_) {
+            const int at = geometry.coordinate(npu, d);
+            peer = npu + (geometry.neighbour(d, at, name.port) - at) * geometry.stride(d);
+        }
+        out.link_dim.push_back(name.dim);
+        out.link_port.push_back(name.port);
+        out.link_from.push_back(inward ? peer : npu);
+        out.link_to.push_back(inward ? npu : peer);
+        out.link_bytes.push_back(bytes_[i]);
+        out.link_busy.push_back(busy_[i]);
+    }
+}
+
+}  // namespace astrarium

@@ -1,0 +1,69 @@
+// The ports or links of a network by number, and what they have carried.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "plan/run.hpp"
+#include "media/distance.hpp"
+#include "media/usage.hpp"
+
+namespace astrarium {
+
+// Which row of ports an NPU has: its own; where one rank stands for its equals, that of its class; where one stands for all, the first.
+struct PortRows {
+    std::size_t rows = 0;
+    const std::vector<std::int32_t>* of_npu = nullptr;    // -1: none
+    const std::vector<std::int64_t>* members = nullptr;   // ranks that a row stands for
+    std::vector<std::int32_t> npu_of;                     // of rows, where `of_npu` is given
+    bool one = false;
+
+    static PortRows each(const Plan& plan) { return {static_cast<std::size_t>(plan.npus), nullptr, nullptr, {}, false}; }
+    static PortRows looped() { return {1, nullptr, nullptr, {}, true}; }
+    std::int32_t row(std::int32_t npu) const { return one ? 0 : of_npu ? (*of_npu)[static_cast<std::size_t>(npu)] : npu; }
+    std::int32_t npu(std::int32_t row) const { return of_npu ? npu_of[static_cast<std::size_t>(row)] : row; }
+    std::int64_t times(std::int32_t npu) const { return members ? (*members)[static_cast<std::size_t>(row(npu))] : 1; }
+};
+
+// Ports of an NPU in a dim: ring and mesh forward 0 and backward 1; switch 0; fully_connected one per peer coordinate; hypercube one per
+// bit. Links have the same numbers (out side); a switch's down links follow (in side).
+class Traffic {
+public:
+    Traffic(const Network& network, PortRows rows, bool record);
+
+    static std::size_t ports_per_npu(const Dim& dim);
+    std::size_t port(std::size_t dim, std::int32_t npu, int which) const {
+        return base_[dim] + static_cast<std::size_t>(rows.row(npu)) * ports_per_npu(network_.dims[dim]) + static_cast<std::size_t>(which);
+    }
+    std::size_t first(std::size_t dim, std::size_t row) const { return base_[dim] + row * ports_per_npu(network_.dims[dim]); }
+    std::size_t ports() const { return total_; }
+    bool records() const { return record_; }
+
+    void charge(std::size_t port, bool inward, std::int64_t size, Tick busy);
+    void use(std::size_t dim, Tick begin, Tick busy, std::int32_t npu) {
+        if (record_) usage.add(dim, begin, busy, rows.times(npu));
+    }
+    // `links`: they have two ends.
+    void report(Outcome& out, bool links);
+    std::vector<Load> loads() const;  // of the one NPU that stands for all
+    Load named(std::size_t port, bool inward) const;
+    auto state() { return std::tie(bytes_, busy_, usage); }
+
+    const PortRows rows;
+    Usage usage;
+
+private:
+    const Network& network_;
+    bool record_;
+    std::size_t total_ = 0;
+    std::vector<std::size_t> base_;  // per dim: its first port
+    std::vector<std::int64_t> bytes_;
+    std::vector<Tick> busy_;
+    std::map<std::pair<std::size_t, bool>, Load> loads_;
+};
+
+}  // namespace astrarium

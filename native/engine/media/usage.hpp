@@ -1,0 +1,55 @@
+// Busy time of the links and ports that leave NPUs, per dim, over time.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "plan/run.hpp"
+
+namespace astrarium {
+
+// A fixed number of bins whose width doubles, pairs becoming one, when the run grows past the last. An interval adds to
+// each bin exactly the ps that they share, so neither the order of adding nor when a width doubled changes a bin.
+class Usage {
+public:
+    static constexpr std::size_t bins = 256;
+    static constexpr int first_shift = 10;  // bins of 1,024 ps at first
+
+    explicit Usage(std::size_t dims) : dims_(dims) {}
+    // From now on `times` are parts per ps, of which `whole[dim]` are a busy link.
+    void count_parts(std::vector<std::int64_t> whole) { whole_ = std::move(whole); }
+    void keep_steps() { by_step_ = true; }  // of a run that others repeat: how many links are busy when, instead of bins
+
+    // `times` links of a dim are busy for `busy` ps from `begin` on.
+    void add(std::size_t dim, Tick begin, Tick busy, std::int64_t times = 1) {
+        if (busy == 0) return;
+        if (by_step_) return add_step(static_cast<std::int32_t>(dim), begin, astrarium::add(begin, busy), times);
+        add_interval(dim, begin, astrarium::add(begin, busy), times);
+    }
+    void repeat(const std::vector<Step>& steps, Tick shift, std::int64_t times);
+    std::vector<Step> steps();  // by dim and time, one per instant at which a dim's number of busy links changes
+    void report(Outcome& out);  // bins up to the last rank's finish at least
+
+private:
+    __extension__ typedef __int128 Wide;
+    struct Bins {
+        std::array<Wide, bins> part{};             // ps
+        std::array<Wide, bins + 1> cover{};  // intervals that cover whole bins from here on: change of their number
+    };
+    void add_interval(std::size_t dim, Tick begin, Tick end, std::int64_t times);
+    void add_step(std::int32_t dim, Tick begin, Tick end, std::int64_t times);
+    void compact();
+    void settle();
+    void widen();
+    void reach(Tick end);
+
+    std::size_t dims_, compacted_ = 0;
+    bool by_step_ = false;
+    int shift_ = first_shift;
+    std::vector<Bins> bins_;
+    std::vector<Step> steps_;
+    std::vector<std::int64_t> whole_;
+};
+
+}  // namespace astrarium

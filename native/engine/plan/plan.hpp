@@ -1,0 +1,232 @@
+// The engine's input: views over the arrays of astrarium.engine.plan.Plan. Times in ps, sizes in bytes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace astrarium {
+
+using Tick = std::int64_t;
+inline constexpr Tick never = std::numeric_limits<Tick>::max();
+
+// A borrowed array; the Python Plan owns the memory for the length of the call.
+template <class T>
+struct View {
+    const T* data = nullptr;
+    std::size_t size = 0;
+    const T& operator[](std::size_t i) const { return data[i]; }
+    const T* begin() const { return data; }
+    const T* end() const { return data + size; }
+    void skip(std::size_t n) { data += n, size -= n; }
+};
+
+// Input that no model here runs (UnsupportedError), faults of a trace (TraceError), runs that cannot go on (StallError).
+struct Unsupported : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct BadTrace : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct Stall : std::runtime_error {
+    explicit Stall(std::vector<std::string> all) : std::runtime_error("stall"), waits(std::move(all)) {}
+    std::vector<std::string> waits;
+};
+
+enum class Kind : std::uint8_t { delay, collective, send, recv, remote, skip };
+enum Lane : int { lane_compute, lane_comm, lane_cpu, lane_p2p, lane_copy, lane_count };
+enum class Shape : int { ring, switch_, fully_connected, ring_one_way, mesh, hypercube };
+enum class Order : int { canonical, astra_sim };
+enum class Algorithm : int { schedule, ring, direct, halving_doubling, double_binary_tree, custom };
+enum class Pick : int { any, first_half, last_half };
+enum class RemoteKind : int { none, per_npu, per_node, pool };
+enum Op : int { op_all_reduce, op_reduce, op_all_gather, op_gather, op_scatter, op_broadcast, op_all_to_all, op_reduce_scatter };
+enum class PeerMode : int { relative, xor_, absolute };
+
+struct Program {
+    View<std::uint64_t> node_id;
+    View<std::uint8_t> kind;
+    View<std::int16_t> lane;
+    View<std::int64_t> duration, busy, size;
+    View<std::int32_t> slot, parents, child_ptr, child;
+    std::int32_t skipped = 0;  // nodes before the first: `child` counts them
+    std::size_t nodes() const { return node_id.size; }
+    void skip(std::size_t n) {
+        node_id.skip(n), kind.skip(n), lane.skip(n), duration.skip(n), busy.skip(n), size.skip(n), slot.skip(n), parents.skip(n), child_ptr.skip(n);
+        skipped += static_cast<std::int32_t>(n);
+    }
+};
+
+struct Schedule {
+    PeerMode mode = PeerMode::absolute;
+    int n = 0;
+    View<std::int32_t> program, send_ptr, send_peer, send_needs, send_match, send_block_ptr, recv_ptr, recv_peer;
+    View<std::uint8_t> recv_reduce;
+};
+
+struct Phase {
+    int dim = 0, op = 0;
+    Algorithm algorithm = Algorithm::schedule;
+    std::int64_t size = 0;
+    int n = 1, stride = 1;
+    Pick pick = Pick::any;
+    int window = -1;
+    bool local = false;
+    const Schedule* schedule = nullptr;
+    std::int64_t block_size = 0;
+};
+
+struct Chunk {
+    int repeat = 1;
+    std::vector<Phase> phases;
+};
+
+struct Custom {
+    std::vector<Program> programs;
+    View<std::int32_t> program_of;
+    std::vector<View<std::int32_t>> slot_peer, slot_tag;
+    std::vector<View<std::int32_t>> roots;  // ASTRA-sim's order: per program the nodes without parents, as they become free
+};
+
+struct Visit {  // a chunk in one of its phases
+    std::uint32_t chunk = 0, phase = 0;
+};
+
+struct Collective {
+    int op = 0;
+    std::int64_t size = 0;
+    std::vector<Chunk> chunks;
+    int active_chunks = 1;  // visits of one list at a time; 0: all
+    std::optional<Custom> custom;
+    Tick lasts = 0;         // from the last member's coming to the end of all; 0: as long as its messages take
+    std::vector<std::vector<Visit>> turns;  // lists of visits; none: one per phase number, chunks in order
+    std::vector<std::uint32_t> turn_of;     // per chunk * max_phases + phase: its list
+    int total_chunks = 0;
+    int max_phases = 0;
+
+    std::size_t lists() const { return turns.empty() ? static_cast<std::size_t>(max_phases) : turns.size(); }
+    std::size_t visits(std::uint32_t list) const { return turns.empty() ? static_cast<std::size_t>(total_chunks) : turns[list].size(); }
+    Visit visit(std::uint32_t list, std::uint32_t number) const { return turns.empty() ? Visit{number, list} : turns[list][number]; }
+    std::uint32_t list_of(std::uint32_t chunk, std::uint32_t phase) const {
+        return turns.empty() ? phase : turn_of[static_cast<std::size_t>(chunk) * static_cast<std::size_t>(max_phases) + phase];
+    }
+};
+
+struct Dim {
+    Shape shape = Shape::ring;
+    int npus = 1;
+    double bandwidth = 1, latency = 0;
+    std::vector<int> blocks = {};  // fully connected: see find_blocks; empty where coordinates are read as one number
+};
+
+class Medium;
+class Carried;
+struct Plan;
+struct Network;
+
+// What moves bytes: what the engine has to know of it beforehand.
+struct MediumKind {
+    std::string_view name;
+    bool astra_sim = false;  // under its rule book, and no other
+    bool meets = true;       // messages wait for each other
+    bool ends = false;       // but only at the ports of their ends
+    bool links = false;      // on links between NPUs: of collectives only those of everybody keep to themselves
+    bool own_clock = false;  // beside the run's
+    bool receives = false;   // is told of receives, too
+    const char* never_folds = nullptr;           // why
+    void (*check)(const Network&) = nullptr;     // throws Unsupported
+    std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves
+};
+
+struct Network {
+    const MediumKind* medium = nullptr;
+    std::vector<Dim> dims;
+    bool whole_ns = false, cut_through = false;
+};
+
+struct Remote {
+    RemoteKind kind = RemoteKind::none;
+    std::int64_t latency = 0;
+    double bandwidth = 1;
+    int npus_per_node = 1;
+};
+
+struct SharedBus {
+    Tick L = 0, o = 0, g = 0;
+    double G = 0;
+    std::int64_t reduction_delay = 1;
+};
+
+struct Policy {
+    Order order = Order::canonical;
+    int queues_per_dim = 1, active_chunks = 1, lifo = 1;
+    Tick endpoint_delay = 0;
+    double reduce_bandwidth = 0;
+    bool rendezvous = false;
+    std::optional<SharedBus> shared_bus;
+};
+
+struct Plan {
+    int npus = 0;
+    std::vector<Program> programs;
+    View<std::int32_t> program_of, npu_of;
+    View<std::int64_t> slot_ptr;
+    View<std::int32_t> slot_a, slot_b, slot_c;
+    std::vector<View<std::int32_t>> groups;
+    std::vector<Collective> collectives;
+    std::vector<Schedule> schedules;
+    Network network;
+    Policy policy;
+    Remote remote;
+    int lanes[lane_count] = {1, 1, 1, 1, 1};
+    View<double> reduce_bandwidth;  // per NPU, or empty: the policy's
+
+    std::size_t ranks() const { return program_of.size; }
+    double reduction_rate(std::int32_t npu) const {
+        return reduce_bandwidth.size ? reduce_bandwidth[static_cast<std::size_t>(npu)] : policy.reduce_bandwidth;
+    }
+    const Program& program(std::size_t rank) const { return programs[program_of[rank]]; }
+};
+
+// What a run measured; see astrarium.engine.outcome.Outcome.
+struct Outcome {
+    std::vector<std::int32_t> row;
+    std::vector<Tick> finish, busy;
+    std::vector<std::int64_t> node_ptr;
+    std::vector<Tick> start, end;
+    std::vector<std::int32_t> link_dim, link_from, link_to;
+    std::vector<std::int32_t> link_port;  // native networks: which of the NPU's ports of the dim; not reported
+    std::vector<std::int64_t> link_bytes;
+    std::vector<Tick> link_busy;
+    Tick use_width = 0;                  // of a bin, ps
+    std::vector<Tick> use_busy;          // [dims * bins]
+    std::uint64_t events = 0, counted = 0;  // counted: of them, those of periods that recur, which did not run
+    bool folded = false;
+    std::string unfolded_because;
+};
+
+// The number of a rank's first node among those of all ranks.
+inline std::uint32_t node_number(std::size_t nodes) {
+    if (nodes > 0xffffffffu) throw Unsupported("more than 2^32 nodes of all ranks together; with fold: auto equal ranks count once");
+    return static_cast<std::uint32_t>(nodes);
+}
+
+inline Tick add(Tick a, Tick b) {
+    Tick sum;
+    if (__builtin_add_overflow(a, b, &sum)) throw Unsupported("time exceeds 2^63 ps (106 days)");
+    return sum;
+}
+
+inline Tick times(std::int64_t n, Tick t) {
+    Tick product;
+    if (__builtin_mul_overflow(n, t, &product)) throw Unsupported("time exceeds 2^63 ps (106 days)");
+    return product;
+}
+
+}  // namespace astrarium

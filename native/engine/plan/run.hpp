@@ -1,0 +1,80 @@
+// The engine's entry points.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "plan/plan.hpp"
+#include "plan/port_use.hpp"
+
+namespace astrarium {
+
+Outcome run_astra(const Plan& plan, bool record);    // every rank, every message, ASTRA-sim's rule book
+Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
+class Beats;
+Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
+// What running every rank takes, about.
+struct Weight {
+    double events = 0, bytes = 0;
+};
+Weight weigh(const Plan& plan, bool record);
+// One rank per class where that is exact, else one of the above: `given_up` is told why, and what that takes, before it begins.
+// `kept`: what this and other runs measure, or null; `common`: what was found out about the plan's ranks. `hurried`: a
+// folded run that does not end is a Stall that says nothing.
+class Measurements;
+class Common;
+using GivenUp = std::function<void(const std::string& why, const Weight& weight)>;
+Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common, GivenUp given_up = {});
+
+// One rank per class, some collectives as messages and the rest measured; exact where no more turned out to meet others. Throws
+// Unfoldable.
+class Fold;
+class Image;
+Outcome run_image(Image& image, Fold& fold, bool record);
+
+// What one NPU sent or received through one of its ports (or links) of a dim.
+struct Load {
+    std::int32_t dim = 0, port = 0;
+    bool inward = false;
+    std::int64_t bytes = 0;
+    Tick busy = 0;
+};
+
+// At `time` the number of busy links that leave NPUs in a dim changes.
+struct Step {
+    std::int32_t dim = 0;
+    Tick time = 0;
+    std::int64_t change = 0;
+};
+
+// One collective by itself: `plan.collectives[0]` among `npu_of.size` ranks, from instant 0.
+struct Alone {
+    Tick done = 0;              // of the one member that ran (looped back)
+    std::vector<Tick> each;     // of every member
+    Tick quiet = 0;             // when its last port is free
+    bool tie = false;           // an order within one instant was chosen that could have been another
+    std::uint64_t events = 0;
+    std::vector<std::vector<Load>> loads;  // per member that ran, where recorded
+    std::vector<std::uint8_t> late;  // native, per member that ran: messages had arrived in its last instant before it ended
+    std::vector<Step> steps;  // of all members that ran, where recorded: by dim and time
+    std::vector<std::vector<PortUse>> uses;  // native, per member that ran and dim; none where messages pass other NPUs
+};
+// One member alone, each of its messages arriving at itself as its equals' do: exact when all members stand alike.
+Alone run_astra_alone(const Plan& plan, bool record);
+Alone run_native_alone(const Plan& plan, bool record);
+// Every member, each with its own program (a delay, then the collective).
+Alone run_astra_members(const Plan& plan, bool record);
+Alone run_native_members(const Plan& plan, bool record);
+
+Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
+                      const std::vector<Tick>& offsets, bool record);
+
+// A message on ASTRA-sim's congestion-unaware network; `load` becomes what it puts on its sender's dim.
+Tick unshared_time(const Plan& plan, std::uint32_t from_npu, std::uint32_t to_npu, std::int64_t size, Load& load);
+// The traffic of an outcome, per NPU of `npu_of`.
+std::vector<std::vector<Load>> loads_of(const Outcome& outcome, const View<std::int32_t>& npu_of);
+// Whether every member of a group (empty: all ranks) sees the same ways in every step of a phase. `whole`: rank r is NPU r of
+// a full network.
+bool stand_alike(const Plan& plan, const Phase& phase, const View<std::int32_t>& group, bool whole);
+
+}  // namespace astrarium

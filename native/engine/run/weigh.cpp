@@ -1,0 +1,144 @@
+// What a run of every rank keeps in memory, as far as the plan tells beforehand: a run that cannot fit is refused with the
+// ways out, instead of filling the machine.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "run/native.hpp"
+#include "plan/slots.hpp"
+
+namespace astrarium {
+namespace {
+
+constexpr double most_bytes = 8.0 * (1ull << 30);
+constexpr const char* ways_out =
+    "Less: network.backend closed_form with fold auto, a lower collective.active_chunks, or an algorithm with fewer messages at once "
+    "(ring, direct:<window>)";
+constexpr double vector_growth = 1.5;  // a vector that grows by doubling has this much room for each element, on average
+
+std::string gib(double bytes) { return std::to_string(static_cast<std::int64_t>(std::ceil(bytes / (1ull << 30)))) + " GiB"; }
+
+std::string grouped(double count) {
+    const std::string digits = std::to_string(static_cast<std::int64_t>(count));
+    std::string out;
+    for (std::size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+        out += digits[i];
+    }
+    return out;
+}
+
+// Sends that leave at once as a participant enters a phase: the mean of the participants (one of many may be a root).
+double at_once(const Schedule& s) {
+    std::vector<double> of(s.send_ptr.size - 1);
+    for (std::size_t q = 0; q < of.size(); ++q)
+        of[q] = static_cast<double>(std::count(s.send_needs.data + s.send_ptr[q], s.send_needs.data + s.send_ptr[q + 1], 0));
+    double all = 0;
+    for (const std::int32_t program : s.program) all += of[static_cast<std::size_t>(program)];
+    return all / static_cast<double>(s.program.size);
+}
+
+// Events of a participant in a phase, on average: each of its messages asks for a port; those that leave together depart in one event,
+// and what they wait for, or the phase's end, is another.
+double events_of(const Schedule& s) {
+    std::size_t together = 0;
+    for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q)
+        for (auto k = static_cast<std::size_t>(s.send_ptr[q]); k < static_cast<std::size_t>(s.send_ptr[q + 1]); ++k)
+            together += k == static_cast<std::size_t>(s.send_ptr[q]) || s.send_needs[k] != s.send_needs[k - 1];
+    return static_cast<double>(s.send_peer.size + 2 * together) / static_cast<double>(s.send_ptr.size - 1);
+}
+
+// Of a participant in all phases of a collective.
+double events_of(const Collective& c) {
+    double all = 0;
+    for (const Chunk& chunk : c.chunks)
+        for (const Phase& phase : chunk.phases) all += chunk.repeat * (phase.schedule ? events_of(*phase.schedule) : 3 * (phase.n - 1.0));
+    return all;
+}
+
+// Of a participant that sends as the first phase begins, at most so many messages at once.
+double first_sends(const Collective& c) {
+    double sends = 0;
+    for (const Chunk& chunk : c.chunks) {
+        if (chunk.phases.empty() || !chunk.phases.front().schedule) continue;
+        const double first = at_once(*chunk.phases.front().schedule);
+        sends = c.active_chunks > 0 ? std::max(sends, std::min(c.active_chunks, chunk.repeat) * first) : sends + chunk.repeat * first;
+    }
+    return c.turns.empty() ? sends : sends * static_cast<double>(c.turns.size());
+}
+
+}  // namespace
+
+// Every rank is taken to be in its largest collective at one time. An event of a message between nodes: it departs, it asks for a
+// port, it is delivered.
+Weight Native::weigh(const Plan& plan, bool record) {
+    constexpr double events_of_a_message = 3;
+    Weight all;
+    std::vector<double> events, bytes;
+    for (const Collective& c : plan.collectives) {
+        events.push_back(events_of(c));
+        bytes.push_back(sizeof(Member) + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases) + first_sends(c) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed)));
+    }
+    std::vector<std::vector<SlotUse>> uses;
+    for (const Program& program : plan.programs) uses.push_back(slots_of(program));
+    for (std::size_t r = 0; r < plan.ranks(); ++r) {
+        const auto nodes = static_cast<double>(plan.program(r).nodes());
+        const auto& mine = uses[static_cast<std::size_t>(plan.program_of[r])];
+        double largest = 0;
+        all.events += nodes;
+        for (std::size_t s = 0; s < mine.size(); ++s) {
+            if (mine[s].kind == Kind::send) all.events += events_of_a_message * mine[s].count;
+            if (mine[s].kind != Kind::collective) continue;
+            const auto c = static_cast<std::size_t>(plan.slot_a[static_cast<std::size_t>(plan.slot_ptr[r]) + s]);
+            all.events += events[c] * mine[s].count;
+            largest = std::max(largest, bytes[c]);
+        }
+        all.bytes += sizeof(Rank) + 64 + nodes * (record ? 20 : 4) + largest;
+    }
+    return all;
+}
+
+Weight weigh(const Plan& plan, bool record) { return Native::weigh(plan, record); }
+
+void Native::refuse_too_large() const {
+    double nodes = 0;
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) nodes += static_cast<double>(plan_.program(r).nodes());
+    const double fixed = static_cast<double>(plan_.ranks()) * (sizeof(Rank) + 64) + nodes * (record_ ? 20 : 4);
+    if (fixed > most_bytes)
+        throw Unsupported(grouped(static_cast<double>(plan_.ranks())) + " ranks with " + grouped(nodes) + " nodes, run one by one, take about " +
+                          gib(fixed) + " of memory; at most " + gib(most_bytes) + ". Less: equal ranks with fold auto, or record off");
+    std::vector<double> members(plan_.collectives.size(), 0);  // the largest group that runs each collective
+    std::vector<std::vector<SlotUse>> uses;
+    for (const Program& program : plan_.programs) uses.push_back(slots_of(program));
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
+        auto s = static_cast<std::size_t>(plan_.slot_ptr[r]);
+        for (const SlotUse& use : uses[static_cast<std::size_t>(plan_.program_of[r])]) {
+            const std::int32_t group = plan_.slot_b[s];
+            if (use.kind == Kind::collective) {
+                double& most = members[static_cast<std::size_t>(plan_.slot_a[s])];
+                most = std::max(most, static_cast<double>(group < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(group)].size));
+            }
+            ++s;
+        }
+    }
+    for (std::size_t k = 0; k < members.size(); ++k) {
+        const Collective& c = plan_.collectives[k];
+        if (members[k] == 0 || c.custom || c.lasts) continue;
+        const double sends = first_sends(c);
+        const double each = sizeof(Member) + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases);
+        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
+        if (bytes > most_bytes)
+            throw Unsupported("a collective of " + grouped(members[k]) + " ranks, run message by message, takes about " + gib(bytes) +
+                              " of memory (" + grouped(messages) + " messages under way at once); at most " + gib(most_bytes) + ". " + ways_out);
+    }
+}
+
+// Messages that wait or are under way must not fill the machine either.
+void Native::refuse_too_many() const {
+    const double bytes = static_cast<double>(messages_.size()) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
+    if (bytes > most_bytes)
+        throw Unsupported(grouped(static_cast<double>(messages_.size())) + " messages under way at once take more than " + gib(most_bytes) +
+                          " of memory. " + ways_out);
+}
+
+}  // namespace astrarium

@@ -1,0 +1,51 @@
+"""Media: what moves bytes. One per run; knows nothing of ranks, collectives and nodes (design/0008)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from astrarium import registry
+from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.native_clock import BatchClock, Key, Order
+from astrarium.engine.reference.traffic import Traffic
+from astrarium.errors import UnsupportedError
+
+__all__ = ["Keys", "Medium", "MediumKind", "medium_kind", "open_medium"]
+
+Keys = tuple[Key, Key]      # as it departs and ends, as it arrives
+
+
+class Medium(Protocol):
+    """`send` asks for the source at this instant; `delivered` runs when the last byte is at the destination. `order`:
+    among the messages that arrive in one instant."""
+
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None: ...
+
+
+class MediumKind(Protocol):
+    """A class of media, as its line in the registry (kind `backend`) has it."""
+
+    def __call__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium: ...
+
+    def check(self, network: NetworkPlan) -> None:
+        """Raises UnsupportedError for what it cannot carry."""
+
+    def whole(self, dims: Sequence[Dim]) -> Sequence[int]:
+        """Per dim the parts per ps of a busy link; empty where a link is busy or not."""
+
+
+def medium_kind(name: str) -> MediumKind:
+    """The medium of a back end. Raises UnsupportedError where the engine has none of that name."""
+    entry = registry.entries("backend").get(name)
+    if entry is None or entry.package or not entry.target:
+        own = [e.name for e in registry.entries("backend").values() if e.target and not e.package]
+        raise UnsupportedError("network.backend", f"no medium is called {name}", expected=" or ".join(own))
+    return cast(MediumKind, registry.load("backend", name))
+
+
+def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium:
+    """The medium of a plan's network."""
+    return medium_kind(network.backend)(clock, network, traffic)

@@ -1,7 +1,0 @@
-"""Recording PyTorch steps: both profilers at once, process groups, one folder for all ranks."""
-
-from __future__ import annotations
-
-from astrarium.trace.collector.session import Recording, collect
-
-__all__ = ["Recording", "collect"]

@@ -1,0 +1,66 @@
+"""The toy medium of the pure-Python engine, and what test_toy_medium.py runs with a core that has it, too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from types import MappingProxyType
+
+import astrarium as ar
+from astrarium import engine, registry
+from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
+from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key, Order, ticks
+from astrarium.engine.reference.traffic import Traffic
+
+
+class Toy:
+    """Messages never wait for each other."""
+
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+        del traffic
+        self._clock, self._dims, self._strides = clock, network.dims, strides(network.dims)
+
+    @staticmethod
+    def check(network: NetworkPlan) -> None:
+        """Any network will do."""
+
+    @staticmethod
+    def whole(dims: Sequence[Dim]) -> Sequence[int]:
+        """Links are busy or not."""
+        del dims
+        return ()
+
+    def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
+             tag: int = 0) -> None:
+        """Departs in its turn; arrives when the last of its dims is crossed."""
+        del order, tag
+        time = 0
+        for d in differing_dims(self._dims, self._strides, source, destination):
+            dim, stride = self._dims[d], self._strides[d]
+            ends = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
+            time += ticks(dim.latency * hops(dim.shape, dim.npus, *ends)) + ticks(size / dim.bandwidth)
+        clock = self._clock
+        clock.at(clock.now, DEPART, key, lambda: clock.at(clock.now + time, DONE, key, delivered))
+
+
+def main() -> None:
+    """One registry line, then a training step on both engines."""
+    table = registry._BUILT_IN
+    assert not isinstance(table["backend"], str)
+    line = {"toy": ("toy_medium:Toy", "Messages never wait for each other.")}
+    registry._BUILT_IN = MappingProxyType({**table, "backend": MappingProxyType({**table["backend"], **line})})
+    design = ar.Design(
+        workload=ar.Transformer("llama3-8b", tp=2, pp=2, dp=2, global_batch=8, micro_batch=1, seq=1024),
+        compute=ar.Roofline(peak="100 TFLOP/s"), memory=ar.Memory(bandwidth="1 TB/s"),
+        network=ar.Network([ar.Ring(2, bandwidth="100 GB/s", latency="500 ns"),
+                            ar.Switch(4, bandwidth="25 GB/s", latency="2 us")], backend="toy"))
+    result = ar.simulate(design)
+    pure = engine.execute(result.plan, record=True, fold=False, pure=True)
+    ends = {name: one.finish[one.row].tolist() for name, one in (("core", result.outcome), ("pure", pure))}
+    print(json.dumps(ends))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Synthetic traces: valid whatever is asked for, and as long as real ones of sizes that no example had."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astrarium.errors import InputError
+from astrarium.synthesise import Example, Model, examples_of, examples_of_generated, fidelity, learn, sample
+from astrarium.synthesise.join import Drawn, join
+from astrarium.synthesise.layout import layout_of
+from astrarium.trace import check, read_groups, read_traces
+from astrarium.trace.export import write_generated
+
+from .corpus import examples, held_out, makespan, write_long_trace
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[Model, list[Example]]:
+    found = examples(70)
+    return learn(found), found
+
+
+def test_held_out_sizes_and_ranks_simulate_as_the_true_ones(learned: tuple[Model, list[Example]]) -> None:
+    """From a few examples: most of them. From a thousand, all of them: `test_exam`."""
+    errors = np.abs([makespan(sample(learned[0], c, extrapolate=True), c) / makespan(real, c) - 1
+                     for c, real in held_out(12)])
+    assert np.median(errors) < 0.01
+    assert np.mean(errors < 0.1) >= 0.75
+
+
+def test_what_is_drawn_is_valid_and_the_same_again(learned: tuple[Model, list[Example]], tmp_path: Path) -> None:
+    for seed, (c, _) in enumerate(held_out(5, seed=3)):
+        made = sample(learned[0], c, seed=seed, jitter=True, extrapolate=True)
+        again = sample(learned[0], c, seed=seed, jitter=True, extrapolate=True)
+        written = write_generated(made, tmp_path / f"w{seed}")
+        assert not [f for f in check(read_traces(tmp_path / f"w{seed}"), read_groups(written.groups))
+                    if f.severity == "error"]
+        for trace, other in zip(made.classes, again.classes, strict=True):
+            child = np.repeat(np.arange(trace.type.size), np.diff(trace.parent_ptr))
+            assert (trace.parent < child).all()
+            np.testing.assert_array_equal(trace.tensor_size, other.tensor_size)
+        assert makespan(made, c) > 0
+
+
+def test_files_and_generated_traces_give_the_same_examples(tmp_path: Path) -> None:
+    c, real = next((c, real) for c, real in held_out(20, seed=5) if c["pp"] == 2 and c["tp"] == 2)
+    written = write_generated(real, tmp_path / "w")
+    for a, b in zip(examples_of(read_traces(tmp_path / "w"), read_groups(written.groups), c),
+                    examples_of_generated(real, c), strict=True):
+        assert [a.tokens[t] for t in a.token] == [replace(b.tokens[t]) for t in b.token]
+        np.testing.assert_array_equal(np.nan_to_num(a.values), np.nan_to_num(b.values))
+        np.testing.assert_array_equal(a.parent, b.parent)
+
+
+def test_held_out_traces_are_alike_and_no_copies(learned: tuple[Model, list[Example]]) -> None:
+    c, real = held_out(1, seed=9)[0]
+    made = sample(learned[0], c, extrapolate=True)
+    for ours, theirs in zip(examples_of_generated(made, c), examples_of_generated(real, c), strict=True):
+        found = fidelity(ours, theirs, learned[1][:20])
+        assert found.nodes == pytest.approx(1, abs=0.02)
+        assert max(found.tokens, found.pairs, found.degrees) < 0.1
+        assert found.totals["num_ops"] == pytest.approx(1, abs=0.01)
+        assert found.nearest > 0.3
+
+
+def test_conditions_are_checked(learned: tuple[Model, list[Example]]) -> None:
+    c, _ = held_out(1)[0]
+    with pytest.raises(InputError, match="no value"):
+        sample(learned[0], {"tp": 2})
+    with pytest.raises(InputError, match="did you mean 'layers'"):
+        sample(learned[0], {**c, "layer": 2})
+    with pytest.raises(InputError, match="dp is 4096, learnt from"):
+        sample(learned[0], {**c, "dp": 4096})
+    assert sample(learned[0], {**c, "dp": 4096}, extrapolate=True).classes[0].ranks.size == 4096 * c["tp"]
+    with pytest.raises(InputError, match="no examples"):
+        learn([])
+
+
+def test_stages_that_disagree_are_brought_to_agreement(learned: tuple[Model, list[Example]]) -> None:
+    """Messages without a partner, surplus collectives, rings: what a model that errs may draw."""
+    tokens = learned[0].tokens
+    find = {(each.kind, each.role): i for i, each in enumerate(tokens)}
+    send_up, get_up = find[5, "next"], find[6, "prev"]
+    send_down, get_down = find[5, "prev"], find[6, "next"]
+
+    def stage(listed: list[int]) -> Drawn:      # every node waits for the one before
+        size = len(listed)
+        return Drawn(np.array(listed), np.full((size, 4), 8.0), np.array([0, *range(size)]), np.arange(size - 1))
+
+    made, gone = join(tokens, [stage([get_down, send_up, send_up, send_up]), stage([get_up, send_down, get_up])],
+                layout_of({"pp": 2}))
+    first, second = made.classes
+    assert gone == 3        # the third of three messages for two receives; and one side of the ring
+    assert np.bincount(first.type, minlength=7)[5] == np.bincount(second.type, minlength=7)[6]
+    assert np.bincount(first.type, minlength=7)[6] == np.bincount(second.type, minlength=7)[5]
+    conditions: Mapping[str, float] = {"tp": 1, "dp": 1, "pp": 2}
+    assert makespan(made, conditions) > 0
+
+
+@pytest.mark.exam
+def test_ten_million_nodes_are_sampled_in_a_minute(learned: tuple[Model, list[Example]]) -> None:
+    c = {**held_out(1)[0][0], "layers": 256.0, "pp": 1.0, "micro_batches": 64.0}
+    nodes, start = 0, time.process_time()
+    while nodes < 10_000_000:
+        nodes += sample(learned[0], c, jitter=True, extrapolate=True).classes[0].type.size
+    print(f"{nodes:,} nodes in {time.process_time() - start:.1f} s")
+    assert time.process_time() - start < 60
+
+
+@pytest.mark.exam
+def test_ten_million_nodes_are_learned_in_bounded_memory(tmp_path: Path) -> None:
+    """One rank's file, steps of forward and backward layers: CPU seconds and memory of a process of its own."""
+    write_long_trace(tmp_path / "t.0.et", 10_000_000)
+    (tmp_path / "t.conditions.json").write_text('{"tp": 1, "dp": 1, "pp": 1, "layers": 100}')
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "astrarium", "trace", "synthesise", "learn", str(tmp_path / "t"), "-o",
+                    str(tmp_path / "m")], check=True, timeout=1200)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{spent:.0f} s, {after.ru_maxrss / 1e6:.2f} GB")
+    assert spent < 120
+    assert after.ru_maxrss < 2_800_000      # KB
