@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
     from astrarium.workload.micro import Micro
-    from astrarium.workload.model.decoder import Decoder, Experts, Latent
+    from astrarium.workload.model.decoder import Decoder
     from astrarium.workload.model.diffusion import Diffusion
     from astrarium.workload.model.dlrm import Dlrm
     from astrarium.workload.model.encoder import Encoder, Image
     from astrarium.workload.model.encoder_decoder import Audio, EncoderDecoder
+    from astrarium.workload.model.experts import Experts
+    from astrarium.workload.model.latent import Latent
     from astrarium.workload.model.mamba import Mamba
     from astrarium.workload.precision import Precision
     from astrarium.workload.single import SingleCollective
@@ -66,11 +68,13 @@ _WHERE = {
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
     "astrarium.workload.micro": ("Micro",),
-    "astrarium.workload.model.decoder": ("Decoder", "Experts", "Latent"),
+    "astrarium.workload.model.decoder": ("Decoder",),
     "astrarium.workload.model.diffusion": ("Diffusion",),
     "astrarium.workload.model.dlrm": ("Dlrm",),
     "astrarium.workload.model.encoder": ("Encoder", "Image"),
     "astrarium.workload.model.encoder_decoder": ("Audio", "EncoderDecoder"),
+    "astrarium.workload.model.experts": ("Experts",),
+    "astrarium.workload.model.latent": ("Latent",),
     "astrarium.workload.model.mamba": ("Mamba",),
     "astrarium.workload.precision": ("Precision",),
     "astrarium.workload.single": ("SingleCollective",),

@@ -96,6 +96,6 @@ def test_bucket_counts_are_primes_that_double() -> None:
 
 def test_both_tables_are_one(root: Path) -> None:
     """The header's bucket counts are those of the Python engine."""
-    text = (root / "native" / "engine" / "hash_order.hpp").read_text(encoding="utf-8")
+    text = (root / "native" / "engine" / "astra" / "hash_order.hpp").read_text(encoding="utf-8")
     inside = text[text.index("hash_buckets[] = {") + len("hash_buckets[] = {"):]
     assert tuple(int(word) for word in inside[:inside.index("}")].split(",")) == BUCKETS

@@ -12,7 +12,8 @@ from astrarium.planner.layout import Layout, layouts
 from astrarium.planner.machine import Machine, machine_of
 from astrarium.planner.planning import settings_for
 from astrarium.simulate import simulate
-from astrarium.workload.model.decoder import Decoder, Experts
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
 
 DENSE = Decoder(layers=8, d_model=2048, heads=16, kv_heads=8, ffn=5504, vocab=32000)
 SPARSE = Decoder(layers=4, d_model=1024, heads=8, ffn=2816, vocab=32000,

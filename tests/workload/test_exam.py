@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import astrarium as ar
 from astrarium.errors import InputError
 from astrarium.workload.generate import generate
-from astrarium.workload.model.decoder import Decoder, Experts
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
 
 from .checks import check
 

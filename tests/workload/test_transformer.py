@@ -13,11 +13,11 @@ from astrarium import config
 from astrarium.config import ConfigError
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, NodeKind
+from astrarium.workload.divisors import closest_divisors
 from astrarium.workload.generate import generate
 from astrarium.workload.precision import OPTIMIZERS, Precision, sizes_of
 from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.training import even_parts, recipe_of
-from astrarium.workload.transformer_rules import closest_divisors
 
 from .checks import bytes_by, check
 

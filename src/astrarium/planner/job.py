@@ -15,8 +15,7 @@ from astrarium.errors import InputError
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network, Switch
 from astrarium.system.config import System
-from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.stacks import with_sequence
+from astrarium.workload.model.base import with_layers
 from astrarium.workload.transformer import Transformer
 
 __all__ = ["ENDS", "Job", "job_of"]
@@ -50,14 +49,13 @@ class Job:
     @property
     def layers(self) -> int:
         """Layers of the model."""
-        model = with_sequence(self.base.model)
+        model = with_layers(self.base.model)
         return model.layers if model is not None else 1
 
     @property
     def experts(self) -> int:
         """Routed experts of a layer; 0 where there are none."""
-        model = self.base.model
-        return model.moe.experts if isinstance(model, Decoder) and model.moe is not None else 0
+        return self.base.model.ep_units() or 0
 
     def even(self, parts: int) -> bool:
         """Whether the layers divide evenly over so many parts, the two ends counted as layers or not."""
@@ -99,7 +97,7 @@ def job_of(model: Any, *, seq: int | None = None, global_batch: int | None = Non
     """
     assumed = []
     known = Transformer(model, global_batch=1, **{**settings, "seq": seq or 1}).model
-    if with_sequence(known) is None:
+    if with_layers(known) is None:
         raise InputError("model", f"a {known.tag} has no layers to divide over stages", expected="a transformer")
     if seq is None:
         seq = getattr(known, "seq", None)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 
-from astrarium import config
 from astrarium.workload.graph import Options
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.stacks import model_pieces
@@ -30,10 +29,8 @@ def model_flops(workload: Transformer) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _of_a_sample(model: Model, seq: int) -> float:
-    moe = getattr(model, "moe", None)
-    if moe is not None and moe.capacity_factor is not None:
-        model = config.replace(model, "moe.capacity_factor", None)
-    pieces = model_pieces(model, Options({}, 1, seq, attention="unfused", fuse=False, uneven="fractional"))
+    options = Options({}, 1, seq, attention="unfused", fuse=False, uneven="fractional", padded=False)
+    pieces = model_pieces(model, options)
     return sum(_products(pieces.blocks[number]) for number in (*pieces.first, *pieces.layers, *pieces.last))
 
 

@@ -7,38 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.config import Problem
 from astrarium.errors import InputError
+from astrarium.workload.divisors import divides, divisors
 from astrarium.workload.mesh import parse_order
-from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.dlrm import Dlrm
-from astrarium.workload.model.stacks import with_sequence
+from astrarium.workload.model.base import with_layers
 from astrarium.workload.schedule import SCHEDULES
 
 if TYPE_CHECKING:
     from astrarium.workload.transformer import Transformer
 
-__all__ = ["RULES", "closest_divisors"]
-
+__all__ = ["RULES"]
 
 ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
 MOST_RANKS, MOST_BATCHES = 2**24, 2**20     # beyond which arrays of ranks or units would fill a machine
-
-
-def _divisors(number: int) -> list[int]:
-    """In order."""
-    small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]
-    return sorted({*small, *(number // d for d in small)})
-
-
-def closest_divisors(number: int, near: int) -> str:
-    """`8 or 12`: the divisors of `number` on both sides of `near`."""
-    every = _divisors(number)
-    below, above = [d for d in every if d < near], [d for d in every if d > near]
-    return " or ".join(str(d) for d in (*below[-1:], *above[:1]))
-
-
-def _divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]:
-    if number % value:
-        yield Problem(field, f"{value} does not divide {number} {what}", closest_divisors(number, value))
 
 
 def _bounds(work: Transformer) -> Iterator[Problem]:
@@ -57,27 +37,26 @@ def _order(work: Transformer) -> Iterator[Problem]:
 
 def _experts(work: Transformer) -> Iterator[Problem]:
     if work.dp % work.ep:
-        yield from _divides("ep", work.ep, work.dp, "data-parallel ranks (ep is a part of dp)")
-    model = work.model
-    moe = model.moe if isinstance(model, Decoder) else None
-    if work.ep > 1 and moe is None and not isinstance(model, Dlrm):     # of which ep divides the tables
+        yield from divides("ep", work.ep, work.dp, "data-parallel ranks (ep is a part of dp)")
+    units = work.model.ep_units()
+    if work.ep > 1 and units is None:
         yield Problem("ep", f"{work.ep}, but the model has no experts", "1")
-    elif moe is not None and work.uneven == "refuse":
-        yield from _divides("ep", work.ep, moe.experts, "experts")
+    elif units and work.uneven == "refuse":
+        yield from divides("ep", work.ep, units, "experts")
 
 
 def _heads(work: Transformer) -> Iterator[Problem]:
-    model = with_sequence(work.model)
+    model = with_layers(work.model)
     if model is None or work.uneven != "refuse":
         return
     if model.heads % work.tp:
-        yield from _divides("tp", work.tp, model.heads, "heads")
+        yield from divides("tp", work.tp, model.heads, "heads")
     elif work.sp_attention == "all_to_all" and model.heads % (work.tp * work.sp):
-        yield from _divides("sp", work.sp, model.heads // work.tp, "heads of a tp rank (sp_attention: all_to_all)")
+        yield from divides("sp", work.sp, model.heads // work.tp, "heads of a tp rank (sp_attention: all_to_all)")
 
 
 def _sequence(work: Transformer) -> Iterator[Problem]:
-    model = with_sequence(work.model)
+    model = with_layers(work.model)
     seq = work.seq or (model.seq if model is not None else None)
     if model is not None and seq is None:
         yield Problem("seq", "is missing", "tokens of a sample: the model's file says how far positions reach, not how "
@@ -105,12 +84,12 @@ def _batch(work: Transformer) -> Iterator[Problem]:
         yield Problem("global_batch", f"{work.global_batch} samples are not divided by dp ({work.dp})",
                       " or ".join(str(n) for n in (low, low + work.dp) if n))
     elif work.micro_batch is not None:
-        yield from _divides("micro_batch", work.micro_batch, work.global_batch // work.dp, "samples of a replica")
+        yield from divides("micro_batch", work.micro_batch, work.global_batch // work.dp, "samples of a replica")
 
 
 def _layers(work: Transformer) -> Iterator[Problem]:
     parts = work.pp * work.virtual_stages
-    model = with_sequence(work.model)
+    model = with_layers(work.model)
     layers = model.layers if model is not None else None
     if layers is not None and parts > layers + ENDS:
         what = "stages" if work.virtual_stages == 1 else f"parts ({work.pp} stages of {work.virtual_stages})"
@@ -142,7 +121,7 @@ def _zero(work: Transformer) -> Iterator[Problem]:
     if work.zero_ranks is not None and (work.zero == 0 or "dp" not in (work.zero_axes or ("dp",))):
         yield Problem("zero_ranks", "means nothing where dp is not sharded over", "zero: 1, 2 or 3 over dp")
     elif work.zero_ranks is not None and (work.dp % work.zero_ranks or work.zero_ranks % work.ep):
-        legal = [n for n in _divisors(work.dp) if n % work.ep == 0]
+        legal = [n for n in divisors(work.dp) if n % work.ep == 0]
         what = f"{work.zero_ranks} is not a multiple of ep ({work.ep}) that divides dp ({work.dp})"
         yield Problem("zero_ranks", what, "one of " + ", ".join(map(str, legal[:20])))
     if work.prefetch is not None and work.zero != 3:

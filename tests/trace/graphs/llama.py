@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astrarium.workload.graph import Options, lower_stack
 from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.decoder_blocks import decoder_stack
+from astrarium.workload.model.stacks import stack_of
 
 B, S, D, HEADS, KV, FFN, V = 2, 64, 128, 8, 4, 352, 512
 
@@ -42,5 +42,5 @@ def ours():
     """(forward, backward) FLOPs of matrix products of the same layer in `workload`."""
     model = Decoder(layers=1, d_model=D, heads=HEADS, kv_heads=KV, ffn=FFN, vocab=V, positions="none")
     chosen = Options({}, B, S, attention="unfused")
-    block = lower_stack(decoder_stack(model, chosen), chosen).blocks[1]
+    block = lower_stack(stack_of(model, chosen), chosen).blocks[1]
     return sum(step.gemm for step in block.forward.steps), sum(step.gemm for step in block.backward.steps)

@@ -7,7 +7,7 @@ import pytest
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph import Options, lower_stack
 from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.decoder_blocks import decoder_stack
+from astrarium.workload.model.stacks import stack_of
 
 GPT = Decoder(layers=96, d_model=12288, heads=96, ffn=49152, vocab=51200, gated=False, activation="gelu", norm="layer",
               positions="learned", max_positions=2048, biases=("qkv", "out", "mlp"))
@@ -18,7 +18,7 @@ B, S, L, H, A, V = 8, 2048, 96, 12288, 96, 51200
 def pieces(model=GPT, **options):
     degrees = options.pop("degrees", {})
     chosen = Options(degrees, options.pop("batch", B), options.pop("seq", S), **options)
-    return lower_stack(decoder_stack(model, chosen), chosen)
+    return lower_stack(stack_of(model, chosen), chosen)
 
 
 def total(found, key, *, layers_only=False):

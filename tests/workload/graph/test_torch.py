@@ -10,7 +10,7 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.generate import generate
 from astrarium.workload.graph import Options, lower_stack
 from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.decoder_blocks import decoder_stack
+from astrarium.workload.model.stacks import stack_of
 
 torch = pytest.importorskip("torch", reason="the rival needs PyTorch: pip install torch")
 pytestmark = [pytest.mark.exam, pytest.mark.filterwarnings("ignore")]
@@ -63,7 +63,7 @@ def ours(degrees=None, **options):
     model = Decoder(layers=1, d_model=D, heads=HEADS, kv_heads=KV, ffn=FFN_SIZE, vocab=V, positions="none")
     chosen = Options(degrees or {}, B, S, attention="unfused", widths={
         "weights": 4, "activations": 4, "gradients": 4, "state": 4, "stats": 4, "mask": 1, "index": 8}, **options)
-    return lower_stack(decoder_stack(model, chosen), chosen).blocks[1]
+    return lower_stack(stack_of(model, chosen), chosen).blocks[1]
 
 
 def steps(block):

@@ -13,7 +13,8 @@ from astrarium import config
 from astrarium.config import Config, ConfigError
 from astrarium.errors import InputError
 from astrarium.workload.model.base import Model
-from astrarium.workload.model.decoder import Decoder, Experts
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.hugging_face import from_mapping
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,

@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-__all__ = ["Block", "Op", "Use", "add", "append", "attention", "base", "delta", "gather", "gemm", "point", "scan"]
+if TYPE_CHECKING:
+    from astrarium.workload.graph.layout import Measures
+
+__all__ = ["Block", "Cost", "Costs", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point",
+           "scan"]
 
 _USE = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9.]*)\[([^\]]*)\]\s*")
 
@@ -37,6 +41,21 @@ class Use(NamedTuple):
 NOTHING = Use("", ())
 
 
+@dataclass(frozen=True)
+class Cost:
+    """FLOPs on one rank; `gemm` of them are of GEMM class."""
+
+    flops: float
+    gemm: float = 0.0
+
+
+class Costs(NamedTuple):
+    """What an operator costs whose kind does not say it: of (operator, layout), forward and backward."""
+
+    forward: Callable[[Op, Measures], Cost]
+    backward: Callable[[Op, Measures], Cost]
+
+
 class Op(NamedTuple):
     """One operator. `kind` is a key of `ops.KINDS`; `factor` FLOPs per element where the kind counts elements.
 
@@ -45,7 +64,7 @@ class Op(NamedTuple):
     axis of ring attention; `work` scales the FLOPs of a product (a causal mask that is skipped: about 0.5); `along` are
     dims that ride along another one and do not multiply the work (`kv_heads` along `heads`). `stops`: a product whose
     gradient goes to its weight alone. `sequences` that attention finds packed into one; `packed`: of a product of
-    such scores, the share of all pairs that it computes, 0 of other products.
+    such scores, the share of all pairs that it computes, 0 of other products. `costs` of a scan.
     """
 
     name: str
@@ -62,6 +81,7 @@ class Op(NamedTuple):
     stops: bool = False
     sequences: int = 1
     packed: float = 0.0
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True)
@@ -146,20 +166,11 @@ def attention(name: str, text: str, *, ring: str = "", work: float = 1.0, sequen
     return Op(name, "attention", inputs, outputs, ring=ring, work=work, sequences=sequences)
 
 
-def scan(name: str, text: str, flops: float) -> Op:
-    """A state-space layer in chunks: x[batch,chunks,chunk,heads,p] * decay[batch,chunks,chunk,heads] *
-    b[batch,chunks,chunk,groups,n] * c[...] * states[batch,chunks,heads,p,n] -> y[batch,chunks,chunk,heads,p];
-    `flops` of vector class per pair of positions of a chunk and head.
-    """
+def scan(name: str, text: str, costs: Costs, factor: float = 1.0) -> Op:
+    """A recurrence along the sequence in chunks: one kernel, forward and backward. `costs`, which the family gives,
+    count its FLOPs from the operands' dims and `factor`."""
     inputs, outputs = _parsed(text)
-    return Op(name, "scan", inputs, outputs, factor=flops)
-
-
-def delta(name: str, text: str, chunk: int) -> Op:
-    """A gated delta rule in chunks: q[batch,seq,groups,k] * k[...] * v[batch,seq,heads,v] * gates[batch,seq,heads] ->
-    o[batch,seq,heads,v]."""
-    inputs, outputs = _parsed(text)
-    return Op(name, "delta", inputs, outputs, factor=chunk)
+    return Op(name, "scan", inputs, outputs, factor=factor, costs=costs)
 
 
 def append(name: str, text: str) -> Op:

@@ -10,8 +10,7 @@ from astrarium.workload.pieces import Numbers, Sketch
 
 __all__ = ["kernel_of", "merged"]
 
-_KINDS = {"scan": "scan", "scan_backward": "scan", "delta": "scan", "delta_backward": "scan", "gather": "embedding",
-          "scatter": "embedding"}
+_KINDS = {"scan": "scan", "scan_backward": "scan", "gather": "embedding", "scatter": "embedding"}
 _ROWS = ("norm", "softmax")     # an operator with one of these in its name reduces over rows
 _SPREAD = ("heads", "experts")  # dims that make a product a batch where fewer of the other operand ride along
 

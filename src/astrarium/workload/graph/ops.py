@@ -9,20 +9,12 @@ from types import MappingProxyType
 
 from astrarium.errors import InternalError
 from astrarium.workload.graph.amount import largest
-from astrarium.workload.graph.ir import Op, Use
+from astrarium.workload.graph.ir import Cost, Costs, Op, Use
 from astrarium.workload.graph.layout import Measures
 
-__all__ = ["KINDS", "Cost", "Kind", "gradient", "looked_up"]
+__all__ = ["KINDS", "Kind", "gradient", "looked_up"]
 
 SOFTMAX = 5.0       # FLOPs per score: scale, subtract the maximum, exponential, sum, divide
-
-
-@dataclass(frozen=True)
-class Cost:
-    """FLOPs on one rank; `gemm` of them are of GEMM class."""
-
-    flops: float
-    gemm: float = 0.0
 
 
 def gradient(tensor: str) -> str:
@@ -101,58 +93,23 @@ def _add_cost(op: Op, layout: Measures) -> Cost:
 
 
 def _scan_cost(op: Op, layout: Measures) -> Cost:
-    """Inside chunks all pairs of positions, C B^T and its product with x; between them the states by C: Mamba-2's
-    chunked form (arXiv 2405.21060, section 6). `factor` vector FLOPs per pair and head: decay, mask, product."""
-    pairs, heads, groups, state, size = _scan_sizes(op, layout)
-    product = 2.0 * pairs * (groups * state + heads * size) + 2.0 * layout.elements(op.inputs[0].dims) * state
-    return Cost(product + op.factor * pairs * heads, product)
-
-
-def _scan_sizes(op: Op, layout: Measures) -> tuple[float, float, float, float, float]:
-    """(pairs of positions, heads, groups, length of the state, channels of a head) of
-    x[batch,chunks,chunk,heads,p], decay, b[batch,chunks,chunk,groups,n]."""
-    x, b = op.inputs[0].dims, op.inputs[2].dims
-    pairs = layout.elements(x[:3]) * layout.local(x[2])
-    return pairs, layout.local(x[3]), layout.local(b[3]), layout.local(b[4]), layout.local(x[4])
+    return _costs(op).forward(op, layout)
 
 
 def _scan_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
+    """One kernel."""
     return [op._replace(name=f"{op.name}.d", kind="scan_backward", inputs=(*op.inputs, _d(op.outputs[0])),
                     outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
 
 
 def _scan_backward_cost(op: Op, layout: Measures) -> Cost:
-    """C B^T again, then two products for each of forward's three."""
-    pairs, heads, groups, state, size = _scan_sizes(op, layout)
-    product = 2.0 * pairs * (3 * groups * state + 2 * heads * size) + 4.0 * layout.elements(op.inputs[0].dims) * state
-    return Cost(product + 2 * op.factor * pairs * heads, product)
+    return _costs(op).backward(op, layout)
 
 
-def _delta_products(op: Op, layout: Measures) -> tuple[float, float, float, float]:
-    """(tokens times heads, chunk, length of a key, of a value) of q[batch,seq,groups,k], k, v[batch,seq,heads,v]."""
-    v = op.inputs[2].dims
-    return layout.elements(v[:3]), op.factor, layout.local(op.inputs[1].dims[3]), layout.local(v[3])
-
-
-def _delta_cost(op: Op, layout: Measures) -> Cost:
-    """Per token and head, with C tokens in a chunk: K K^T, its inverse by K and by V, Q K^T and its product with the
-    new values inside; the state by W, by Q and its update between (arXiv 2412.06464, section 3.3). Besides the
-    triangular inverse (C^2 / 3 multiply-adds) and 4 FLOPs per pair for decays and masks."""
-    rows, chunk, key, value = _delta_products(op, layout)
-    product = 2.0 * rows * (chunk * (3 * key + 2 * value) + 3 * key * value)
-    return Cost(product + rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
-
-
-def _delta_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
-    return [op._replace(name=f"{op.name}.d", kind="delta_backward", inputs=(*op.inputs, _d(op.outputs[0])),
-                        outputs=tuple(_d(use) for use in op.inputs if use.tensor in wanted))]
-
-
-def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
-    """Two products for each of forward's, and again the inverse's products and the states, which are not kept."""
-    rows, chunk, key, value = _delta_products(op, layout)
-    product = 2.0 * rows * (chunk * (7 * key + 5 * value) + 8 * key * value)
-    return Cost(product + 2 * rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+def _costs(op: Op) -> Costs:
+    if op.costs is None:
+        raise InternalError(f"{op.name}: a scan without costs")
+    return op.costs
 
 
 def _append_cost(op: Op, layout: Measures) -> Cost:
@@ -205,8 +162,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType({
     "attention_backward": Kind(_attention_backward_cost, _no_gradients),
     "scan": Kind(_scan_cost, _scan_gradients),
     "scan_backward": Kind(_scan_backward_cost, _no_gradients),
-    "delta": Kind(_delta_cost, _delta_gradients),
-    "delta_backward": Kind(_delta_backward_cost, _no_gradients),
     "append": Kind(_append_cost, _no_gradients, pointwise=True),
     "gather": Kind(_gather_cost, _gather_gradients),
     "scatter": Kind(_scatter_cost, _no_gradients),

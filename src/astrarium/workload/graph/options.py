@@ -25,7 +25,8 @@ class Options:
     those that a causal or sliding mask leaves. `widths` bytes per element by precision role, `numbers` formats in
     which kernels compute. `packed`: a step of inference, one packed sequence of `seq` tokens per replica (then
     `batch` is the number of replicas, and `backward` False). `cross_entropy`: `plain` or `fused`; `weight_gradients`:
-    `in_place`, `temporary`, `placeholders` or `beside` (see Transformer).
+    `in_place`, `temporary`, `placeholders` or `beside` (see Transformer). `padded`: experts compute all the room that
+    their capacity gives them; False: the tokens that are sent to them, as model FLOPs count.
     """
 
     degrees: Mapping[str, int]
@@ -48,6 +49,7 @@ class Options:
     fused_qkv: bool = False
     cross_entropy: str = "plain"
     weight_gradients: str = "in_place"
+    padded: bool = True
 
     @property
     def fusion(self) -> Fusion:

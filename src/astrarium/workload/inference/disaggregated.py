@@ -16,8 +16,7 @@ from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.retrieval import Retrieval
 from astrarium.workload.inference.use_cases import USE_CASES
-from astrarium.workload.model.base import Model
-from astrarium.workload.model.mamba import Mamba
+from astrarium.workload.model.base import Model, cache_of
 
 __all__ = ["Disaggregated", "Pool"]
 
@@ -42,7 +41,7 @@ class Pool(Config, frozen=True, kw_only=True):
 
 
 def _phases(work: Disaggregated) -> Iterator[Problem]:
-    if isinstance(work.model, Mamba):
+    if work.model.generation is not None and cache_of(work.model) is None:
         yield Problem("model", "has a state and no cache, and only caches are sent here", "a decoder")
     for field in ("prefill", "decode"):
         try:

@@ -11,7 +11,7 @@ from astrarium.workload.graph.packed import Packed, Sequences
 from astrarium.workload.inference.config import Inference
 from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.replica import Replica
-from astrarium.workload.model.mamba import Mamba
+from astrarium.workload.model.base import cache_of
 
 __all__ = ["StageFootprint", "cache_blocks", "footprint", "max_batch"]
 
@@ -72,7 +72,8 @@ def cache_blocks(models: Sequence[Replica], room: float, block: int, max_tokens:
     A window saves nothing here: blocks are counted as if every layer kept all tokens. Raises InputError where no block
     fits, UnsupportedError for a model without a cache.
     """
-    if any(isinstance(each.model, Mamba) or getattr(each.model, "delta", None) is not None for each in models):
+    caches = [cache_of(each.model) for each in models]
+    if any(cache is None or cache.states for cache in caches):
         raise UnsupportedError("workload.model", "has states beside or in place of a cache, of which serving counts "
                                "blocks", expected="a decoder without delta nets")
     found, spread = [], models[0].mesh.size(("sp",))

@@ -7,70 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 from astrarium.config import Problem
 from astrarium.errors import InputError
+from astrarium.workload.divisors import divides
 from astrarium.workload.inference.formats import Compression
 from astrarium.workload.mesh import parse_order
-from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.mamba import Mamba
-from astrarium.workload.transformer_rules import closest_divisors
+from astrarium.workload.model.base import Model, Split, cache_of, with_layers
 
 if TYPE_CHECKING:
     from astrarium.workload.inference.config import Inference
 
-__all__ = ["RULES", "divides", "model_rules"]
+__all__ = ["RULES"]
 
 MOST = 2_000_000        # blocks that one program runs
 
 
-def divides(field: str, value: int, number: int, what: str) -> Iterator[Problem]:
-    """A problem where `value` does not divide `number`, with the divisors next to it."""
-    if number % value:
-        yield Problem(field, f"{value} does not divide {number} {what}", closest_divisors(number, value))
+def _model(work: Inference) -> Iterator[Problem]:
+    yield from _layouts(work.model, Split(
+        tp=work.tp, sp=work.sp, pp=work.pp, ep=work.ep, dp=work.dp, even=work.uneven == "refuse",
+        compressed=work.compression != Compression()))
 
 
-def model_rules(model: object, tp: int, pp: int, ep: int, dp: int, *, even: bool) -> Iterator[Problem]:
-    """What a model asks of a parallelisation; `even`: what must divide, divides."""
-    if not isinstance(model, Decoder):
+def _layouts(model: Model, split: Split, *, draft: bool = False) -> Iterator[Problem]:
+    """What a model asks of a layout; a draft has a cache."""
+    if model.generation is None or (draft and cache_of(model) is None):
         yield Problem("model", f"{type(model).__name__} generates no tokens with a cache", "a decoder")
         return
-    if pp > model.layers:
-        yield Problem("pp", f"{pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if dp % ep:
-        yield from divides("ep", ep, dp, "replicas (ep is a part of dp)")
-    if ep > 1 and model.moe is None:
-        yield Problem("ep", f"{ep}, but the model has no experts", "1")
-    if even:
-        yield from _even(model, tp, ep)
-
-
-def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
-    yield from divides("tp", tp, model.heads, "heads")
-    if model.mla is None and model.groups % tp and tp % model.groups:
-        yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
-                      f"a divisor or a multiple of {model.groups}")
-    yield from divides("tp", tp, model.ffn, "(ffn)")
-    if model.moe is not None:
-        yield from divides("ep", ep, model.moe.experts, "experts")
-
-
-def _state_space(work: Inference, model: Mamba) -> Iterator[Problem]:
-    """What a model with a state in place of a cache asks for."""
-    if work.uneven == "refuse":
-        yield from divides("tp", work.tp, model.heads, "heads")
-    if work.pp > model.layers:
-        yield Problem("pp", f"{work.pp} stages of {model.layers} layers", f"at most {model.layers}")
-    if work.ep > 1:
-        yield Problem("ep", f"{work.ep}, but the model has no experts", "1")
-    if work.sp > 1:
-        yield Problem("sp", f"{work.sp}, but a state is not spread over ranks like a cache", "1")
-    if work.compression != Compression():
-        yield Problem("compression", "means nothing for a model without a cache", "no compression")
-
-
-def _model(work: Inference) -> Iterator[Problem]:
-    if isinstance(work.model, Mamba):
-        yield from _state_space(work, work.model)
-        return
-    yield from model_rules(work.model, work.tp, work.pp, work.ep, work.dp, even=work.uneven == "refuse")
+    yield from model.generation.rules(model, split)
 
 
 def _order(work: Inference) -> Iterator[Problem]:
@@ -140,22 +101,21 @@ def _tokens(work: Inference) -> Iterator[Problem]:
 
 
 def _layers(work: Inference) -> Iterator[Problem]:
-    layers = getattr(work.model, "layers", None)
+    model, cache, share = with_layers(work.model), cache_of(work.model), work.compression.share
+    layers = model.layers if model is not None else None
     if work.stage_layers is not None and (len(work.stage_layers) != work.pp or sum(work.stage_layers) != layers):
         yield Problem("stage_layers", f"{len(work.stage_layers)} numbers, {sum(work.stage_layers)} in all",
                       f"pp ({work.pp}) numbers, {layers} in all")
-    if not isinstance(work.model, Decoder) or work.compression.share == 1:
+    if layers is None or cache is None or share == 1:
         return
-    share = work.compression.share
-    if work.model.layers % share:
-        yield from divides("compression.share", share, work.model.layers, "layers")
+    if layers % share:
+        yield from divides("compression.share", share, layers, "layers")
         return
-    kinds = [work.model.layer(index).window for index in range(work.model.layers)]
-    if any(kinds[index] != kinds[index - index % share] for index in range(len(kinds))):
+    if any(cache.sight(index) != cache.sight(index - index % share) for index in range(layers)):
         yield Problem("compression.share", "layers with and without a window cannot share a cache", "1")
-    even = [work.model.layers // work.pp] * work.pp
+    even = [layers // work.pp] * work.pp
     for count in work.stage_layers or even:
-        if count % share or (work.model.layers % work.pp and work.stage_layers is None):
+        if count % share or (layers % work.pp and work.stage_layers is None):
             yield Problem("compression.share", "layers that share a cache would be on two stages",
                           f"stages of a multiple of {share} layers")
             return
@@ -168,12 +128,13 @@ def _speculation(work: Inference) -> Iterator[Problem]:
         yield Problem("pp", "the draft would wait for the last stage at every token", "1, with speculation")
     if work.phase == "prefill":
         yield Problem("speculation", "means nothing where phase is prefill", "phase: decode or request")
-    for problem in model_rules(work.speculation.draft, work.tp, 1, 1, 1, even=work.uneven == "refuse"):
+    for problem in _layouts(work.speculation.draft, Split(work.tp, even=work.uneven == "refuse"), draft=True):
         yield problem.under("speculation.draft") if problem.path == "model" else problem
 
 
 def _size(work: Inference) -> Iterator[Problem]:
-    layers, generated = getattr(work.model, "layers", 1), work.lengths[1]
+    model, generated = with_layers(work.model), work.lengths[1]
+    layers = model.layers if model is not None else 1
     rounds = {"prefill": 0, "decode": work.steps, "request": generated}[work.phase]
     chunks = 0 if work.phase == "decode" else -(-work.lengths[0] // (work.chunk or work.lengths[0]))
     if (rounds + chunks) * work.micro_batches * layers > MOST:

@@ -19,7 +19,7 @@ from astrarium.workload.inference.passes import program_of
 from astrarium.workload.inference.program import TOKEN, Program, assembled
 from astrarium.workload.inference.replica import Replica
 from astrarium.workload.inference.retrieval import retrieval
-from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.base import cache_of, with_layers
 
 __all__ = ["Shards", "cache_transfers", "disaggregated", "shares"]
 
@@ -142,8 +142,8 @@ def cache_transfers(front: Shards, back: Shards, tokens: int) -> Iterator[Transf
 
 def _heads(replica: Replica) -> int:
     """Key and value heads that are cached apart."""
-    model = replica.model
-    return 1 if not isinstance(model, Decoder) or model.mla is not None else model.groups
+    cache = cache_of(replica.model)
+    return 1 if cache is None else cache.heads
 
 
 def _caches(first: _Pool, second: _Pool) -> Iterator[Transfer]:
@@ -168,7 +168,8 @@ def _caches(first: _Pool, second: _Pool) -> Iterator[Transfer]:
 
 def _common(one: Replica, stage: int, two: Replica, other: int) -> range:
     """Layers that are on both stages."""
-    layers = [replica.layers_of(replica.model.layers) for replica in (one, two) if isinstance(replica.model, Decoder)]
+    layers = [replica.layers_of(model.layers) for replica in (one, two)
+              if (model := with_layers(replica.model)) is not None]
     starts = sum(layers[0][:stage]), sum(layers[1][:other])
     return range(max(starts), min(starts[0] + layers[0][stage], starts[1] + layers[1][other]))
 

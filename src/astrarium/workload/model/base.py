@@ -1,18 +1,32 @@
-"""The abstract `Model`: a family and its sizes. Text stands for one too: a name of the catalog, or a config.json."""
+"""The abstract `Model`: a family and its sizes. Text stands for one too: a name of the catalog, or a config.json.
+
+A family of models is one file with a class below Model, and one line of the registry (or an entry point). The class
+says everything that other rooms ask of a family; nobody else names one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, cast
 
 from astrarium import catalog
-from astrarium.config import Config, Knob, to_plain
+from astrarium.config import Config, Knob, Problem, to_plain
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
-from astrarium.errors import InputError, nearest
-from astrarium.registry import Kind
+from astrarium.errors import InputError, UnsupportedError, nearest
+from astrarium.registry import Kind, load
 
-__all__ = ["Model"]
+if TYPE_CHECKING:
+    from astrarium.workload.graph import Options, Stack
+    from astrarium.workload.model.hugging_face_keys import Readers
+
+__all__ = ["Cache", "Count", "Counts", "Generation", "Layered", "Model", "Split", "cache_of", "with_layers"]
+
+Count = int | Fraction  # a Fraction only where heads do not divide d_model
+Counts = tuple[Mapping[str, Count], Count]
 
 
 _TAKES = "a name of the catalog (`astrarium list models`), a path ending in .json (Hugging Face)"
@@ -33,15 +47,99 @@ def _plain(text: str) -> Mapping[str, Any]:
         raise InputError("", f"{text[:60]!r} is not a model of the catalog", expected=_TAKES,
                          did_you_mean=nearest(text, rows))
     found: Mapping[str, Any] = rows[text]["model"]
-    unsaid = found["family"] == "decoder" and "seq" not in found     # sources that do not say how long samples were
-    return {**found, "seq": None} if unsaid else found
+    unstated: Mapping[str, Any] = load("model", found["family"]).unstated
+    return {**found, **{name: value for name, value in unstated.items() if name not in found}}
+
+
+class Split(NamedTuple):
+    """A layout of inference: degrees of the axes, `even` where sizes must divide (`uneven: refuse`), `compressed`
+    where the workload asks for a smaller cache."""
+
+    tp: int
+    sp: int = 1
+    pp: int = 1
+    ep: int = 1
+    dp: int = 1
+    even: bool = True
+    compressed: bool = False
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The key-value cache of a model.
+
+    `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
+    all); only layers of equal sight can share a cache. `states`: some layers keep a state of fixed size instead.
+    """
+
+    heads: int
+    sight: Callable[[int], int | None]
+    states: bool = False
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Steps of inference of a family. `rules(model, split)` yields what forbids a layout; `cache(model)` describes its
+    key-value cache, None for a family that keeps states of fixed size in place of one."""
+
+    rules: Callable[[Any, Split], Iterator[Problem]]
+    cache: Callable[[Any], Cache] | None = None
 
 
 class Model(Config, frozen=True, kw_only=True):
-    """What is computed: a family of models and its sizes."""
+    """What is computed: a family of models and its sizes.
+
+    A family has `stack` and `counts`; the rest where it applies. `layered`: it has `layers`, `heads` and `seq`.
+    `generation`: its steps of inference; None: it has none. `unstated`: values of fields that a row of the catalog
+    leaves out because its source does not state them.
+    """
 
     variants: ClassVar[Variants | None] = Kind("model")
     tag_key: ClassVar[str] = "family"
     shorthand: ClassVar[Shorthand | None] = Shorthand(_plain, _TAKES, _is_file)
+    layered: ClassVar[bool] = True
+    generation: ClassVar[Generation | None] = None
+    unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     notes: Annotated[Sequence[str], Knob("What the import of a Hugging Face config.json assumed, and what it left out."
                                          )] = ()
+
+    def stack(self, options: Options) -> Stack:
+        """The model as blocks of operators, for training or (`options.packed`) a step of inference."""
+        raise UnsupportedError("workload.model.family", f"family {self.tag} has no operators (stack) for a run over "
+                               f"{options.seq} tokens")
+
+    def counts(self) -> Counts:
+        """(parameters by part, those of them that one token does not use), as the checkpoint holds them."""
+        raise UnsupportedError("model", f"family {self.tag} does not count its parameters (counts)")
+
+    def ep_units(self) -> int | None:
+        """Into how many units ep must divide evenly (experts of a layer); 0: any ep; None: ep divides nothing."""
+        return None
+
+    @staticmethod
+    def readers() -> Readers:
+        """Values of `model_type` in a Hugging Face config.json, each with a function from its keys to this class's
+        fields."""
+        return {}
+
+
+class Layered(Protocol):
+    """A model with layers, heads and a sequence: a stack that pp, tp and sp divide. `seq`: tokens of a sample."""
+
+    @property
+    def layers(self) -> int: ...
+    @property
+    def heads(self) -> int: ...
+    @property
+    def seq(self) -> int | None: ...
+
+
+def with_layers(model: Model) -> Layered | None:
+    """The model as one that has layers, heads and a sequence; None for a family that has none."""
+    return cast(Layered, model) if model.layered else None
+
+
+def cache_of(model: Model) -> Cache | None:
+    """The model's key-value cache; None where it has none, or no steps of inference."""
+    generation = model.generation
+    return None if generation is None or generation.cache is None else generation.cache(model)

@@ -10,37 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, append, attention, gemm, point
 from astrarium.workload.graph.layout import Number
-from astrarium.workload.model.decoder import Decoder, LayerKind
 
-__all__ = ["cache_axes", "cache_sizes", "cached_core", "kv_heads", "packed_scores", "sampler_ops", "sparse",
-           "states_of", "whole_context"]
+__all__ = ["LayerKind", "cache_axes", "cache_sizes", "cached_core", "kv_heads", "packed_scores", "sampler_ops",
+           "sparse", "states_of", "whole_context"]
 
 KEYS, VALUES = "key_cache", "value_cache"
+
+
+class LayerKind(NamedTuple):
+    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all), and
+    whether a gated delta net stands in the place of attention."""
+
+    moe: bool
+    window: int | None
+    delta: bool = False
 
 
 def _suffix(kind: LayerKind) -> str:
     return "" if kind.window is None else ".window"
 
 
-def kv_heads(model: Decoder, options: Options) -> int:
+def kv_heads(heads: int, options: Options) -> int:
     """Key and value heads as stored: in inference each rank of tp has at least one, a copy where they are few."""
     tp = options.degrees.get("tp", 1)
-    few = options.packed is not None and model.groups < tp and tp % model.groups == 0
-    return tp if few else model.groups
+    few = options.packed is not None and heads < tp and tp % heads == 0
+    return tp if few else heads
 
 
-def cache_sizes(model: Decoder, options: Options) -> Mapping[str, Number]:
-    """Sizes of a step's own dims; the context in whole rows for each rank of sp (caches are paged)."""
+def cache_sizes(sight: int | None, options: Options) -> Mapping[str, Number]:
+    """Sizes of a step's own dims; the context in whole rows for each rank of sp (caches are paged). `sight`: tokens
+    that a query sees in the layers that do not see all."""
     packed = options.packed
     if packed is None:
         return MappingProxyType({})
     found: dict[str, Number] = {"sampled": max(1, packed.sampled), "one": 1}    # the head of 0 never runs
-    nearest = model.window if model.sparse is None else model.sparse.top_k
-    for suffix, window in (("", None), (".window", nearest)):
+    for suffix, window in (("", None), (".window", sight)):
         found["ctx" + suffix] = _whole(packed.context(window), options)
         found["pairs" + suffix] = _whole(packed.pairs(window, options.mask == "skip"), options)
     return MappingProxyType(found)

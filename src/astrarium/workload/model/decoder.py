@@ -1,80 +1,47 @@
-"""Decoder-only transformers: GPT and LLaMA styles, any attention, sliding windows, mixture of experts."""
+"""Decoder-only transformers: GPT and LLaMA styles, any attention, sliding windows, mixture of experts.
+
+The parts that only some decoders have are modules of their own, with their fields, operators and parameters: latent
+attention, the indexer of sparse attention, gated delta nets, experts, modules for prediction. Hugging Face's many
+decoders are read in `hugging_face_decoders` and `hugging_face_experts`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.config import Config, Knob, Problem
-from astrarium.workload.model.base import Model
+from astrarium.config import Knob, Problem
+from astrarium.errors import UnsupportedError
+from astrarium.workload.divisors import divides
+from astrarium.workload.graph import Options, Stack
+from astrarium.workload.graph.ir import Block, Op, add, gather, point
+from astrarium.workload.graph.layout import Size
+from astrarium.workload.model.base import Cache, Count, Counts, Generation, Model, Split
+from astrarium.workload.model.cached import (
+    LayerKind,
+    cache_axes,
+    cache_sizes,
+    cached_core,
+    kv_heads,
+    sparse,
+    states_of,
+)
+from astrarium.workload.model.delta_net import DeltaNet, delta_axes, delta_counts, delta_ops, delta_sizes
+from astrarium.workload.model.experts import Experts, expert_axes, expert_ops, expert_sizes, expert_weights
+from astrarium.workload.model.hugging_face_decoders import DECODERS
+from astrarium.workload.model.hugging_face_experts import EXPERTS
+from astrarium.workload.model.hugging_face_keys import Readers
+from astrarium.workload.model.indexer import INDEX_LOSS, Indexer, index_counts, index_sizes
+from astrarium.workload.model.language_head import language_head
+from astrarium.workload.model.latent import Latent, latent_counts, latent_heads, latent_sizes, latent_states
+from astrarium.workload.model.parameters import ffn_count, linear_count
+from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, STREAM, block, core, dropped, ffn, linear, norm
+from astrarium.workload.model.prediction import prediction_block
 
-__all__ = ["Decoder", "DeltaNet", "Experts", "Indexer", "Latent", "LayerKind"]
-
-
-class Latent(Config, frozen=True, kw_only=True):
-    """Multi-head latent attention (MLA): keys and values come from one short vector per token (arXiv 2405.04434)."""
-
-    q_rank: Annotated[int | None, Knob("Length of the vector that queries are made from; left out: d_model itself.",
-                                       ge=1)] = None
-    kv_rank: Annotated[int, Knob("Length of the vector that keys and values are made from: what is cached.", ge=1)]
-    nope_size: Annotated[int, Knob("Part of a head's query and key without position.", ge=0)]
-    rope_size: Annotated[int, Knob("Part of a head's query and key with rotary position; one key for all heads.", ge=0)]
-    v_size: Annotated[int, Knob("A head's value.", ge=1)]
-
-
-class Indexer(Config, frozen=True, kw_only=True):
-    """Sparse attention (DeepSeek-V3.2): small heads score all tokens; a query sees those with the highest scores."""
-
-    heads: Annotated[int, Knob("Heads of the indexer.", ge=1)]
-    head_size: Annotated[int, Knob("Length of its queries and of its one key per token, which is cached.", ge=1)]
-    top_k: Annotated[int, Knob("Tokens that a query sees.", ge=1)]
-
-
-def _delta_heads(delta: DeltaNet) -> Iterator[Problem]:
-    if delta.value_heads % delta.key_heads:
-        yield Problem("value_heads", f"{delta.value_heads} is not a multiple of {delta.key_heads} key_heads",
-                      f"a multiple of {delta.key_heads}")
-
-
-class DeltaNet(Config, frozen=True, kw_only=True):
-    """Gated delta net (arXiv 2412.06464): linear attention with a state of key_size x value_size per value head."""
-
-    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_delta_heads,)
-    key_heads: Annotated[int, Knob("Query and key heads.", ge=1)]
-    key_size: Annotated[int, Knob("Length of a query and a key.", ge=1)]
-    value_heads: Annotated[int, Knob("Value heads: a multiple of key_heads.", ge=1)]
-    value_size: Annotated[int, Knob("Length of a value.", ge=1)]
-    convolution: Annotated[int, Knob("Width of the causal convolution over queries, keys and values.", ge=1)] = 4
-    chunk: Annotated[int, Knob("Tokens of a chunk: inside, all pairs; between, the state.", ge=1)] = 64
-
-
-def _top_k(moe: Experts) -> Iterator[Problem]:
-    if moe.top_k > moe.experts:
-        yield Problem("top_k", f"{moe.top_k} is more than there are experts", f"1 to {moe.experts}")
-    if moe.imbalance > moe.experts:
-        yield Problem("imbalance", f"{moe.imbalance:g} is more than everything on one of {moe.experts} experts",
-                      f"1 to {moe.experts}")
-
-
-class Experts(Config, frozen=True, kw_only=True):
-    """A mixture of experts in place of the FFN: every token goes to `top_k` routed experts and to all shared ones."""
-
-    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_top_k,)
-    experts: Annotated[int, Knob("Routed experts of a layer.", ge=1)]
-    top_k: Annotated[int, Knob("Routed experts that a token goes to.", ge=1)]
-    expert_ffn: Annotated[int | None, Knob("Inner size of one expert; left out: ffn.", ge=1)] = None
-    shared_experts: Annotated[int, Knob("Experts of the same size that every token goes to.", ge=0)] = 0
-    dense_layers: Annotated[int, Knob("Layers at the start that keep the FFN.", ge=0)] = 0
-    every: Annotated[int, Knob("After those, every k-th layer has experts (2: the 2nd, 4th, ...).", ge=1)] = 1
-    shared_gate: Annotated[bool, Knob("A learned gate, one number per token, over what shared experts give.")] = False
-    router: Annotated[Literal["softmax", "sigmoid"], Knob("What scores become weights.")] = "softmax"
-    router_bias: Annotated[bool, Knob("A learned offset per expert in the choice of experts.")] = False
-    capacity_factor: Annotated[float | None,
-                               Knob("Room of an expert, times the mean load; tokens beyond it are dropped, room "
-                                    "that is left is computed all the same. Left out: nothing is dropped or padded.",
-                                    gt=0)] = None
-    imbalance: Annotated[float, Knob("Load of the busiest expert-parallel rank over the mean.", ge=1)] = 1.0
+__all__ = ["Decoder"]
 
 
 def _decoder_rules(model: Decoder) -> Iterator[Problem]:
@@ -106,13 +73,31 @@ def _decoder_rules(model: Decoder) -> Iterator[Problem]:
                       f"0 to {model.layers}")
 
 
-class LayerKind(NamedTuple):
-    """What differs between the layers of one decoder: experts or not, how far back a token looks (None: all), and
-    whether a gated delta net stands in the place of attention."""
+def _layouts(model: Decoder, split: Split) -> Iterator[Problem]:
+    """What forbids a layout of inference."""
+    if split.pp > model.layers:
+        yield Problem("pp", f"{split.pp} stages of {model.layers} layers", f"at most {model.layers}")
+    if split.dp % split.ep:
+        yield from divides("ep", split.ep, split.dp, "replicas (ep is a part of dp)")
+    if split.ep > 1 and model.moe is None:
+        yield Problem("ep", f"{split.ep}, but the model has no experts", "1")
+    if split.even:
+        yield from _even(model, split.tp, split.ep)
 
-    moe: bool
-    window: int | None
-    delta: bool = False
+
+def _even(model: Decoder, tp: int, ep: int) -> Iterator[Problem]:
+    yield from divides("tp", tp, model.heads, "heads")
+    if model.mla is None and model.groups % tp and tp % model.groups:
+        yield Problem("tp", f"{tp} neither divides {model.groups} key and value heads nor is a multiple of them",
+                      f"a divisor or a multiple of {model.groups}")
+    yield from divides("tp", tp, model.ffn, "(ffn)")
+    if model.moe is not None:
+        yield from divides("ep", ep, model.moe.experts, "experts")
+
+
+def _cache(model: Decoder) -> Cache:
+    return Cache(heads=1 if model.mla is not None else model.groups, sight=lambda index: model.layer(index).window,
+                 states=model.delta is not None)
 
 
 class Decoder(Model, frozen=True, kw_only=True):
@@ -120,6 +105,8 @@ class Decoder(Model, frozen=True, kw_only=True):
 
     tag: ClassVar[str] = "decoder"
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_decoder_rules,)
+    generation: ClassVar[Generation | None] = Generation(_layouts, _cache)
+    unstated: ClassVar[Mapping[str, Any]] = MappingProxyType({"seq": None})
     layers: Annotated[int, Knob("Layers.", ge=1, lt=100_001)]
     d_model: Annotated[int, Knob("Length of a token's vector.", ge=1)]
     heads: Annotated[int, Knob("Query heads of a layer.", ge=1, lt=65_537)]
@@ -182,3 +169,204 @@ class Decoder(Model, frozen=True, kw_only=True):
         routed = moe is not None and index >= moe.dense_layers and (index - moe.dense_layers + 1) % moe.every == 0
         full = self.full_every > 0 and (index + 1) % self.full_every == 0
         return LayerKind(routed, None if full else self.window, self.delta is not None and not full)
+
+    def ep_units(self) -> int | None:
+        """Experts of a layer, which ep divides; None: the model has none."""
+        return None if self.moe is None else self.moe.experts
+
+    def stack(self, options: Options) -> Stack:
+        """The blocks of a decoder; layers that are alike are one block."""
+        share = options.packed.share if options.packed else 1
+        kinds = [(self.layer(index), index % share == 0) for index in range(self.layers)]
+        distinct = list(dict.fromkeys(kinds))
+        number = {kind: 1 + place for place, kind in enumerate(distinct)}
+        head = language_head(options, norm_kind=self.norm, tied=self.tied_embeddings, bias="head" in self.biases)
+        layers = tuple(_layer(self, kind, options, owner=owner) for kind, owner in distinct)
+        blocks = (_embedding(self, options), *layers, head)
+        if options.packed is not None:
+            blocks = tuple(sparse(block, options.packed.density) for block in blocks)
+        last: tuple[int, ...] = (len(blocks) - 1,) if options.packed is None or options.packed.sampled else ()
+        if self.mtp and options.packed is None:
+            kind = self.layer(self.layers - 1)
+            module = prediction_block(self.norm, _layer(self, kind, options, owner=True), head)
+            last = (*range(len(blocks), len(blocks) + self.mtp), *last)
+            blocks += tuple(replace(module, name=f"{module.name}{depth}") for depth in range(1, self.mtp + 1))
+        sizes: dict[str, Size] = {
+            "d": self.d_model, "heads": self.heads, "kv_heads": kv_heads(self.groups, options), "head": self.head,
+            "ffn": self.ffn, "vocab": self.vocab, "positions": self.max_positions or 1,
+            **latent_sizes(self.mla, self.d_model), **expert_sizes(self.moe, self.ffn, options),
+            **cache_sizes(self.window if self.sparse is None else self.sparse.top_k, options),
+            **delta_sizes(self.delta, options), **index_sizes(self.sparse)}
+        return Stack(blocks, (0,), tuple([number[kind] for kind in kinds]), last, sizes,
+                     {**expert_axes(options), **cache_axes(options), **delta_axes()},
+                     tied=frozenset({"embedding"} if self.tied_embeddings or len(last) > 1 else ()))
+
+    def counts(self) -> Counts:
+        """Parameters by part; a token uses top_k of the routed experts, and no module for prediction."""
+        moe, norm = self.moe, self.d_model * (2 if self.norm == "layer" else 1)
+        kinds = [self.layer(index) for index in range(self.layers)]
+        routed = sum(kind.moe for kind in kinds)
+        mixed = [delta_counts(self.delta, self.d_model) if kind.delta and self.delta else _attention_counts(self)
+                 for kind in kinds]
+        ffn = ffn_count(self.d_model, self.ffn, gated=self.gated, bias="mlp" in self.biases)
+        parts: dict[str, Count] = {
+            "embedding": self.vocab * self.d_model,
+            "positions": (self.max_positions or 0) * self.d_model if self.positions == "learned" else 0,
+            "attention": sum(matrices for matrices, _ in mixed),
+            "ffn": (self.layers - routed) * ffn,
+            "norms": sum(2 * norm + inner for _, inner in mixed) + norm * (2 if self.embedding_norm else 1),
+            "head": linear_count(0 if self.tied_embeddings else self.d_model, self.vocab, "head" in self.biases),
+        }
+        last = kinds[-1]
+        module = sum(mixed[-1]) + 2 * norm + 3 * norm + 2 * self.d_model**2 + (0 if last.moe else ffn)
+        if moe is None:
+            parts["mtp"] = self.mtp * module
+            return parts, parts["mtp"]
+        expert = ffn_count(self.d_model, moe.expert_ffn or self.ffn, gated=self.gated, bias="mlp" in self.biases)
+        experts = (moe.experts + moe.shared_experts) * expert
+        router = moe.experts * (self.d_model + moe.router_bias) + (self.d_model if moe.shared_gate else 0)
+        parts |= {"experts": routed * experts, "router": routed * router,
+                  "mtp": self.mtp * (module + (experts + router if last.moe else 0))}
+        return parts, routed * (moe.experts - moe.top_k) * expert + parts["mtp"]
+
+    @staticmethod
+    def readers() -> Readers:
+        """Values of `model_type` in a Hugging Face config.json."""
+        return {**DECODERS, **EXPERTS}
+
+
+def _attention_counts(model: Decoder) -> tuple[Count, Count]:
+    """Parameters of (matrices, norms) of one layer's attention."""
+    if model.mla is not None:
+        matrices, norms = latent_counts(model.mla, model.d_model, model.heads, bias="out" in model.biases)
+        more = (0, 0) if model.sparse is None else index_counts(model.sparse, model.d_model, model.mla.q_rank or 0)
+        return matrices + more[0], norms + more[1]
+    query, keys = model.heads * model.head, model.groups * model.head
+    made = query * (2 if model.gated_heads else 1)
+    matrices = linear_count(model.d_model, made + 2 * keys, "qkv" in model.biases) + (model.heads if model.sinks else 0)
+    every: Mapping[str, Count] = {"head": 2 * model.head, "all": query + keys, "none": 0}
+    scales = every[model.qk_norm_scale] if model.qk_norm else 0
+    return matrices + linear_count(query, model.d_model, "out" in model.biases), scales
+
+
+def _layer(model: Decoder, kind: LayerKind, options: Options, *, owner: bool) -> Block:
+    """Norm, attention, residual; norm, FFN, residual. `owner`: of layers that share a cache, the one that makes it."""
+    ops: list[Op] = []
+    weights: dict[str, str] = {}
+    states: dict[str, str] = {}
+    ops.append(norm(model.norm, "norm1", "x", "h", weights))
+    ops += _mixer(model, kind, options, weights, states, owner=owner)
+    kept = dropped(options, ops, "a", "dropout1")
+    source = "x" if model.parallel else "r"
+    ops.append(add("residual1", f"x{STREAM} + {kept}{STREAM} -> r{STREAM}"))
+    ops.append(norm(model.norm, "norm2", source, "g", weights))
+    inner: dict[str, Any] = {"gated": model.gated, "activation": model.activation, "bias": "mlp" in model.biases}
+    ops += expert_ops(model.moe, options, weights, **inner) if kind.moe and model.moe else ffn(weights, **inner)
+    kept = dropped(options, ops, "f", "dropout2")
+    ops.append(add("residual2", f"r{STREAM} + {kept}{STREAM} -> y{STREAM}"))
+    found = block(_name(kind, owner), ops, weights, states=states, experts=expert_weights(weights),
+                  widths={"choice": "index", "chosen": "index", "index_loss": "stats"})
+    learns = model.sparse is not None and options.packed is None and not kind.delta
+    return replace(found, losses=(INDEX_LOSS,)) if learns else found
+
+
+def _mixer(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], states: dict[str, str], *,
+           owner: bool) -> list[Op]:
+    """From h to what the layer adds to the stream, a: a delta net, or attention."""
+    if kind.delta and model.delta:
+        ops, heads, size, result = delta_ops(model.delta, options, weights, states), "v_heads", "v_size", "o"
+    else:
+        ops, heads, size, result = _heads(model, kind, options, weights, owner=owner), "heads", "head", "o"
+        size = size if model.mla is None else "v_size"
+        if model.gated_heads:
+            dims, result = f"[batch,seq,{heads},{size}]", "og"
+            ops.insert(0, linear("head_gate", f"h{INSIDE}", f"d,{heads},{size}", f"hg{dims}", weights,
+                                 bias="qkv" in model.biases))
+            ops.append(point("gated", f"o{dims} + hg{dims} -> og{dims}", ACTIVATION["silu"]))
+        if options.packed is not None:
+            states |= latent_states(kind, model.sparse) if model.mla else states_of(kind)
+    return [*ops, linear("out", f"{result}[batch,seq,{heads},{size}]", f"{heads},{size},d", f"a{INSIDE}", weights,
+                         bias="out" in model.biases and not kind.delta)]
+
+
+def _name(kind: LayerKind, owner: bool) -> str:
+    return "_".join([*([] if owner else ["sharing"]), *(["window"] if kind.window is not None else []),
+                     *(["delta"] if kind.delta else []),
+                     *(["expert"] if kind.moe else []), "layer"])
+
+
+def _heads(model: Decoder, kind: LayerKind, options: Options, weights: dict[str, str], *, owner: bool) -> list[Op]:
+    """From h to the heads' outputs o."""
+    if model.mla is not None:
+        return latent_heads(model.mla, model.sparse, kind, options, weights, _work(model, kind, options), owner=owner)
+    bias = "qkv" in model.biases
+    made = (("q", "heads"), ("k", "kv_heads"), ("v", "kv_heads")) if owner else (("q", "heads"),)
+    ops = [linear(name, f"h{INSIDE}", f"d,{heads},head", f"{name}[batch,seq,{heads},head]", weights, bias=bias)
+           for name, heads in made]
+    names = {"q": "q", "k": "k"}
+    for name, heads in made[:2]:
+        dims = f"[batch,seq,{heads},head]"
+        if model.qk_norm:
+            ops.append(_head_norm(model, name, heads, weights))
+            names[name] = f"{name}n"
+        if model.positions == "rotary":     # two products and a sum; nothing but angles is needed for backward
+            ops.append(point(f"rope_{name}", f"{names[name]}{dims} -> {name}r{dims}", 3 * model.rotary_share,
+                             saves="nothing"))
+            names[name] = f"{name}r"
+    q, k = names["q"], names["k"]
+    if model.sinks:
+        weights["sinks"] = "heads"
+    if options.packed is not None:
+        _one_chunk(model, kind, options)
+        return ops + cached_core(kind, options, q, k, owner=owner)
+    return ops + core(options, _work(model, kind, options), q=q, k=k, sinks="sinks" if model.sinks else "")
+
+
+def _head_norm(model: Decoder, name: str, heads: str, weights: dict[str, str]) -> Op:
+    """A norm over each head's vector, with the scale that the model has."""
+    dims, scale = f"[batch,seq,{heads},head]", f"{name}_scale"
+    if model.qk_norm_scale == "none":
+        return point(f"{name}_norm", f"{name}{dims} -> {name}n{dims}", NORM["rms"] - 1)
+    own = "head" if model.qk_norm_scale == "head" else f"{heads},head"
+    weights[scale] = own.replace(",", " ")
+    return point(f"{name}_norm", f"{name}{dims} + {scale}[{own}] -> {name}n{dims}", NORM["rms"])
+
+
+def _one_chunk(model: Decoder, kind: LayerKind, options: Options) -> None:
+    """Refuse chunked attention over more than one chunk: how much of the last one is cached would depend on the place.
+    """
+    packed = options.packed
+    longest = max(part.past + part.new for part in packed.parts) if packed is not None else 0
+    if kind.window is not None and model.window_kind == "chunked" and longest > kind.window:
+        raise UnsupportedError("workload.model.window_kind", f"chunked attention over {longest} tokens in inference is "
+                               "not modelled", expected=f"at most {kind.window} tokens (one chunk)")
+
+
+def _work(model: Decoder, kind: LayerKind, options: Options) -> float:
+    """Share of all scores that is computed: all (`full`), or what the mask leaves (`skip`)."""
+    seq = options.seq
+    sight = kind.window or (seq if model.sparse is None else model.sparse.top_k)
+    window = min(sight, seq)
+    if options.mask == "full":
+        return window / seq
+    if kind.window is not None and model.window_kind == "chunked":
+        whole, rest = divmod(seq, window)
+        return (whole * window * (window + 1) + rest * (rest + 1)) / (2 * seq**2)
+    return (window * (window + 1) / 2 + (seq - window) * window) / seq**2
+
+
+def _embedding(model: Decoder, options: Options) -> Block:
+    weights = {"embedding": "vocab d"}
+    ops = [gather("tokens", f"index[batch,seq] * embedding[vocab,d] -> e{INSIDE}")]
+    last = "e"
+    if model.positions == "learned":
+        weights["position"] = "positions d"
+        ops.append(gather("place", f"place_index[batch,seq.res] * position[positions,d] -> p{STREAM}"))
+        ops.append(add("sum", f"e{STREAM} + p{STREAM} -> s{STREAM}"))
+        last = "s"
+    if model.embedding_norm:
+        ops.append(norm(model.norm, "embedding_norm", last, "n", weights))
+        last = "n"
+    last = dropped(options, ops, last, "dropout0")
+    return block("embedding", ops, weights, start="", end=f"{last}{STREAM}",
+                 widths={"index": "index", "place_index": "index"})

@@ -7,26 +7,51 @@ the convolution, in place of a cache.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
 
+from astrarium.config import Config, Knob, Problem
 from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
-from astrarium.workload.graph.ir import Op, append, delta, point
-from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.graph.ir import Cost, Costs, Op, append, point, scan
+from astrarium.workload.graph.layout import Measures, Size
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
 
-__all__ = ["delta_axes", "delta_ops", "delta_sizes"]
+__all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes"]
 
 UPDATE = 7.0        # FLOPs per number of a state and token: decay, S k, its difference from v by k^T added, S q
 UNIT = 3.0          # FLOPs per number: a vector divided by its length
 KEYS, VALUES, HEADS = "k_heads,k_size", "v_heads,v_size", "v_heads"
 
 
-def delta_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
+def _delta_heads(delta: DeltaNet) -> Iterator[Problem]:
+    if delta.value_heads % delta.key_heads:
+        yield Problem("value_heads", f"{delta.value_heads} is not a multiple of {delta.key_heads} key_heads",
+                      f"a multiple of {delta.key_heads}")
+
+
+class DeltaNet(Config, frozen=True, kw_only=True):
+    """Gated delta net (arXiv 2412.06464): linear attention with a state of key_size x value_size per value head."""
+
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_delta_heads,)
+    key_heads: Annotated[int, Knob("Query and key heads.", ge=1)]
+    key_size: Annotated[int, Knob("Length of a query and a key.", ge=1)]
+    value_heads: Annotated[int, Knob("Value heads: a multiple of key_heads.", ge=1)]
+    value_size: Annotated[int, Knob("Length of a value.", ge=1)]
+    convolution: Annotated[int, Knob("Width of the causal convolution over queries, keys and values.", ge=1)] = 4
+    chunk: Annotated[int, Knob("Tokens of a chunk: inside, all pairs; between, the state.", ge=1)] = 64
+
+
+def delta_counts(delta_net: DeltaNet, d_model: int) -> tuple[int, int]:
+    """Parameters of (matrices, norms) of one layer's delta net."""
+    keys, values = delta_net.key_heads * delta_net.key_size, delta_net.value_heads * delta_net.value_size
+    matrices = d_model * (2 * keys + 2 * values + 2 * delta_net.value_heads) + values * d_model
+    return matrices + delta_net.convolution * (2 * keys + values) + 2 * delta_net.value_heads, delta_net.value_size
+
+
+def delta_sizes(delta_net: DeltaNet | None, options: Options) -> Mapping[str, Size]:
     """Sizes of the dims of delta nets. Raises UnsupportedError where the sequence is sharded."""
-    delta_net = model.delta
     if delta_net is None:
         return MappingProxyType({})
     for axis in ("sp", "cp"):
@@ -46,10 +71,8 @@ def delta_axes() -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({"k_heads": ("tp",), "v_heads": ("tp",)})
 
 
-def delta_ops(model: Decoder, options: Options, weights: dict[str, str], states: dict[str, str]) -> list[Op]:
+def delta_ops(delta_net: DeltaNet, options: Options, weights: dict[str, str], states: dict[str, str]) -> list[Op]:
     """From the norm's output h to the heads' outputs o[batch,seq,v_heads,v_size]."""
-    delta_net = model.delta
-    assert delta_net is not None
     parts = (("q", KEYS), ("k", KEYS), ("v", VALUES), ("out_gate", VALUES), ("beta", HEADS), ("step", HEADS))
     ops = [linear(name, f"h{INSIDE}", f"d,{dims}", f"{name}[batch,seq,{dims}]", weights, bias=False)
            for name, dims in parts]
@@ -86,12 +109,37 @@ def _mixed(chunk: int, options: Options, states: dict[str, str]) -> list[Op]:
     inputs = (f"qn[batch,seq,{KEYS}]", f"kn[batch,seq,{KEYS}]", f"vc[batch,seq,{VALUES}]", f"gates[batch,seq,{HEADS}]")
     result, packed = f"mixed[batch,seq,{VALUES}]", options.packed
     if packed is None:
-        return [delta("delta", f"{' * '.join(inputs)} -> {result}", chunk)]
+        return [scan("delta", f"{' * '.join(inputs)} -> {result}", DELTA, chunk)]
     state, end = "state[batch,sequences,v_heads,k_size,v_size]", "end[batch,sequences,v_heads,k_size,v_size]"
     states["state"] = "batch sequences v_heads k_size v_size"
     if not packed.fresh and all(part.new == 1 for part in packed.parts):    # one kernel reads and writes the states
         return [point("update", f"{' + '.join(inputs)} + {state} -> {result} + {end}", UPDATE),
                 append("keep_state", f"{end} -> {state}")]
     before = "" if packed.fresh else f" * {state}"
-    return [delta("delta", f"{' * '.join(inputs)}{before} -> {result} * {end}", chunk),
+    return [scan("delta", f"{' * '.join(inputs)}{before} -> {result} * {end}", DELTA, chunk),
             append("keep_state", f"{end} -> {state}")]
+
+
+def _delta_products(op: Op, layout: Measures) -> tuple[float, float, float, float]:
+    """(tokens times heads, chunk, length of a key, of a value) of q[batch,seq,groups,k], k, v[batch,seq,heads,v]."""
+    v = op.inputs[2].dims
+    return layout.elements(v[:3]), op.factor, layout.local(op.inputs[1].dims[3]), layout.local(v[3])
+
+
+def _delta_cost(op: Op, layout: Measures) -> Cost:
+    """Per token and head, with C tokens in a chunk: K K^T, its inverse by K and by V, Q K^T and its product with the
+    new values inside; the state by W, by Q and its update between (arXiv 2412.06464, section 3.3). Besides the
+    triangular inverse (C^2 / 3 multiply-adds) and 4 FLOPs per pair for decays and masks."""
+    rows, chunk, key, value = _delta_products(op, layout)
+    product = 2.0 * rows * (chunk * (3 * key + 2 * value) + 3 * key * value)
+    return Cost(product + rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+
+
+def _delta_backward_cost(op: Op, layout: Measures) -> Cost:
+    """Two products for each of forward's, and again the inverse's products and the states, which are not kept."""
+    rows, chunk, key, value = _delta_products(op, layout)
+    product = 2.0 * rows * (chunk * (7 * key + 5 * value) + 8 * key * value)
+    return Cost(product + 2 * rows * (chunk * chunk * 2 / 3 + 4 * chunk), product)
+
+
+DELTA = Costs(_delta_cost, _delta_backward_cost)

@@ -8,25 +8,54 @@ backward (Megatron: at the activation).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
 
-from astrarium.errors import InternalError
+from astrarium.config import Config, Knob, Problem
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, Use, add, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.decoder import Decoder, Experts
 from astrarium.workload.model.parts import INSIDE, STREAM, ffn, linear
 
-__all__ = ["expert_axes", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
+__all__ = ["Experts", "expert_axes", "expert_ops", "expert_sizes", "expert_weights", "rows_per_expert"]
 
 _SCORES = {"softmax": 5.0, "sigmoid": 4.0}     # FLOPs per score
 _PREFIX = "expert_"
 
 
-def rows_per_expert(moe: Experts, tokens: float, ep: int) -> float:
-    """Rows per expert on the busiest of `ep` ranks: the mean times the imbalance (at most ep), or the capacity."""
-    factor = min(moe.imbalance, ep) if moe.capacity_factor is None else moe.capacity_factor
+def _top_k(moe: Experts) -> Iterator[Problem]:
+    if moe.top_k > moe.experts:
+        yield Problem("top_k", f"{moe.top_k} is more than there are experts", f"1 to {moe.experts}")
+    if moe.imbalance > moe.experts:
+        yield Problem("imbalance", f"{moe.imbalance:g} is more than everything on one of {moe.experts} experts",
+                      f"1 to {moe.experts}")
+
+
+class Experts(Config, frozen=True, kw_only=True):
+    """A mixture of experts in place of the FFN: every token goes to `top_k` routed experts and to all shared ones."""
+
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_top_k,)
+    experts: Annotated[int, Knob("Routed experts of a layer.", ge=1)]
+    top_k: Annotated[int, Knob("Routed experts that a token goes to.", ge=1)]
+    expert_ffn: Annotated[int | None, Knob("Inner size of one expert; left out: ffn.", ge=1)] = None
+    shared_experts: Annotated[int, Knob("Experts of the same size that every token goes to.", ge=0)] = 0
+    dense_layers: Annotated[int, Knob("Layers at the start that keep the FFN.", ge=0)] = 0
+    every: Annotated[int, Knob("After those, every k-th layer has experts (2: the 2nd, 4th, ...).", ge=1)] = 1
+    shared_gate: Annotated[bool, Knob("A learned gate, one number per token, over what shared experts give.")] = False
+    router: Annotated[Literal["softmax", "sigmoid"], Knob("What scores become weights.")] = "softmax"
+    router_bias: Annotated[bool, Knob("A learned offset per expert in the choice of experts.")] = False
+    capacity_factor: Annotated[float | None,
+                               Knob("Room of an expert, times the mean load; tokens beyond it are dropped, room "
+                                    "that is left is computed all the same. Left out: nothing is dropped or padded.",
+                                    gt=0)] = None
+    imbalance: Annotated[float, Knob("Load of the busiest expert-parallel rank over the mean.", ge=1)] = 1.0
+
+
+def rows_per_expert(moe: Experts, tokens: float, ep: int, *, padded: bool = True) -> float:
+    """Rows per expert on the busiest of `ep` ranks: the mean times the imbalance (at most ep), or the capacity (not
+    where `padded` is False)."""
+    factor = moe.capacity_factor if padded and moe.capacity_factor is not None else min(moe.imbalance, ep)
     return tokens * moe.top_k / moe.experts * factor
 
 
@@ -36,17 +65,17 @@ def expert_axes(options: Options) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({"expert_ffn": ("tp",), "shared_ffn": ("tp",), "rows.ep": shared, "experts.hit": ("ep",)})
 
 
-def expert_sizes(model: Decoder, options: Options) -> Mapping[str, Size]:
-    """Sizes of the dims of experts. `experts.hit`: those of which a step reads the weights, with choices at random."""
-    moe = model.moe
+def expert_sizes(moe: Experts | None, ffn_size: int, options: Options) -> Mapping[str, Size]:
+    """Sizes of the dims of experts, each of `ffn_size` where they have no size of their own. `experts.hit`: those of
+    which a step reads the weights, with choices at random."""
     if moe is None:
         return MappingProxyType({})
-    tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or model.ffn
+    tokens, inner = float(options.batch) * options.seq, moe.expert_ffn or ffn_size
     missed = (1.0 - moe.top_k / moe.experts) ** tokens
+    rows = rows_per_expert(moe, tokens, options.degrees.get("ep", 1), padded=options.padded)
     return MappingProxyType({
-        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed),
-        "rows": rows_per_expert(moe, tokens, options.degrees.get("ep", 1)), "top_k": moe.top_k, "expert_ffn": inner,
-        "shared_ffn": moe.shared_experts * inner, "gate": 1})
+        "experts": moe.experts, "experts.hit": moe.experts * (1.0 - missed), "rows": rows, "top_k": moe.top_k,
+        "expert_ffn": inner, "shared_ffn": moe.shared_experts * inner, "gate": 1})
 
 
 def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
@@ -54,11 +83,9 @@ def expert_weights(weights: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name, dims in weights.items() if dims.split()[0] == "experts")
 
 
-def expert_ops(model: Decoder, options: Options, weights: dict[str, str]) -> list[Op]:
+def expert_ops(moe: Experts, options: Options, weights: dict[str, str], *, gated: bool, activation: str,
+               bias: bool) -> list[Op]:
     """From the norm's output g to the sum of the experts' outputs f."""
-    moe = model.moe
-    if moe is None:
-        raise InternalError("a model without experts")
     result = "fr" if moe.shared_experts else "f"
     route, probs = "route[batch,seq.res,experts.router]", "probs[batch,seq.res,experts.router]"
     ops = [linear("router", f"g{STREAM}", "d,experts.router", route, weights, bias=False),
@@ -70,13 +97,13 @@ def expert_ops(model: Decoder, options: Options, weights: dict[str, str]) -> lis
     ops += [point("choose", f"{chosen} -> choice[batch,seq.res,top_k]", 1, saves="nothing", grad=False),
             point("permute", f"choice[batch,seq.res,top_k] + g{STREAM} -> b[experts.src,rows.src,d]", 0, saves="index"),
             point("sort", "b[experts,rows.ep,d] -> e[experts,rows.ep,d]", 0, saves="nothing")]
-    inner = ffn(weights, gated=model.gated, activation=model.activation, bias="mlp" in model.biases,
+    inner = ffn(weights, gated=gated, activation=activation, bias=bias,
                 source="e[experts,rows,d]", result="be[experts,rows,d]", inner="[experts,rows,expert_ffn]",
                 matrix="experts,d,expert_ffn", prefix=_PREFIX)
     ops += inner if options.packed is None else [_of_the_hit(op, weights) for op in inner]
     ops.append(point("combine", f"be[experts.src,rows.src,d] + {probs} -> {result}{STREAM}", 2, saves="nothing"))
     if moe.shared_experts:
-        ops += ffn(weights, gated=model.gated, activation=model.activation, bias="mlp" in model.biases,
+        ops += ffn(weights, gated=gated, activation=activation, bias=bias,
                    source=f"g{INSIDE}", result=f"fs{INSIDE}", inner="[batch,seq,shared_ffn]", matrix="d,shared_ffn",
                    prefix="shared_")
         summed = "fs"

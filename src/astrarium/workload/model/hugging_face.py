@@ -9,26 +9,37 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
-import msgspec
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from astrarium.config import ConfigError
 from astrarium.config.coerce import shown
 from astrarium.errors import InputError, UnsupportedError, nearest
-from astrarium.workload.model.base import Model
-from astrarium.workload.model.hugging_face_decoders import DECODERS
-from astrarium.workload.model.hugging_face_experts import EXPERTS
-from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.registry import load, names
+from astrarium.workload.model.hugging_face_keys import Keys, Reader
 from astrarium.workload.model.hugging_face_notes import notes_of
-from astrarium.workload.model.hugging_face_others import OTHERS
 
-__all__ = ["LARGEST", "from_mapping", "read_config"]
+if TYPE_CHECKING:
+    from astrarium.workload.model.base import Model
+
+__all__ = ["LARGEST", "from_mapping", "read_config", "readers"]
 
 LARGEST = 1 << 20  # bytes of a config.json: published ones have a few thousand
 
-READERS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({**DECODERS, **EXPERTS, **OTHERS})
+
+def readers() -> Mapping[str, tuple[type[Model], Reader]]:
+    """Every `model_type` that a family of the registry reads: its class, and the function from keys to its fields.
+    Raises InputError where two families read one."""
+    found: dict[str, tuple[type[Model], Reader]] = {}
+    for name in names("model"):
+        family: type[Model] = load("model", name)
+        mine = family.readers()
+        both = next((kind for kind in mine if kind in found), None)
+        if both is not None:
+            raise InputError(f"model.{name}", f"reads model_type {both!r}, which another family reads",
+                             expected="a model_type of its own")
+        found |= {kind: (family, reader) for kind, reader in mine.items()}
+    return found
 
 
 def read_config(path: str | os.PathLike[str]) -> Model:
@@ -55,12 +66,13 @@ def from_mapping(plain: object, name: str = "config.json") -> Model:
     if not isinstance(plain, dict):
         raise InputError(name, f"{shown(plain)} is not a mapping", expected="the keys of a config.json")
     keys = Keys(plain, name)
-    kind = keys.text("model_type")
-    if kind not in READERS:
+    kind, known = keys.text("model_type"), readers()
+    if kind not in known:
         raise UnsupportedError(f"{name}: model_type", f"{kind[:60]!r} has no family here",
-                               expected="one of " + ", ".join(READERS), did_you_mean=nearest(kind, READERS))
+                               expected="one of " + ", ".join(known), did_you_mean=nearest(kind, known))
+    family, reader = known[kind]
     try:
-        return msgspec.structs.replace(READERS[kind](keys), notes=notes_of(keys))
+        return family(**reader(keys), notes=notes_of(keys))
     except ConfigError as error:
         first = error.problems[0]
         raise InputError(f"{name}: {first.path.partition('.')[2]}", first.message, expected=first.expected) from None

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from astrarium.config.coerce import shown
 from astrarium.errors import UnsupportedError
-from astrarium.workload.model.base import Model
-from astrarium.workload.model.decoder import Decoder, DeltaNet, Experts, Indexer, Latent
+from astrarium.workload.model.delta_net import DeltaNet
+from astrarium.workload.model.experts import Experts
 from astrarium.workload.model.hugging_face_decoders import common, deepseek, grouped, prediction
-from astrarium.workload.model.hugging_face_keys import Keys
+from astrarium.workload.model.hugging_face_keys import Fields, Keys, Reader, Readers
 from astrarium.workload.model.hugging_face_notes import unread
+from astrarium.workload.model.indexer import Indexer
+from astrarium.workload.model.latent import Latent
 
 __all__ = ["EXPERTS"]
 
@@ -44,16 +46,16 @@ def _rotary(keys: Keys) -> float:
     return float(value) if isinstance(value, (int, float)) and 0 < value <= 1 else 1.0
 
 
-def _gpt_oss(keys: Keys) -> Model:
+def _gpt_oss(keys: Keys) -> Fields:
     found = grouped(keys)
     found["head_size"] = keys.whole("head_dim", 64)
     moe = Experts(experts=keys.whole("num_local_experts"), top_k=keys.whole("num_experts_per_tok"), router_bias=True)
     keys.only("attention_bias", True)
-    return Decoder(**found, biases=("qkv", "out", "mlp"), sinks=True, window=keys.whole("sliding_window", 128),
-                   full_every=_every(keys, found["layers"], "full_attention", "sliding_attention", 2), moe=moe)
+    return {**found, "biases": ("qkv", "out", "mlp"), "sinks": True, "window": keys.whole("sliding_window", 128),
+            "full_every": _every(keys, found["layers"], "full_attention", "sliding_attention", 2), "moe": moe}
 
 
-def _llama4_text(keys: Keys) -> Model:
+def _llama4_text(keys: Keys) -> Fields:
     found = grouped(keys)
     expert, step = found["ffn"], keys.whole("interleave_moe_layer_step", 1)
     keys.only("attention_bias", False)
@@ -65,8 +67,8 @@ def _llama4_text(keys: Keys) -> Model:
     chunk = keys.whole("attention_chunk_size", 8192)
     every = _no_rope(keys, found["layers"])
     keys.notes.append("layers without rotary positions are counted as if they had them (vector FLOPs)")
-    return Decoder(**found, moe=moe, qk_norm=keys.flag("use_qk_norm", True), qk_norm_scale="none", window=chunk,
-                   window_kind="chunked", full_every=every)
+    return {**found, "moe": moe, "qk_norm": keys.flag("use_qk_norm", True), "qk_norm_scale": "none", "window": chunk,
+            "window_kind": "chunked", "full_every": every}
 
 
 def _no_rope(keys: Keys, layers: int) -> int:
@@ -77,9 +79,9 @@ def _no_rope(keys: Keys, layers: int) -> int:
     return _every(keys, layers, "full_attention", "chunked_attention", every)
 
 
-def _within(read: Callable[[Keys], Model]) -> Callable[[Keys], Model]:
+def _within(read: Reader) -> Reader:
     """A file with a vision tower around the language model, which is behind text_config."""
-    def reader(keys: Keys) -> Model:
+    def reader(keys: Keys) -> Fields:
         inner = keys.inner("text_config")
         if keys.has("tie_word_embeddings") and "tie_word_embeddings" not in inner.plain:
             inner = Keys({**inner.plain, "tie_word_embeddings": keys.plain["tie_word_embeddings"]}, inner.name,
@@ -98,7 +100,7 @@ def _delta(keys: Keys) -> DeltaNet:
                     convolution=keys.whole("linear_conv_kernel_dim", 4))
 
 
-def _hybrid(keys: Keys) -> dict[str, Any]:
+def _hybrid(keys: Keys) -> Fields:
     """Gated delta nets, and every fourth layer gated attention."""
     if not keys.has("intermediate_size"):       # nothing but experts
         keys = Keys({**keys.plain, "intermediate_size": keys.whole("moe_intermediate_size")}, keys.name, keys.seen,
@@ -122,15 +124,15 @@ def _shared_expert(keys: Keys) -> Experts:
                    shared_experts=1, shared_gate=True, every=keys.whole("decoder_sparse_step", 1))
 
 
-def _qwen3_5(keys: Keys) -> Model:
-    return Decoder(**_hybrid(keys))
+def _qwen3_5(keys: Keys) -> Fields:
+    return _hybrid(keys)
 
 
-def _qwen3_hybrid_moe(keys: Keys) -> Model:
-    return Decoder(**_hybrid(keys), moe=_shared_expert(keys))
+def _qwen3_hybrid_moe(keys: Keys) -> Fields:
+    return {**_hybrid(keys), "moe": _shared_expert(keys)}
 
 
-def _minimax_m2(keys: Keys) -> Model:
+def _minimax_m2(keys: Keys) -> Fields:
     found = grouped(keys)
     keys.only("qk_norm_type", "per_layer")
     keys.only("attn_type_list", None, [1] * found["layers"])
@@ -141,8 +143,8 @@ def _minimax_m2(keys: Keys) -> Model:
     count = prediction(keys, "num_mtp_modules") if keys.flag("use_mtp", False) else 0
     if count and keys.whole("mtp_transformer_layers", 1) != 1:
         raise _refuse(keys, "mtp_transformer_layers", shown(keys.plain["mtp_transformer_layers"]), "1")
-    return Decoder(**{**found, "head_size": head}, qk_norm=keys.flag("use_qk_norm", True), qk_norm_scale="all", moe=moe,
-                   rotary_share=turned / head, mtp=count)
+    return {**found, "head_size": head, "qk_norm": keys.flag("use_qk_norm", True), "qk_norm_scale": "all", "moe": moe,
+            "rotary_share": turned / head, "mtp": count}
 
 
 def _routed(keys: Keys) -> Experts:
@@ -151,20 +153,20 @@ def _routed(keys: Keys) -> Experts:
                    dense_layers=keys.whole("first_k_dense_replace"), router_bias=True)
 
 
-def _glm4_moe(keys: Keys) -> Model:
+def _glm4_moe(keys: Keys) -> Fields:
     found = grouped(keys)
     found["head_size"] = keys.whole("head_dim", 128)
     biases: Sequence[Any] = ("qkv",) if keys.flag("attention_bias", False) else ()
-    return Decoder(**found, biases=biases, qk_norm=keys.flag("use_qk_norm", False), moe=_routed(keys),
-                   rotary_share=_rotary(keys), mtp=prediction(keys))
+    return {**found, "biases": biases, "qk_norm": keys.flag("use_qk_norm", False), "moe": _routed(keys),
+            "rotary_share": _rotary(keys), "mtp": prediction(keys)}
 
 
-def _kimi_k2(keys: Keys) -> Model:
+def _kimi_k2(keys: Keys) -> Fields:
     keys.only("scoring_func", "sigmoid")
     return deepseek(keys, router="sigmoid", router_bias=True)
 
 
-def _sparse(keys: Keys) -> Model:
+def _sparse(keys: Keys) -> Fields:
     """DeepSeek-V3.2 and GLM-5: latent attention, of which an indexer chooses the tokens."""
     keys.only("attention_bias", False)
     for key in ("index_topk_freq", "index_topk_pattern"):
@@ -183,10 +185,10 @@ def _sparse(keys: Keys) -> Model:
                       f"dense in the first {dense} layers, sparse in the others")
     keys.only("moe_layer_freq", 1)
     keys.notes.append("sparse attention: what the indexer's loss compares with in training is left out")
-    return Decoder(**common(keys), mla=mla, sparse=sparse, moe=_routed(keys), mtp=prediction(keys))
+    return {**common(keys), "mla": mla, "sparse": sparse, "moe": _routed(keys), "mtp": prediction(keys)}
 
 
-EXPERTS: Mapping[str, Callable[[Keys], Model]] = MappingProxyType({
+EXPERTS: Readers = MappingProxyType({
     "gpt_oss": _gpt_oss, "llama4_text": _llama4_text, "llama4": _within(_llama4_text), "qwen3_next": _qwen3_hybrid_moe,
     "qwen3_5_text": _qwen3_5, "qwen3_5": _within(_qwen3_5), "qwen3_5_moe_text": _qwen3_hybrid_moe,
     "qwen3_5_moe": _within(_qwen3_hybrid_moe), "minimax_m2": _minimax_m2, "glm4_moe": _glm4_moe, "kimi_k2": _kimi_k2,

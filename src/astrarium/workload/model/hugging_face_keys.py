@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from astrarium.config.coerce import shown
 from astrarium.errors import InputError, UnsupportedError, nearest
 
-__all__ = ["ACTIVATIONS", "Keys"]
+__all__ = ["ACTIVATIONS", "Fields", "Keys", "Reader", "Readers"]
 
 ACTIVATIONS: Mapping[str, str] = {
     "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu", "gelu_fast": "gelu",
@@ -103,3 +103,8 @@ class Keys:
         if not any(value == each and type(value) is type(each) for each in legal):
             raise UnsupportedError(f"{self.name}: {key}", f"{shown(value)} has no model here",
                                    expected=" or ".join(map(str, legal)))
+
+
+Fields = dict[str, Any]                 # of a family's class
+Reader = Callable[[Keys], Fields]
+Readers = Mapping[str, Reader]          # by `model_type`

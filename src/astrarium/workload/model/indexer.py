@@ -8,23 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Annotated
 
+from astrarium.config import Config, Knob
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, Use, append, gemm, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.decoder import Decoder, Indexer
 from astrarium.workload.model.parts import INSIDE, NORM, causal, linear
 
-__all__ = ["INDEX_CACHE", "INDEX_LOSS", "INDEX_STATE", "index_ops", "index_sizes"]
+__all__ = ["INDEX_CACHE", "INDEX_LOSS", "INDEX_STATE", "Indexer", "index_counts", "index_ops", "index_sizes"]
 
 INDEX_CACHE, INDEX_STATE = "index_cache", "batch ctx one index_size"
 INDEX_LOSS = Use("index_loss", ("batch", "seq"))
 SCORE = 3.0         # FLOPs per score and head: cut at zero, weight, sum
 
 
-def index_sizes(model: Decoder) -> Mapping[str, Size]:
+class Indexer(Config, frozen=True, kw_only=True):
+    """Sparse attention (DeepSeek-V3.2): small heads score all tokens; a query sees those with the highest scores."""
+
+    heads: Annotated[int, Knob("Heads of the indexer.", ge=1)]
+    head_size: Annotated[int, Knob("Length of its queries and of its one key per token, which is cached.", ge=1)]
+    top_k: Annotated[int, Knob("Tokens that a query sees.", ge=1)]
+
+
+def index_counts(sparse: Indexer, d_model: int, q_rank: int) -> tuple[int, int]:
+    """Parameters of (matrices, norms) of one layer's indexer, which makes its queries of vectors of `q_rank`."""
+    query = q_rank * sparse.heads * sparse.head_size
+    return query + d_model * (sparse.head_size + sparse.heads), 2 * sparse.head_size
+
+
+def index_sizes(sparse: Indexer | None) -> Mapping[str, Size]:
     """Sizes of the indexer's dims."""
-    sparse = model.sparse
     if sparse is None:
         return MappingProxyType({})
     return MappingProxyType({"index_heads": sparse.heads, "index_size": sparse.head_size, "one": 1,

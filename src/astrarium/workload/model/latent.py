@@ -9,28 +9,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Annotated
 
+from astrarium.config import Config, Knob
 from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Op, append, point
 from astrarium.workload.graph.layout import Size
-from astrarium.workload.model.cached import packed_scores, whole_context
-from astrarium.workload.model.decoder import Decoder, Indexer, Latent, LayerKind
-from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, index_ops
+from astrarium.workload.model.base import Count
+from astrarium.workload.model.cached import LayerKind, packed_scores, whole_context
+from astrarium.workload.model.indexer import INDEX_CACHE, INDEX_STATE, Indexer, index_ops
+from astrarium.workload.model.parameters import linear_count
 from astrarium.workload.model.parts import INSIDE, NORM, STREAM, core, linear
 
-__all__ = ["latent_heads", "latent_sizes", "latent_states"]
+__all__ = ["Latent", "latent_counts", "latent_heads", "latent_sizes", "latent_states"]
 
 CACHE = "latent_cache"
 QUERY, KEY, VALUE = "[batch,seq,heads,qk_size]", "k[batch,seq,heads,qk_size]", "v[batch,seq,heads,v_size]"
 
 
-def latent_sizes(model: Decoder) -> Mapping[str, Size]:
+class Latent(Config, frozen=True, kw_only=True):
+    """Multi-head latent attention (MLA): keys and values come from one short vector per token (arXiv 2405.04434)."""
+
+    q_rank: Annotated[int | None, Knob("Length of the vector that queries are made from; left out: d_model itself.",
+                                       ge=1)] = None
+    kv_rank: Annotated[int, Knob("Length of the vector that keys and values are made from: what is cached.", ge=1)]
+    nope_size: Annotated[int, Knob("Part of a head's query and key without position.", ge=0)]
+    rope_size: Annotated[int, Knob("Part of a head's query and key with rotary position; one key for all heads.", ge=0)]
+    v_size: Annotated[int, Knob("A head's value.", ge=1)]
+
+
+def latent_counts(mla: Latent, d_model: int, heads: int, *, bias: bool) -> tuple[Count, Count]:
+    """Parameters of (matrices, norms) of one layer's latent attention; `bias`: the output has an offset."""
+    query = heads * (mla.nope_size + mla.rope_size)
+    first = d_model * query if mla.q_rank is None else mla.q_rank * (d_model + query)
+    keys = d_model * (mla.kv_rank + mla.rope_size) + mla.kv_rank * heads * (mla.nope_size + mla.v_size)
+    return first + keys + linear_count(heads * mla.v_size, d_model, bias), (mla.q_rank or 0) + mla.kv_rank
+
+
+def latent_sizes(mla: Latent | None, d_model: int) -> Mapping[str, Size]:
     """Sizes of the dims of latent attention."""
-    mla = model.mla
     if mla is None:
         return MappingProxyType({})
     return MappingProxyType({
-        "q_rank": mla.q_rank or model.d_model, "kv_rank": mla.kv_rank, "nope_size": mla.nope_size,
+        "q_rank": mla.q_rank or d_model, "kv_rank": mla.kv_rank, "nope_size": mla.nope_size,
         "rope_size": mla.rope_size, "v_size": mla.v_size, "qk_size": mla.nope_size + mla.rope_size,
         "latent": mla.kv_rank + mla.rope_size, "one": 1})
 

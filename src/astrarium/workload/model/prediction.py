@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from astrarium.workload.graph import Options
 from astrarium.workload.graph.ir import Block, Op, Use, add, gather
-from astrarium.workload.model.decoder import Decoder
-from astrarium.workload.model.language_head import language_head
 from astrarium.workload.model.parts import INSIDE, STREAM, block, linear, norm
 
 __all__ = ["prediction_block"]
@@ -21,14 +18,13 @@ __all__ = ["prediction_block"]
 HEAD_NAMES = {"x": "y", "h": "last", "m": "most", "z": "sums", "t": "aims"}     # the layer has tensors of these names
 
 
-def prediction_block(model: Decoder, options: Options, layer: Block) -> Block:
-    """The module around a layer of the model."""
-    head = language_head(options, norm_kind=model.norm, tied=model.tied_embeddings, bias="head" in model.biases)
+def prediction_block(norm_kind: str, layer: Block, head: Block) -> Block:
+    """The module around a layer of the model and the model's head."""
     weights = {name: " ".join(dims) for part in (layer, head) for name, dims in part.weights.items()}
     weights["embedding"] = "vocab d"
-    ops = [norm(model.norm, "norm_stream", "stream", "stream_normed", weights),
+    ops = [norm(norm_kind, "norm_stream", "stream", "stream_normed", weights),
            gather("next", f"next_index[batch,seq] * embedding[vocab,d] -> row{INSIDE}"),
-           norm(model.norm, "norm_next", "row", "row_normed", weights)]
+           norm(norm_kind, "norm_next", "row", "row_normed", weights)]
     for name, source in (("join_stream", "stream_normed"), ("join_next", "row_normed")):
         ops.append(linear(name, f"{source}{STREAM}", "d,d.joined", f"{name}[batch,seq.res,d.joined]", weights,
                           bias=False))

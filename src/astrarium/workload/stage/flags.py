@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from astrarium import config
 from astrarium.errors import InputError, nearest
-from astrarium.workload.model.decoder import Decoder, Experts
+from astrarium.workload.model.decoder import Decoder
+from astrarium.workload.model.experts import Experts
 from astrarium.workload.stage.config import Stage
 from astrarium.workload.stage.names import DENSE, EXPERTS, FLAGS, IGNORED, NUMBERS, TRUE, TRUTHS
 from astrarium.workload.transformer import Transformer
