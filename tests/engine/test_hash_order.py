@@ -62,7 +62,7 @@ def test_the_order_is_that_of_libstdcxx(root: Path, tmp_path: Path) -> None:
     if compiler is None:
         pytest.skip("no C++ compiler here")
     (tmp_path / "order.cpp").write_text(PROGRAM)
-    header = root / "native" / "engine"
+    header = root / "native" / "engine" / "astra"
     subprocess.run([compiler, "-std=c++20", f"-I{header}", "order.cpp", "-o", "order"], cwd=tmp_path, check=True,
                    capture_output=True)
     rounds = _rounds()
