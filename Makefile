@@ -4,16 +4,17 @@ VENV       ?= .venv
 PYTEST_ARGS ?=
 CMAKE_JOBS ?= 2
 OUT        ?= src/astrarium
+SEED       := $(or $(SEED),$(shell date +%s))
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f ! -name '*.pyc' ! -name '_core*.so')
 # A build that fails stops make; `ASTRARIUM_REQUIRE_CORE=0 make run` goes on with the pure-Python engine instead.
 export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test exam build lint types stubs contracts docs-examples prose docs bench dev-core clean
+.PHONY: help run test roam sanitize exam build lint types stubs contracts docs-examples prose docs bench dev-core clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,14 +29,22 @@ run: $(VENV)/.installed  ## install into .venv and run the quick start: a table,
 test: $(VENV)/.test  ## install into .venv and run the tests (under 10 minutes on 2 cores)
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
+roam: $(VENV)/.test  ## the same tests, whose random cases are drawn from a new seed; prints it, and SEED=... repeats it
+	@echo "make roam SEED=$(SEED) repeats this run"
+	ASTRARIUM_SEED=$(SEED) $(BIN)/python -m pytest -q --hypothesis-profile=roaming --hypothesis-seed=$(SEED) $(PYTEST_ARGS)
+
+sanitize: $(VENV)/.test  ## the engine's tests under ASan and UBSan
+	PYTHON=$(BIN)/python tools/sanitize.sh $(PYTEST_ARGS)
+
 exam: $(VENV)/.exam  ## the long and heavy parts: large cases, fuzzing, kill tests, optional dependencies
 	$(BIN)/python -m pytest -q -m exam --hypothesis-profile=exam $(PYTEST_ARGS)
 
 build: $(VENV)/.installed  ## install into .venv
 
-lint: $(VENV)/.dev  ## ruff, and the limits on file and function length
+lint: $(VENV)/.dev  ## ruff, and the limits on the length of files, functions and C++ classes
 	$(BIN)/ruff check .
 	$(BIN)/python tools/limits.py
+	$(BIN)/python tools/cpp_limits.py
 
 types: $(VENV)/.dev  ## mypy --strict, and the stub of the compiled core is up to date
 	$(BIN)/mypy
@@ -48,7 +57,7 @@ contracts: $(VENV)/.dev  ## rooms import downward only; only _native.py touches 
 	$(BIN)/lint-imports
 	$(BIN)/python tools/contracts.py
 
-docs-examples: $(VENV)/.test  ## run every code block of README and docs, and every example, against its printed output
+docs-examples: $(VENV)/.test  ## of the tests: every code block of README and docs, and every example, prints what it says
 	$(BIN)/python -m pytest -q tests/packaging/test_readme.py $(wildcard tests/examples)
 
 prose: $(VENV)/.installed  ## write what README, docs and the quick start really print into them, and docs/reference
@@ -73,7 +82,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # Build tools live in the environment, so that a rebuild compiles only what changed.
-$(VENV)/.build-tools: | $(BIN)/python
+$(VENV)/.build-tools: .ci/constraints.txt | $(BIN)/python
 	$(PIP) 'scikit-build-core>=0.10' 'nanobind>=2.4' cmake ninja
 	@touch $@
 
@@ -82,6 +91,6 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.build-tools
 	@[ "$(ASTRARIUM_REQUIRE_CORE)" != 1 ] || (cd $(VENV) && bin/python -c 'import astrarium._core')
 	@touch $@
 
-$(VENV)/.test $(VENV)/.exam $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(VENV)/.installed
+$(VENV)/.test $(VENV)/.exam $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml .ci/constraints.txt | $(VENV)/.installed
 	$(PIP) 'astrarium[$*]'
 	@touch $@

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.commands import Run, Said
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `default` is what `make test` runs: no deadline, because a busy machine is not a bug. `exam` searches much longer.
-settings.register_profile("default", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("exam", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
+# `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.
+USUAL = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", USUAL, max_examples=50)
+settings.register_profile("exam", USUAL, max_examples=1000)
+settings.register_profile("roaming", USUAL, max_examples=200, derandomize=False, print_blob=True)
 settings.register_profile("dev", max_examples=10, deadline=timedelta(seconds=2))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -21,6 +25,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def reference_folder() -> Path:
     """Where the reference folder would be: ASTRARIUM_SHARED, or `shared` next to the checkout."""
     return Path(os.environ.get("ASTRARIUM_SHARED") or ROOT.parent / "shared")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """`run("list", "shape")` -> Said. The note about a missing compiled core, where there is none, is left out."""
+    from astrarium.cli import main
+
+    def command(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        talk = [line for line in found.err.splitlines(keepends=True) if "no compiled core here" not in line]
+        return Said(code, found.out, "".join(talk))
+    return command
 
 
 @pytest.fixture(scope="session")

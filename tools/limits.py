@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""House rule 10, cap the tail: no file and no function so long that it cannot be read at once.
+"""House rule 10, cap the tail: no file and no function so long that it cannot be read at once (C++: cpp_limits.py).
 
-Exit status 1 and one line per offender. `python tools/limits.py [folder ...]` (default: src, native, tools, tests).
+Exit status 1 and one line per offender. `python tools/limits.py [folder ...]` (default: src, tools, tests).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import ast
 import sys
 from pathlib import Path
 
-FILE_LINES = {".py": 400, ".cpp": 500, ".hpp": 500, ".inl": 500}
+FILE_LINES = 400
 FUNCTION_LINES = 60
 FUNCTION_P90 = 45
-FOLDERS = ("src", "native", "tools", "tests")
+FOLDERS = ("src", "tools", "tests")
 
 
 def functions(path: Path) -> list[tuple[int, int, str]]:
@@ -34,12 +34,10 @@ def offenders(folders: list[Path]) -> list[str]:
     """One sentence per file or function over its limit."""
     complaints: list[str] = []
     lengths: list[int] = []
-    for path in sorted(p for folder in folders for p in folder.rglob("*") if p.suffix in FILE_LINES and p.is_file()):
+    for path in sorted(p for folder in folders for p in folder.rglob("*.py")):
         lines = path.read_text(encoding="utf-8").count("\n")
-        if lines > FILE_LINES[path.suffix]:
-            complaints.append(f"{path}: {lines} lines, limit {FILE_LINES[path.suffix]}")
-        if path.suffix != ".py":
-            continue
+        if lines > FILE_LINES:
+            complaints.append(f"{path}: {lines} lines, limit {FILE_LINES}")
         for length, line, name in functions(path):
             lengths.append(length)
             if length > FUNCTION_LINES:

@@ -1,15 +1,13 @@
-"""Small inputs that the verbs' tests share, and a way to run the command line in this process."""
+"""Small inputs that the verbs' tests share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.commands import write_design
 
-from astrarium.cli import main
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp
 
@@ -17,30 +15,6 @@ RANKS = 4
 SYSTEM = {"scheduling-policy": "LIFO", "endpoint-delay": 10, "active-chunks-per-dimension": 1,
           "preferred-dataset-splits": 2, "all-reduce-implementation": ["ring"], "all-gather-implementation": ["ring"],
           "collective-optimization": "baseline", "local-mem-bw": 50}
-
-
-@dataclass(frozen=True)
-class Said:
-    """What one command returned and printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("list", "shape")` -> Said. The note about a missing compiled core, where there is none, is left out."""
-    def command(*arguments: str | Path) -> Said:
-        capsys.readouterr()
-        code = main([str(argument) for argument in arguments])
-        found = capsys.readouterr()
-        talk = [line for line in found.err.splitlines(keepends=True) if "no compiled core here" not in line]
-        return Said(code, found.out, "".join(talk))
-    return command
 
 
 def write_traces(folder: Path) -> Path:
@@ -80,7 +54,4 @@ def flags(prefix: Path, tmp_path: Path) -> list[str]:
 @pytest.fixture
 def design(prefix: Path, tmp_path: Path) -> Path:
     """A native design file that runs those traces."""
-    path = tmp_path / "design.yaml"
-    path.write_text("workload: {source: trace, path: et/w.*.et}\n"
-                    "network:\n  dims:\n    - {shape: ring, npus: 4, bandwidth: 50 GB/s, latency: 500 ns}\n")
-    return path
+    return write_design(tmp_path)

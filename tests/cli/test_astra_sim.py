@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.commands import Run
 
 from astrarium.cli import main
 
-from .conftest import RANKS, Run
+from .conftest import RANKS
 
 LINE = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles, exposed communication (-?\d+) cycles\.")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Run
 
 import astrarium as ar
 from astrarium import engine
@@ -15,7 +16,7 @@ from astrarium.lower import lower
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp
 
-from .conftest import RANKS, Run
+from .conftest import RANKS
 
 
 def change(tmp_path: Path, name: str = "system.json", **values: Any) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.commands import Run
 
 from astrarium.compute.kernels import load
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp
-
-from .conftest import Run
 
 DESIGN = """
 workload: {source: transformer, global_batch: 2, tp: 2,

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.commands import Run
 
 from astrarium.compute.kernels import load
 from astrarium.compute.timings import read_timings
-
-from .conftest import Run
 
 SLOWER = 1.25
 

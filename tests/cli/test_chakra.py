@@ -14,7 +14,7 @@ from astrarium.trace import TraceBuilder, check, read_traces
 from astrarium.vocab import CommOp
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 
 def _trace(path: Path, nodes: int = 3) -> Path:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.commands import Run
 
 from astrarium.config import loads
 from astrarium.design import Design
@@ -13,7 +14,7 @@ from astrarium.registry import kinds, names
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp
 
-from .conftest import RANKS, Run
+from .conftest import RANKS
 
 
 def test_check_finds_nothing_wrong(prefix: Path, design: Path, run: Run) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.commands import Run
+from tests.parity import cases
 
 from astrarium.cli.astra_design import design_of
 from astrarium.config import dumps, loads
 from astrarium.design import Design
 from astrarium.simulate import simulate
 from astrarium.trace import traces_of_bytes
-
-from .conftest import Run
 
 
 def finish(text: str) -> list[int]:
@@ -44,19 +41,7 @@ def test_to_stdout(flags: list[str], run: Run) -> None:
     assert "50 GiB/s" in said.out
 
 
-def parity_cases(root: Path) -> ModuleType:
-    """tests/parity/cases.py, which is another room's."""
-    name = "astrarium_parity_cases"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, root / "tests" / "parity" / "cases.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-def same(cases: ModuleType, case: Any, backend: str, folder: Path) -> None:
+def same(case: Any, backend: str, folder: Path) -> None:
     """The converted design of a packed case, written and read back, gives ASTRA-sim's integers."""
     inputs = cases.read(case, backend, folder)
     groups = "comm_groups.json" if "comm_groups.json" in case.files else None
@@ -69,21 +54,19 @@ def same(cases: ModuleType, case: Any, backend: str, folder: Path) -> None:
     assert cases.seen(outcome) == (want.finish_ns, want.exposed_ns)
 
 
-def test_golden_cases_converted(root: Path, tmp_path: Path) -> None:
+def test_golden_cases_converted(tmp_path: Path) -> None:
     """Every third of ASTRA-sim's measured cases; `make exam` takes all."""
-    cases = parity_cases(root)
     for number, (case, backend) in enumerate(cases.pairs(cases.load(cases.GOLDEN), usable=True)[::3]):
         (tmp_path / str(number)).mkdir()
-        same(cases, case, backend, tmp_path / str(number))
+        same(case, backend, tmp_path / str(number))
 
 
 @pytest.mark.exam
-def test_all_golden_and_random_cases_converted(root: Path, tmp_path: Path) -> None:
-    cases = parity_cases(root)
+def test_all_golden_and_random_cases_converted(tmp_path: Path) -> None:
     packed = (*cases.load(cases.GOLDEN), *cases.load(cases.RANDOM))
     for number, (case, backend) in enumerate(cases.pairs(packed, usable=True)):
         (tmp_path / str(number)).mkdir()
-        same(cases, case, backend, tmp_path / str(number))
+        same(case, backend, tmp_path / str(number))
 
 
 @pytest.mark.parametrize(("change", "words"), [

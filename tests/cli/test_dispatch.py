@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.commands import Run
 
 from astrarium.cli import dispatch as dispatching
 from astrarium.cli import main
 from astrarium.cli.dispatch import VERBS, dispatch
 from astrarium.errors import InternalError
-
-from .conftest import Run
 
 COMMAND = [sys.executable, "-m", "astrarium"]
 

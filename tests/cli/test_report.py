@@ -10,11 +10,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.commands import Run
 
 import astrarium as ar
 from astrarium.search.stored import load_study
-
-from .conftest import Run
 
 SPACE = """
 base: design.yaml

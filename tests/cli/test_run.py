@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.commands import Run
 
-from .conftest import RANKS, Run
+from .conftest import RANKS
 
 
 def test_the_table(design: Path, run: Run) -> None:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Run
 
 import astrarium as ar
 from astrarium import load_design
 from astrarium.cli import search as verb
 from astrarium.search.searchfile import load_search
 from astrarium.search.study import Progress
-
-from .conftest import Run
 
 SPACE = """
 base: design.yaml

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import Run
 
 from astrarium.trace import TraceBuilder
 from astrarium.vocab import CommOp
-
-from .conftest import Run
 
 EVENTS = [
     {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 20,

@@ -13,7 +13,7 @@ import pytest
 import astrarium.profile
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from astrarium.trace import check, read_groups, read_traces
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 TEXT = """\
 HYBRID_TRANSFORMER model_parallel_NPU_group: 2

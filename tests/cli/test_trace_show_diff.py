@@ -11,7 +11,7 @@ from astrarium.trace import Attribute, Metadata, Node, attribute, encode_trace
 from astrarium.trace.write import write_files
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 
 def _write(path: Path, name: str = "gemm") -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from astrarium.trace import check, read_groups, read_traces
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 SMALL = ("--dp", "2", "--tp", "2", "--pp", "2", "--num_stacks", "3", "--dmodel", "64", "--dff", "128", "--seq", "64",
          "--dvocal", "1000")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from astrarium.trace import check, read_groups, read_traces
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 
 def test_list_card_design_and_make(run: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from astrarium.trace import TraceBuilder, read_traces
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 
 def test_steps_are_taken_in_order(run: Run, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import astrarium as ar
 from astrarium.trace import read_traces
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Run
+    from tests.commands import Run
 
 DESIGN = """\
 workload: {source: micro, pattern: collectives, ops: [all_reduce], payload: 1 MB, count: 2}

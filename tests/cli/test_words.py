@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from .conftest import Run
+from tests.commands import Run
 
 DESIGN = """
 workload: {source: collective, op: all_reduce, payload: 100 GB}

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.loading import tool
 
 
 @pytest.fixture(scope="module")
-def figures(root: Path) -> Any:
+def figures() -> Any:
     """tools/model_figures.py as a module."""
-    sys.path.insert(0, str(root / "tools"))
-    try:
-        return importlib.import_module("model_figures")
-    finally:
-        sys.path.pop(0)
+    return tool("model_figures")
 
 
 def test_the_figures_are_current(figures: Any) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.loading import tool
 
 
 @pytest.fixture(scope="module")
-def reference(root: Path) -> Any:
+def reference() -> Any:
     """tools/reference.py as a module."""
-    sys.path.insert(0, str(root / "tools"))
-    try:
-        return importlib.import_module("reference")
-    finally:
-        sys.path.pop(0)
+    return tool("reference")
 
 
 def test_the_pages_are_current(reference: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,6 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.plans.draw import random_plan
+from tests.plans.hand import (
+    astra_ring,
+    collective,
+    delay,
+    native_collective,
+    plan_of,
+    program,
+    recv,
+    send,
+)
 
 from astrarium import engine
 from astrarium.collective.algorithms import Options, build
@@ -34,19 +44,6 @@ from astrarium.engine.plan import (
 )
 from astrarium.errors import AstrariumError, InternalError, UnsupportedError
 from astrarium.vocab import CommOp, PeerMode, Schedule
-
-from .plans import (
-    astra_ring,
-    collective,
-    delay,
-    native_collective,
-    plan_of,
-    program,
-    random_astra_plan,
-    random_native_plan,
-    recv,
-    send,
-)
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 
@@ -134,9 +131,9 @@ def reachable(plan: Plan) -> bool:
         return True
 
 
-@given(SEEDS, st.integers(1, 3), st.sampled_from([random_native_plan, random_astra_plan]), st.booleans(), st.booleans())
-def test_corrupted_plans(seed: int, times: int, make: Callable[[int], Plan], fold: bool, record: bool) -> None:
-    rng, plan = random.Random(seed), make(seed)
+@given(SEEDS, st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
+def test_corrupted_plans(seed: int, times: int, compat: bool, fold: bool, record: bool) -> None:
+    rng, plan = random.Random(seed), random_plan(seed, compat, ends=False)
     for _ in range(times):
         plan = corrupt(rng, plan)
         if not isinstance(plan, Plan):
@@ -145,10 +142,10 @@ def test_corrupted_plans(seed: int, times: int, make: Callable[[int], Plan], fol
         answers(plan, fold=fold, record=record)
 
 
-@given(SEEDS, st.integers(1, 3), st.sampled_from([random_native_plan, random_astra_plan]))
+@given(SEEDS, st.integers(1, 3), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_corrupted_plans_on_the_pure_engine(seed: int, times: int, make: Callable[[int], Plan]) -> None:
-    rng, plan = random.Random(seed), make(seed)
+def test_corrupted_plans_on_the_pure_engine(seed: int, times: int, compat: bool) -> None:
+    rng, plan = random.Random(seed), random_plan(seed, compat, ends=False)
     for _ in range(times):
         plan = corrupt(rng, plan)
         if not isinstance(plan, Plan):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.plans.draw import random_plan
+from tests.plans.hand import Node, collective, delay, native_collective, plan_of, recv, send
 
 import astrarium as ar
 from astrarium import engine
@@ -19,8 +21,6 @@ from astrarium.errors import UnsupportedError
 from astrarium.lower import lower
 from astrarium.trace import TraceBuilder, traces_of_bytes
 from astrarium.vocab import CommOp
-
-from .plans import Node, collective, delay, native_collective, plan_of, random_native_plan, recv, send
 
 ENGINES = pytest.mark.parametrize(
     "pure", [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here"), id="core"),
@@ -88,7 +88,7 @@ def test_bandwidths_whose_shares_have_no_whole_numbers_are_refused(pure: bool) -
 
 @given(st.integers(0, 2**32 - 1))
 def test_no_link_is_used_more_than_all_the_time(seed: int) -> None:
-    plan = random_native_plan(seed)
+    plan = random_plan(seed)
     outcome = execute(replace(plan, network=replace(plan.network, backend="fluid")), record=True, fold=False)
     assert (outcome.link_busy <= outcome.makespan).all()
     use = outcome.use_busy.reshape(len(plan.network.dims), -1)

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from tests.engine.plans import random_native_plan
+from tests.plans.draw import random_plan
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
@@ -33,7 +33,7 @@ def copied(plan: Plan) -> Plan:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_runs_on_other_networks_are_those_of_plans_that_share_nothing(seed: int) -> None:
-    plan, kept = random_native_plan(seed), engine.Measurements()
+    plan, kept = random_plan(seed), engine.Measurements()
     for shape, slower in ((Shape.RING, 1.0), (Shape.SWITCH, 2.0), (Shape.MESH, 1.0), (Shape.RING, 3.0)):
         design = reshaped(plan, shape, slower)
         alone = engine.execute(copied(design))
@@ -43,7 +43,7 @@ def test_runs_on_other_networks_are_those_of_plans_that_share_nothing(seed: int)
 
 
 def test_arrays_that_are_kept_cannot_be_written_to() -> None:
-    plan, kept = copied(random_native_plan(3)), engine.Measurements()
+    plan, kept = copied(random_plan(3)), engine.Measurements()
     engine.execute(plan)
     plan.slot_a[:] = plan.slot_a
     engine.execute(plan, kept=kept)
@@ -54,7 +54,7 @@ def test_arrays_that_are_kept_cannot_be_written_to() -> None:
 
 
 def test_what_differs_is_still_checked() -> None:
-    plan, kept = random_native_plan(5), engine.Measurements()
+    plan, kept = random_plan(5), engine.Measurements()
     engine.execute(plan, kept=kept)
     assert plan.collectives
     for broken in (replace(plan, collectives=()), replace(plan, npus=plan.npus + 1),
@@ -66,7 +66,7 @@ def test_what_differs_is_still_checked() -> None:
 
 
 def test_threads_share() -> None:
-    plans = [reshaped(random_native_plan(seed), shape, slower) for seed in range(4)
+    plans = [reshaped(random_plan(seed), shape, slower) for seed in range(4)
              for shape in (Shape.RING, Shape.SWITCH) for slower in (1.0, 2.0, 3.0)]
     alone, kept = [engine.execute(copied(plan)) for plan in plans], engine.Measurements(1 << 16)
     with ThreadPoolExecutor(4) as pool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.plans.hand import delay, plan_of, recv, send
 
 import astrarium as ar
 from astrarium import engine
@@ -15,8 +16,6 @@ from astrarium.engine import _native
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Shape
 from astrarium.errors import StallError, TraceError, UnsupportedError
 from astrarium.lower import lower
-
-from .plans import delay, plan_of, recv, send
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.plans.hand import Node, collective, delay, native_collective, plan_of, program
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Dim, Lane, NetworkPlan, Plan, Shape
 from astrarium.errors import AstrariumError
 from astrarium.vocab import CommOp
-
-from .plans import Node, collective, delay, native_collective, plan_of, program
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core counts periods")
 

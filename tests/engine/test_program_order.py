@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.plans.hand import Node, collective, delay, native_collective, plan_of
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
@@ -11,8 +12,6 @@ from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Policy, Shap
 from astrarium.engine.program_order import in_program_order, run_in_order
 from astrarium.errors import StallError, TraceError
 from astrarium.vocab import CommOp
-
-from .plans import Node, collective, delay, native_collective, plan_of
 
 core = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 NETWORK = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2, 1.0, 0.0),))

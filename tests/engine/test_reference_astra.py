@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.plans.hand import Node, astra_ring, collective, delay, plan_of, recv, send
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import (
@@ -24,8 +25,6 @@ from astrarium.engine.plan import (
 from astrarium.engine.reference import execute
 from astrarium.errors import StallError, UnsupportedError
 from astrarium.vocab import CommOp
-
-from .plans import Node, astra_ring, collective, delay, plan_of, recv, send
 
 BANDWIDTH = 50.0 * (1 << 30) / 1_000_000_000
 POLICY = Policy(order=Order.ASTRA_SIM, endpoint_delay=10_000, reduce_bandwidth=1600e9)

@@ -7,16 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.plans.draw import random_plan
+from tests.plans.hand import astra_ring, collective, delay, plan_of, recv, send
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Plan, Shape
+from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Shape
 from astrarium.engine.reference import execute
 from astrarium.errors import StallError
-
-from .plans import delay, plan_of, random_astra_plan, random_native_plan
+from astrarium.vocab import CommOp
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 
@@ -45,14 +46,22 @@ def assert_same(plan: Plan) -> None:
 @given(SEEDS)
 @settings(max_examples=150, deadline=None)
 def test_native_programs(seed: int) -> None:
-    assert_same(random_native_plan(seed))
+    assert_same(random_plan(seed, ends=False))
 
 
-@example(35352)     # the shared bus measures its gap between whole ns, also after delays that are none
 @given(SEEDS)
 @settings(max_examples=150, deadline=None)
 def test_astra_sim_programs(seed: int) -> None:
-    assert_same(random_astra_plan(seed))
+    assert_same(random_plan(seed, compat=True, ends=False))
+
+
+def test_the_shared_bus_measures_its_gap_between_whole_ns() -> None:
+    """Also after delays that are none."""
+    network = NetworkPlan(Backend.UNSHARED, (Dim(Shape.RING, 2, 12.5, 0.0),), whole_ns=True)
+    policy = Policy(order=Order.ASTRA_SIM, shared_bus=(0.0, 5.0, 30.0, 0.25, 1), active_chunks=2)
+    ranks = [[delay(345 * (rank + 1)), collective(0, 0), send(1 - rank, 5000, 0), recv(1 - rank, 5000)]
+             for rank in range(2)]
+    assert_same(plan_of(ranks, network, policy=policy, collectives=[astra_ring(CommOp.ALL_REDUCE, 2, 1000, chunks=4)]))
 
 
 def test_many_instants_that_are_pending_at_once() -> None:

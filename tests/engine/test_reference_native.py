@@ -6,6 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.plans.draw import random_plan
+from tests.plans.hand import (
+    Node,
+    collective,
+    delay,
+    native_collective,
+    plan_of,
+    recv,
+    schedule_phase,
+    send,
+    two_level,
+)
 
 from astrarium.engine.plan import (
     Backend,
@@ -23,19 +35,6 @@ from astrarium.engine.plan import (
 from astrarium.engine.reference import execute
 from astrarium.errors import StallError, TraceError, UnsupportedError
 from astrarium.vocab import CommOp
-
-from .plans import (
-    Node,
-    collective,
-    delay,
-    native_collective,
-    plan_of,
-    random_native_plan,
-    recv,
-    schedule_phase,
-    send,
-    two_level,
-)
 
 BOTH = pytest.mark.parametrize("backend", [Backend.PORTS, "contention"])
 BANDWIDTH, LATENCY, ENDPOINT, REDUCE = 50.0, 500.0, 10_000, 1.6e12
@@ -238,7 +237,7 @@ def test_outsiders_and_selves_are_refused() -> None:
 @settings(max_examples=60, deadline=None)
 def test_no_port_or_link_is_used_more_than_all_the_time(seed: int) -> None:
     """Physics: what is busy for t ps needs t ps, and each byte needs its share of bandwidth."""
-    plan = random_native_plan(seed)
+    plan = random_plan(seed)
     outcome = execute(plan, record=True)
     last = int(outcome.end.max(initial=0))
     assert (outcome.link_bytes > 0).all()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.commands import Run
 
 from astrarium.errors import TraceError, short_name
 from astrarium.trace import TraceBuilder
-
-from .conftest import Run
 
 EVIL = "a\n\x1b[31mb\r\tü😀" + "x" * 5000
 

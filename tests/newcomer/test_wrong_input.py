@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.commands import Run
 
 from astrarium.errors import InputError
 from astrarium.lower.astra_keys import load_yaml
 from astrarium.trace import read_groups, read_traces
 
-from .conftest import Run, write_traces
+from .conftest import write_traces
 
 LIMITS = {"system.compute_streams": 2**31, "system.comm_streams": 2**31, "system.p2p_streams": 2**31,
           "system.copy_streams": 2**31, "system.cpu_threads": 2**31, "collective.active_chunks": 2**30}

@@ -1,22 +1,11 @@
-"""The contracts and limits hold here, and the tools that say so can say no."""
+"""The tools that hold contracts and limits can say no; that all hold here, `make contracts` and `make lint` say."""
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-
-def load(root: Path, name: str) -> ModuleType:
-    """The module tools/<name>.py."""
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", root / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.loading import tool
 
 
 def tree(folder: Path, **files: str) -> Path:
@@ -29,10 +18,6 @@ def tree(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_this_checkout_keeps_the_contracts(root: Path) -> None:
-    assert load(root, "contracts").breaches(root) == []
-
-
 @pytest.mark.parametrize("line", [
     "import astrarium._core",
     "from astrarium import _core",
@@ -40,8 +25,8 @@ def test_this_checkout_keeps_the_contracts(root: Path) -> None:
     "from .. import _core",
     "import importlib\nc = importlib.import_module('astrarium._core')",
 ])
-def test_core_import_outside_native_is_a_breach(root: Path, tmp_path: Path, line: str) -> None:
-    contracts = load(root, "contracts")
+def test_core_import_outside_native_is_a_breach(tmp_path: Path, line: str) -> None:
+    contracts = tool("contracts")
     assert len(contracts.breaches(tree(tmp_path, trace__slash__reader=line))) == 1
     tree(tmp_path, trace__slash__reader="")
     assert contracts.breaches(tree(tmp_path, trace__slash___native=line)) == []
@@ -57,20 +42,20 @@ def test_core_import_outside_native_is_a_breach(root: Path, tmp_path: Path, line
     "match mode:\n    case 'astra_sim':\n        pass",
     "x = [a for a in b if a.compat]",
 ])
-def test_branch_on_compat_is_a_breach(root: Path, tmp_path: Path, code: str) -> None:
-    contracts = load(root, "contracts")
+def test_branch_on_compat_is_a_breach(tmp_path: Path, code: str) -> None:
+    contracts = tool("contracts")
     assert len(contracts.breaches(tree(tmp_path, lower__slash__plan=code))) == 1
     tree(tmp_path, lower__slash__plan="")
     assert contracts.breaches(tree(tmp_path, lower__slash__compat=code)) == []
 
 
-def test_branch_on_compat_in_the_core_is_a_breach(root: Path, tmp_path: Path) -> None:
+def test_branch_on_compat_in_the_core_is_a_breach(tmp_path: Path) -> None:
     (tree(tmp_path) / "native" / "x.cpp").write_text("int f(bool compat) {\n  if (compat) return 1;\n  return 0;\n}\n")
-    assert len(load(root, "contracts").breaches(tmp_path)) == 1
+    assert len(tool("contracts").breaches(tmp_path)) == 1
 
 
-def test_limits_count_lines_without_the_docstring(root: Path, tmp_path: Path) -> None:
-    limits = load(root, "limits")
+def test_limits_count_lines_without_the_docstring(tmp_path: Path) -> None:
+    limits = tool("limits")
     body = "\n".join(f"    x{i} = {i}" for i in range(59))
     (tmp_path / "a.py").write_text(f'def f():\n    """One.\n\n    Two.\n    """\n{body}\n')
     assert limits.functions(tmp_path / "a.py") == [(60, 1, "f")]
@@ -78,12 +63,8 @@ def test_limits_count_lines_without_the_docstring(root: Path, tmp_path: Path) ->
     assert any("f has 61 lines" in c for c in limits.offenders([tmp_path]))
 
 
-def test_limits_hold_here(root: Path) -> None:
-    assert load(root, "limits").offenders([root / "src", root / "native"]) == []
-
-
-def test_an_include_that_points_upward_is_a_breach(root: Path, tmp_path: Path) -> None:
-    contracts = load(root, "contracts")
+def test_an_include_that_points_upward_is_a_breach(tmp_path: Path) -> None:
+    contracts = tool("contracts")
     for name, text in {"plan/plan.hpp": '#include "media/ports.hpp"\n', "astra/astra.cpp": '#include "fold/fold.hpp"\n',
                        "run/native.cpp": '#include "fold/fold.hpp"\n', "loose.cpp": ""}.items():
         path = tmp_path / "native" / "engine" / name

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.loading import tool
 
 from astrarium.engine import HAVE_CORE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def _load() -> Any:
-    spec = importlib.util.spec_from_file_location("tools_prose", ROOT / "tools" / "prose.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["tools_prose"] = module          # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-prose = _load()
+prose = tool("prose")
 PAGES = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in prose.pages()}
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Run, run  # noqa: F401 (a fixture)
+from tests.commands import Run
 from tests.planner.spaces import DENSE, QUICK
 
 import astrarium as ar
@@ -118,7 +118,7 @@ def test_a_config_json_is_a_model(tmp_path: Path) -> None:
         ar.plan(str(path), "h100_sxm", 8)
 
 
-def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_what_runs_today_is_predicted_and_improved(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "today.sh"
     path.write_text("torchrun --nnodes 2 --nproc-per-node 8 pretrain_gpt.py --num-layers 8 --hidden-size 2048 --swiglu "
                     "--num-attention-heads 16 --vocab-size 32000 --seq-length 2048 --micro-batch-size 1 --bf16 "
@@ -182,7 +182,7 @@ def test_a_stack_is_what_the_job_leaves_open() -> None:
     assert mine.design.workload.mask == "full"
 
 
-def test_command_line(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_command_line(run: Run, tmp_path: Path) -> None:
     design = tmp_path / "d.yaml"
     fix = [f"--fix={name}={','.join(map(str, values))}" for name, values in {**FIX, "recompute": ["none"]}.items()]
     said = run("plan", "llama3-8b", "--device", "h100_sxm", "--gpus", "16", "--seq", "4096", "--global-batch", "32",

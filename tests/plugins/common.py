@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
+from tests.loading import module_of
+from tests.plans.hand import collective, delay, native_collective, plan_of, recv, send
 
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Plan, Shape
 from astrarium.engine.plugins import DelayNetwork, Network
 from astrarium.vocab import CommOp
-
-from ..engine.plans import collective, delay, native_collective, plan_of, recv, send  # noqa: TID252
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples" / "plugins"
 HEADER = ROOT / "native" / "engine" / "plugins"
 
 
-def example(name: str) -> ModuleType:
+def example(name: str) -> Any:
     """The module examples/plugins/<name>.py."""
-    spec = importlib.util.spec_from_file_location(f"plugin_example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return module_of(EXAMPLES / f"{name}.py", f"plugin_example_{name}")
 
 
 def environment() -> dict[str, str]:

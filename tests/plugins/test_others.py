@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.plans.hand import Kind, Node, collective, delay, native_collective, plan_of, two_level
 
 import astrarium as ar
 from astrarium import registry
@@ -31,7 +32,6 @@ from astrarium.engine.plugins.executor import MemoExecutor, MessageExecutor
 from astrarium.errors import PluginError
 from astrarium.vocab import CommOp
 
-from ..engine.plans import Kind, Node, collective, delay, native_collective, plan_of, two_level  # noqa: TID252
 from .common import EXAMPLES, environment, fabric
 
 ENGINES = [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here"), id="core"),

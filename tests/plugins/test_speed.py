@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.plans.hand import collective, native_collective, plan_of
 
 from astrarium.engine import HAVE_CORE, execute
 from astrarium.engine.plugins import Plugins
 from astrarium.vocab import CommOp
 
-from ..engine.plans import collective, native_collective, plan_of  # noqa: TID252
 from .common import fabric, steady
 
 

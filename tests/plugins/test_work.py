@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.plans.draw import random_plan
 
 from astrarium.engine import HAVE_CORE, Outcome, execute
 from astrarium.engine.plan import Backend, Kind, Plan
@@ -18,7 +19,6 @@ from astrarium.engine.plugins.work import PlanSource, Work, collective, compute,
 from astrarium.engine.source import Stage, run_source
 from astrarium.errors import PluginError, StallError
 
-from ..engine.plans import random_native_plan  # noqa: TID252
 from .common import mixed_plan, steady
 
 ENGINES = [pytest.param(False, marks=pytest.mark.skipif(not HAVE_CORE, reason="no compiled core here")), True]
@@ -46,7 +46,7 @@ class Listening(PlanSource):
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_both_engines_tell_a_source_the_same_in_the_same_order(seed: int) -> None:
-    plan = random_native_plan(seed)
+    plan = random_plan(seed)
     sources = Listening(plan), Listening(plan)
     fast, slow = (run_source(source, Stage.of(plan), pure=pure)
                   for source, pure in zip(sources, (False, True), strict=True))
@@ -62,7 +62,7 @@ def test_both_engines_tell_a_source_the_same_in_the_same_order(seed: int) -> Non
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_a_trace_is_the_trivial_source(pure: bool, seed: int) -> None:
-    plan = random_native_plan(seed)
+    plan = random_plan(seed)
     own = execute(plan, fold=False, record=True)
     outcome = run_source(PlanSource(plan), Stage.of(plan), pure=pure)
     for name in ("finish", "busy", "node_ptr", "start", "end"):

@@ -1,29 +1,26 @@
-"""Folding gives the same integers: 500 fresh random programs a run, half of them under each rule book.
+"""Folding gives the same integers: 500 random programs a run, half of them under each rule book.
 
-The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_PROGRAMS=N` draws more.
+`ASTRARIUM_SEED=N` draws others, `ASTRARIUM_PROGRAMS=N` more.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pytest
+from tests.plans.draw import SEED, programs, wanted
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import AstrariumError, InputError, StallError
-
-from .programs import RandomProgram, random_program
+from astrarium.errors import AstrariumError, StallError
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
-PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 500)
+PROGRAMS = wanted(500)
 LEAST_SHARE = 0.25   # of the programs that run to their end; about 0.6 (compat) and 0.45 (native) fold
 
 
@@ -71,23 +68,11 @@ def traffic(plan: Plan, outcome: Outcome) -> Counter[tuple[int, bool, str]]:
     return found
 
 
-def programs(compat: bool, count: int) -> Iterator[RandomProgram]:
-    """`count` programs that can be lowered, from this run's seed."""
-    numbers = random.Random(f"{SEED} {compat}")
-    while count:
-        try:
-            program = random_program(numbers.randrange(2**60), compat)
-        except InputError:   # the draw named an algorithm that has no such operation
-            continue
-        count -= 1
-        yield program
-
-
 @pytest.mark.parametrize("compat", [True, False], ids=["astra_sim", "native"])
 def test_a_folded_run_gives_the_same_integers(compat: bool) -> None:
     print(f"ASTRARIUM_SEED={SEED}")
     seen: Counter[str] = Counter()
-    for program in programs(compat, PROGRAMS // 2):
+    for program in islice(programs(random.Random(f"{SEED} {compat}"), compat), PROGRAMS // 2):
         folded, whole = run(program.plan, True), run(program.plan, False)
         where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
         if isinstance(folded, tuple) or isinstance(whole, tuple):

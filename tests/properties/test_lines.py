@@ -1,6 +1,6 @@
 """Without records, folded runs find collectives line by line: the same finishes as every rank and every message.
 
-The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_DESIGNS=N` draws more.
+`ASTRARIUM_SEED=N` draws others, `ASTRARIUM_DESIGNS=N` more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from tests.plans.draw import SEED
 
 import astrarium as ar
 from astrarium import engine
@@ -23,7 +24,6 @@ from astrarium.workload.generate import generate
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
 DESIGNS = int(os.environ.get("ASTRARIUM_DESIGNS") or 30)
 SHAPES = (ar.Ring, ar.Switch, ar.FullyConnected)
 ALGORITHMS = ("ring", "direct", "halving_doubling", "double_binary_tree", "double_binary_tree")

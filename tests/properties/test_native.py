@@ -7,6 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, reject
+from hypothesis import strategies as st
+from tests.plans.draw import Case, random_case
 
 import astrarium as ar
 from astrarium import engine
@@ -17,8 +19,7 @@ from astrarium.lower import lower
 from astrarium.result import Result
 from astrarium.trace import TraceBuilder, traces_of_bytes
 
-from .designs import Case, cases
-
+cases = st.randoms(use_true_random=False).map(random_case)
 LINKS = ("link_dim", "link_from", "link_to", "link_bytes", "link_busy")
 needs_core = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 
@@ -40,7 +41,7 @@ def run(plan: Plan, *, fold: bool = False, pure: bool = False) -> Outcome | type
 
 
 @needs_core
-@given(cases())
+@given(cases)
 def test_both_engines_give_the_same_integers(case: Case) -> None:
     plan = lowered(case)
     ours, theirs = run(plan, pure=True), run(plan)
@@ -56,7 +57,7 @@ def test_both_engines_give_the_same_integers(case: Case) -> None:
 
 
 @needs_core
-@given(cases())
+@given(cases)
 def test_folding_gives_the_same_integers(case: Case) -> None:
     plan = lowered(case)
     every, folded = run(plan), run(plan, fold=True)
@@ -75,7 +76,7 @@ def test_folding_gives_the_same_integers(case: Case) -> None:
         np.testing.assert_array_equal(folded.end[ours], every.end[theirs])
 
 
-@given(cases())
+@given(cases)
 def test_no_link_or_port_exceeds_100_percent(case: Case) -> None:
     plan = lowered(case)
     outcome = run(plan)
@@ -83,7 +84,7 @@ def test_no_link_or_port_exceeds_100_percent(case: Case) -> None:
         assert (outcome.link_busy <= outcome.makespan).all()
 
 
-@given(cases())
+@given(cases)
 def test_use_over_time_adds_up_to_what_the_links_were_busy(case: Case) -> None:
     plan = lowered(case)
     outcome = run(plan)
@@ -97,7 +98,7 @@ def test_use_over_time_adds_up_to_what_the_links_were_busy(case: Case) -> None:
         assert (use[number] <= outcome.use_width * np.count_nonzero(mine)).all()    # no link more than all the time
 
 
-@given(cases(backends=("closed_form",)))
+@given(st.randoms(use_true_random=False).map(lambda rng: random_case(rng, ("closed_form",))))
 def test_every_byte_that_leaves_arrives(case: Case) -> None:
     plan = lowered(case)
     outcome = run(plan)
@@ -113,7 +114,7 @@ def test_every_byte_that_leaves_arrives(case: Case) -> None:
             assert sent == taken
 
 
-@given(cases())
+@given(cases)
 def test_the_parts_of_a_rank_s_time_add_up(case: Case) -> None:
     plan = lowered(case)
     outcome = run(plan)
@@ -127,7 +128,7 @@ def test_the_parts_of_a_rank_s_time_add_up(case: Case) -> None:
     np.testing.assert_array_equal(ranks.finish + ranks.idle, outcome.makespan)
 
 
-@given(cases())
+@given(cases)
 def test_the_critical_path_has_no_gaps(case: Case) -> None:
     plan = lowered(case)
     outcome = run(plan)
@@ -155,7 +156,7 @@ def test_neighbours_links_carry_what_rides_through_them() -> None:
 
 
 @needs_core
-@given(cases())
+@given(cases)
 def test_folded_results_say_the_same(case: Case) -> None:
     plan = lowered(case)
     every, folded = run(plan), run(plan, fold=True)

@@ -1,28 +1,26 @@
 """Equal layers: periods that recur are counted, and the integers are those of running them all.
 
-The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_PROGRAMS=N` draws more.
+`ASTRARIUM_SEED=N` draws others, `ASTRARIUM_PROGRAMS=N` more.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pytest
+from tests.plans.draw import SEED, programs, wanted
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import AstrariumError, InputError
-
-from .programs import RandomProgram, random_program
+from astrarium.errors import AstrariumError
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core counts periods")
 
-SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
-PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 300)
+PROGRAMS = wanted(300)
 LAYERS = (8, 13, 40, 100)
 LEAST_SHARE = 0.1    # of the programs in which something is counted; about 0.3 are
 
@@ -44,23 +42,12 @@ def same(counted: Outcome, whole: Outcome, where: str) -> None:
         assert counted.events == whole.events, where
 
 
-def drawn(seed: int, compat: bool) -> RandomProgram | None:
-    """None where the draw named an algorithm that has no such operation."""
-    try:
-        return random_program(seed, compat, random.Random(seed).choice(LAYERS))
-    except InputError:
-        return None
-
-
 @pytest.mark.parametrize("compat", [True, False], ids=["astra_sim", "native"])
 def test_counted_periods_give_the_same_integers(compat: bool) -> None:
     print(f"ASTRARIUM_SEED={SEED}")
     seen: Counter[str] = Counter()
-    numbers = random.Random(f"{SEED} periods {compat}")
-    while seen.total() < PROGRAMS // 2:
-        program = drawn(numbers.randrange(2**60), compat)
-        if program is None:
-            continue
+    rng = random.Random(f"{SEED} periods {compat}")
+    for program in islice(programs(rng, compat, LAYERS), PROGRAMS // 2):
         counted, whole = run(program.plan, True), run(program.plan, False)
         where = f"\nASTRARIUM_SEED={SEED}\n{program.text}"
         if isinstance(counted, tuple) or isinstance(whole, tuple):

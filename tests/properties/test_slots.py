@@ -1,30 +1,28 @@
 """Nodes of equal kind, size and arguments may share a slot: nothing changes, folded or not, in either engine.
 
-The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N.
+`ASTRARIUM_SEED=N` draws other programs, `ASTRARIUM_PROGRAMS=N` more.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
+from tests.plans.draw import SEED, programs, wanted
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import Program
-from astrarium.errors import AstrariumError, InputError
+from astrarium.errors import AstrariumError
 from astrarium.result import Result
-
-from .programs import random_program
 
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
-PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 150)
+PROGRAMS = wanted(150)
 PURE = 4    # of the programs one in so many runs in the pure-Python engine, too
 
 
@@ -126,15 +124,10 @@ def check(plan: Plan, merged: Plan, pure: bool, where: str) -> str:
 def test_sharing_slots_changes_nothing(compat: bool) -> None:
     print(f"ASTRARIUM_SEED={SEED}")
     rng, seen = random.Random(f"{SEED} {compat} slots"), Counter[str]()
-    while sum(seen.values()) < PROGRAMS:
-        try:
-            program = random_program(rng.randrange(2**60), compat)
-        except InputError:
-            continue
+    for number, program in enumerate(islice(programs(rng, compat), PROGRAMS)):
         plan = twice(program.plan, rng)
         merged, gone = shared(plan, rng)
-        pure = sum(seen.values()) % PURE == 0
-        what = check(plan, merged, pure, f"\nASTRARIUM_SEED={SEED}\n{program.text}")
+        what = check(plan, merged, number % PURE == 0, f"\nASTRARIUM_SEED={SEED}\n{program.text}")
         seen[what if gone else "nothing shared"] += 1
     print(dict(seen))
     assert seen["folded"] > PROGRAMS // 8, seen

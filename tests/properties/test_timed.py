@@ -1,42 +1,36 @@
 """Collectives of a given time beside messages and other collectives: folded, unfolded and pure runs agree.
 
-The seed of a run is new each time and printed; `ASTRARIUM_SEED=N` repeats run N, `ASTRARIUM_PROGRAMS=N` draws more.
+`ASTRARIUM_SEED=N` draws others, `ASTRARIUM_PROGRAMS=N` more.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
+from tests.plans.draw import SEED, programs, wanted
+from tests.plans.programs import NS
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import CollectivePlan, Plan
 from astrarium.errors import AstrariumError, InputError, TraceError
 
-from .programs import NS, random_program
-
 pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="only the compiled core folds")
 
-SEED = int(os.environ.get("ASTRARIUM_SEED") or random.SystemRandom().randrange(2**40))
-PROGRAMS = int(os.environ.get("ASTRARIUM_PROGRAMS") or 160)
+PROGRAMS = wanted(160)
 SHARES = (0.3, 1.0)     # of the collectives whose time is given
 
 
 def drawn() -> Iterator[tuple[Plan, str]]:
     """Plans of random programs, some or all of whose collectives have a given time."""
-    numbers, count = random.Random(SEED), PROGRAMS
-    while count:
-        try:
-            program = random_program(numbers.randrange(2**60), False, layers=numbers.choice((0, 0, 6)))
-        except InputError:
-            continue
-        count -= 1
+    numbers = random.Random(SEED)
+    for program in islice(programs(numbers, False, (0, 0, 6)), PROGRAMS):
         share = numbers.choice(SHARES)
         yield replace(program.plan, collectives=tuple(
             CollectivePlan(each.op, each.size, (), lasts=1000 * max(1, numbers.choice(NS)))

@@ -9,12 +9,11 @@ collectives of groups follow the dims, where its simulator runs one flat ring ov
 from __future__ import annotations
 
 import csv
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.loading import module_of
 
 import astrarium as ar
 from astrarium.config import decode
@@ -28,17 +27,7 @@ SHAPES = {"Ring": "ring", "Switch": "switch", "FullyConnected": "fully_connected
 ALGORITHMS = {"ring": "ring", "direct": "direct", "halvingDoubling": "halving_doubling", "doubleBinaryTree": "ring"}
 
 
-def public_code() -> ModuleType:
-    """The example's module."""
-    spec = importlib.util.spec_from_file_location("public_code", COSMIC / "public_code.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-PUBLIC = public_code()
+PUBLIC = module_of(COSMIC / "public_code.py", "public_code")
 
 
 def whole(row: dict[str, str], *names: str) -> tuple[int, ...]:
