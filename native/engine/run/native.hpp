@@ -317,7 +317,6 @@ private:
     const bool reduces_ = plan_.policy.reduce_bandwidth > 0 || plan_.reduce_bandwidth.size > 0;  // what it receives takes time to add
     std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
-    std::pair<const Schedule*, const std::vector<std::int32_t>*> last_received_{};  // asked for
     struct Reduction {  // asked for last
         std::int64_t size = -1;
         double rate = 0;

@@ -184,9 +184,7 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
 
 // Blocks that every receive of a schedule's programs takes: those of the send that it matches.
 const std::vector<std::int32_t>& Native::received_blocks(const Schedule& s) {
-    if (last_received_.first == &s) return *last_received_.second;
     auto& blocks = received_blocks_[&s];
-    last_received_ = {&s, &blocks};
     if (!blocks.empty()) return blocks;
     blocks.assign(s.recv_peer.size, 0);
     const int senders = s.mode == PeerMode::absolute ? s.n : 1;
