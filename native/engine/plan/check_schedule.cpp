@@ -12,11 +12,6 @@ bool ascends(const View<std::int32_t>& ptr, std::size_t end) {
     return true;
 }
 
-int peer_of(const Schedule& s, int index, int peer) {
-    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
-    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
-}
-
 void check_arrays(const Schedule& s) {
     require(s.mode == PeerMode::relative || s.mode == PeerMode::xor_ || s.mode == PeerMode::absolute, "peer mode out of range");
     require(s.n >= 1 && s.program.size == static_cast<std::size_t>(s.n), "schedule program of another size");

@@ -70,6 +70,12 @@ struct Schedule {
     View<std::uint8_t> recv_reduce;
 };
 
+// The participant that a send or receive of participant `index` names.
+inline int peer_of(const Schedule& s, int index, int peer) {
+    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
+    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
+}
+
 struct Phase {
     int dim = 0, op = 0;
     Algorithm algorithm = Algorithm::schedule;

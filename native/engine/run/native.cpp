@@ -1,7 +1,6 @@
 #include "run/native.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "media/foreign_medium.hpp"
 #include "plan/run.hpp"
@@ -40,34 +39,12 @@ void Native::prepare() {
     busy_.assign(ranks, 0);
     next_serial_.resize(plan.groups.size() + 1);
     open_.resize(plan.groups.size() + 1);
-    order_sends();
 }
 
 void Native::count_parents() {
     parents_.clear();
     for (std::size_t r = 0; r < plan_.ranks(); ++r)
         parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
-}
-
-// Sends are released by a cursor: a schedule whose `needs` do not ascend within a program gets an order in which they do.
-// Schedules are those of the phases: a plan of one collective (folding) borrows them from another plan.
-void Native::order_sends() {
-    std::unordered_set<const Schedule*> seen;
-    for (const Collective& c : plan_.collectives)
-        for (const Chunk& chunk : c.chunks)
-            for (const Phase& phase : chunk.phases)
-                if (phase.schedule && seen.insert(phase.schedule).second) order_sends(*phase.schedule);
-}
-
-void Native::order_sends(const Schedule& s) {
-    const auto by_needs = [&](std::uint32_t x, std::uint32_t y) { return s.send_needs[x] < s.send_needs[y]; };
-    std::vector<std::uint32_t> order;
-    for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q) {
-        if (std::is_sorted(s.send_needs.data + s.send_ptr[q], s.send_needs.data + s.send_ptr[q + 1])) continue;
-        for (std::size_t k = order.size(); k < s.send_needs.size; ++k) order.push_back(static_cast<std::uint32_t>(k));
-        std::stable_sort(order.begin() + s.send_ptr[q], order.begin() + s.send_ptr[q + 1], by_needs);
-    }
-    if (!order.empty()) send_order_.emplace(&s, std::move(order));
 }
 
 Outcome Native::run() {

@@ -14,6 +14,8 @@
 #include "nodes/ready.hpp"
 #include "fold/periods/recurrence.hpp"
 #include "plan/run.hpp"
+#include "run/receive_delay.hpp"
+#include "run/send_order.hpp"
 #include "media/medium.hpp"
 #include "media/ports.hpp"
 
@@ -150,9 +152,9 @@ private:
     void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
     void try_leave(std::uint32_t instance, std::uint32_t state);
     void close_if_done(std::uint32_t instance);
-    static int peer_of(const Schedule& s, int index, int peer);
-    Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number);
-    const std::vector<std::int32_t>& received_blocks(const Schedule& s);
+    Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
+        return receive_delays_.of(s.now(), s.index, number, plan_.npu_of[i.members[s.position].rank]);
+    }
 
     // one rank per class (native_image.cpp)
     struct Gathering {  // a collective that will be measured: who has come, and when
@@ -224,8 +226,6 @@ private:
     void start_custom(std::uint32_t instance, std::uint32_t position);
     void issue_custom(std::uint32_t run, std::uint32_t node);
     const Program& custom_program(const CustomRun& run) const;
-    void order_sends();
-    void order_sends(const Schedule& schedule);
     void custom_complete(std::uint32_t run, std::uint32_t node);
     void end_custom(std::uint32_t run);
 
@@ -314,14 +314,8 @@ private:
     std::vector<std::uint32_t> counted_down_;  // numbers of nodes: one parent fewer in `parents_`, since the first state that is kept
     Tick back_to_ = never;  // the run goes back before this time
     Tick skipped_ = 0;
-    const bool reduces_ = plan_.policy.reduce_bandwidth > 0 || plan_.reduce_bandwidth.size > 0;  // what it receives takes time to add
-    std::unordered_map<const Schedule*, std::vector<std::uint32_t>> send_order_;  // by needs, when not already so
-    std::unordered_map<const Schedule*, std::vector<std::int32_t>> received_blocks_;
-    struct Reduction {  // asked for last
-        std::int64_t size = -1;
-        double rate = 0;
-        Tick delay = 0;
-    } reduction_;
+    const SendOrders send_order_{plan_};
+    ReceiveDelays receive_delays_{plan_};
 };
 
 }  // namespace astrarium

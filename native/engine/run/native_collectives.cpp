@@ -22,11 +22,6 @@ std::string op_name(int op) {
 
 }  // namespace
 
-int Native::peer_of(const Schedule& s, int index, int peer) {
-    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
-    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
-}
-
 std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     if (instance_free_.empty()) {
         instance_free_.push_back(static_cast<std::uint32_t>(instances_.size()));
@@ -182,38 +177,6 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 
-// Blocks that every receive of a schedule's programs takes: those of the send that it matches.
-const std::vector<std::int32_t>& Native::received_blocks(const Schedule& s) {
-    auto& blocks = received_blocks_[&s];
-    if (!blocks.empty()) return blocks;
-    blocks.assign(s.recv_peer.size, 0);
-    const int senders = s.mode == PeerMode::absolute ? s.n : 1;
-    for (int p = 0; p < senders; ++p) {
-        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(p)]);
-        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
-            const auto theirs = static_cast<std::size_t>(s.program[static_cast<std::size_t>(peer_of(s, p, s.send_peer[k]))]);
-            blocks[static_cast<std::size_t>(s.recv_ptr[theirs] + s.send_match[k])] = s.send_block_ptr[k + 1] - s.send_block_ptr[k];
-        }
-    }
-    return blocks;
-}
-
-Tick Native::receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
-    if (!reduces_) return plan_.policy.endpoint_delay;
-    const Phase& phase = s.now();
-    const Schedule& schedule = *phase.schedule;
-    const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
-    const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + number;
-    const double rate = plan_.reduction_rate(plan_.npu_of[i.members[s.position].rank]);
-    if (!schedule.recv_reduce[r] || rate <= 0) return plan_.policy.endpoint_delay;
-    const std::int64_t size = received_blocks(schedule)[r] * phase.block_size;
-    if (reduction_.size != size || reduction_.rate != rate) {
-        const double passes = 3 * (static_cast<double>(size) / rate * 1e9);
-        reduction_ = {size, rate, add(plan_.policy.endpoint_delay, ticks(passes, plan_.network.whole_ns))};
-    }
-    return reduction_.delay;
-}
-
 // Sends whose first `needs` receives are complete depart now, in program order.
 void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     ChunkState& s = instances_[instance].chunks[state];
@@ -228,12 +191,12 @@ void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     const Sends* const known = s.known;
     const Member& member = instances_[instance].members[s.position];
     const std::uint32_t rank = member.rank, node = member.node;
-    const auto order = send_order_.find(&schedule);
+    const std::vector<std::uint32_t>* const order = send_order_.of(schedule);
     const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
     const bool one_event = ports_ && !clock_.strict;
     std::uint32_t before = none;
     while (s.next_send < s.sends) {
-        const std::uint32_t number = order == send_order_.end() ? s.next_send : order->second[first + s.next_send] - first;
+        const std::uint32_t number = order ? (*order)[first + s.next_send] - first : s.next_send;
         if (static_cast<std::uint32_t>(schedule.send_needs[first + number]) > s.prefix) break;
         const std::uint32_t together = known ? known->together[number] : 1, last = number + together - 1, send = first + last;
         const auto to = static_cast<std::uint32_t>(s.base + peer_of(schedule, s.index, schedule.send_peer[send]) * phase.stride);

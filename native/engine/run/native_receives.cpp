@@ -61,7 +61,7 @@ void Native::post_receives(std::uint32_t instance, std::uint32_t state) {
         m.low = static_cast<std::uint64_t>(s.chunk) << 32 | r;
         m.tag = tag_of(instances_[instance], s.chunk, m.phase, r);
         const std::uint32_t sender = membership_.rank(group, static_cast<std::uint32_t>(s.base + peer * phase.stride));
-        m.flight = Flight(plan_.npu_of[sender], plan_.npu_of[member.rank], received_blocks(schedule)[first + r] * phase.block_size);
+        m.flight = Flight(plan_.npu_of[sender], plan_.npu_of[member.rank], receive_delays_.blocks(schedule)[first + r] * phase.block_size);
         post(id);
     }
 }

@@ -8,7 +8,7 @@ namespace astrarium {
 // switch, whose receives stand in the same order. No other send may wait for a part of them: they count as complete with the last.
 std::vector<std::uint32_t> Native::find_trains(const std::vector<Aim>& aims, const ChunkState& s, const Schedule& schedule) {
     std::vector<std::uint32_t> together(s.sends, 1);
-    if (send_order_.contains(&schedule)) return together;
+    if (send_order_.of(schedule)) return together;
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
     const auto send = static_cast<std::size_t>(schedule.send_ptr[program]), receive = static_cast<std::size_t>(schedule.recv_ptr[program]);
     const auto needs = [&](std::uint32_t k) { return schedule.send_needs[send + k]; };

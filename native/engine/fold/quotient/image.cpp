@@ -190,15 +190,6 @@ std::uint32_t Image::source(std::size_t slot) const {
     return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + static_cast<std::size_t>(slot_b_[slot])]);
 }
 
-namespace {
-
-int peer_of(const Schedule& s, int index, int peer) {
-    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
-    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
-}
-
-}  // namespace
-
 // Every member of a class must send the same to the same classes on the same ways in every phase, and receive likewise.
 void Image::check(const Collective& c, std::uint32_t kind) {
     if (c.custom) throw Unfoldable{"a custom collective"};

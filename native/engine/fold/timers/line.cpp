@@ -10,11 +10,6 @@
 namespace astrarium {
 namespace {
 
-int peer_of(const Schedule& s, int index, int peer) {
-    if (s.mode == PeerMode::relative) return (index + peer) % s.n;
-    return s.mode == PeerMode::xor_ ? index ^ peer : peer;
-}
-
 std::size_t ports_of(const Dim& dim) {
     switch (dim.shape) {
         case Shape::ring: return 2;

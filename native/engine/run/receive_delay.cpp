@@ -1,0 +1,35 @@
+#include "run/receive_delay.hpp"
+
+#include "media/distance.hpp"
+
+namespace astrarium {
+
+const std::vector<std::int32_t>& ReceiveDelays::blocks(const Schedule& s) {
+    auto& blocks = blocks_[&s];
+    if (!blocks.empty()) return blocks;
+    blocks.assign(s.recv_peer.size, 0);
+    const int senders = s.mode == PeerMode::absolute ? s.n : 1;
+    for (int p = 0; p < senders; ++p) {
+        const auto program = static_cast<std::size_t>(s.program[static_cast<std::size_t>(p)]);
+        for (auto k = static_cast<std::size_t>(s.send_ptr[program]); k < static_cast<std::size_t>(s.send_ptr[program + 1]); ++k) {
+            const auto theirs = static_cast<std::size_t>(s.program[static_cast<std::size_t>(peer_of(s, p, s.send_peer[k]))]);
+            blocks[static_cast<std::size_t>(s.recv_ptr[theirs] + s.send_match[k])] = s.send_block_ptr[k + 1] - s.send_block_ptr[k];
+        }
+    }
+    return blocks;
+}
+
+Tick ReceiveDelays::reduced(const Phase& phase, int index, std::uint32_t number, std::int32_t npu) {
+    const Schedule& s = *phase.schedule;
+    const auto r = static_cast<std::size_t>(s.recv_ptr[static_cast<std::size_t>(s.program[static_cast<std::size_t>(index)])]) + number;
+    const double rate = plan_.reduction_rate(npu);
+    if (!s.recv_reduce[r] || rate <= 0) return plan_.policy.endpoint_delay;
+    const std::int64_t size = blocks(s)[r] * phase.block_size;
+    if (known_.size != size || known_.rate != rate) {
+        const double passes = 3 * (static_cast<double>(size) / rate * 1e9);
+        known_ = {size, rate, add(plan_.policy.endpoint_delay, ticks(passes, plan_.network.whole_ns))};
+    }
+    return known_.delay;
+}
+
+}  // namespace astrarium
