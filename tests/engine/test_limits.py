@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -136,3 +138,24 @@ def test_a_run_of_every_rank_says_before_what_it_takes(monkeypatch: pytest.Monke
     assert float(said[0].split("about ")[1].split()[0]) == pytest.approx(outcome.events, rel=0.25)
     ar.simulate(design, fold="off", note=said.append)
     assert len(said) == 1
+
+
+SENT_TO_ALL = """
+import resource, sys
+import astrarium as ar
+network = ar.Network([ar.Switch(int(sys.argv[1]), bandwidth="50 GB/s", latency="2 us")], backend="contention")
+design = ar.Design(workload=ar.SingleCollective("all_to_all", "64 MiB"), network=network,
+                   collective=ar.Collective(all_to_all=["direct"], choice="none"))
+result = ar.simulate(design, fold="off", record=False)
+print(result.makespan_ps, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize(("npus", "megabytes"), [(1024, 150), pytest.param(8192, 2000, marks=pytest.mark.exam)])
+def test_sends_that_wait_for_their_turn_take_no_memory(npus: int, megabytes: int) -> None:
+    """Each NPU sends 1/n of 64 MiB to all others, one after the other over one link: 67 million messages of 8,192."""
+    done = subprocess.run([sys.executable, "-c", SENT_TO_ALL, str(npus)], capture_output=True, text=True, check=True)
+    makespan, kib = map(int, done.stdout.split())
+    serial = round((64 << 20) // npus / 50 * 1000)
+    assert makespan == npus * serial + 4_000_000     # all leave in a row; the last one crosses the other link, too
+    assert kib < megabytes * 1024

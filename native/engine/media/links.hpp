@@ -16,11 +16,19 @@ public:
     }
     void ask(MessageId id, Tick now) override;
     void wake(std::uint32_t, Tick) override {}
+    Turn reserve(const Flight& flight, Tick now) override;
+    std::size_t first_link(const Flight& flight) const override { return next(flight).link; }
+    Tick leave(Flight& flight, const Turn& turn) override;
     Traffic* traffic() override { return &traffic_; }
     std::vector<const std::vector<Tick>*> free_times() const override { return {&up_, &down_}; }
 
 private:
-    Tick cross(Flight& flight, Tick now);
+    struct Next {
+        std::size_t dim, link;
+        int landing;      // the NPU where it ends, or that of the switch's port
+        bool down, leaves_for_switch;
+    };
+    Next next(const Flight& flight) const;
 
     const Network& network_;
     Carried& run_;

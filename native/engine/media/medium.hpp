@@ -53,6 +53,16 @@ public:
     // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
     virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
 
+    // Of a medium in which messages queue at their first link (MediumKind::queues): a turn there, and when a message that leaves in its
+    // turn is at the next device.
+    struct Turn {
+        std::size_t link = 0;
+        Tick start = 0, serial = 0;
+    };
+    virtual Turn reserve(const Flight&, Tick) { return {}; }
+    virtual std::size_t first_link(const Flight&) const { return 0; }
+    virtual Tick leave(Flight&, const Turn&) { return 0; }
+
     // Of a medium with a clock of its own (MediumKind::own_clock). It runs only when called.
     virtual void begin() {}
     virtual Tick next(Tick) { return never; }  // when it has something to do

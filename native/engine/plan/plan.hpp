@@ -145,6 +145,7 @@ struct MediumKind {
     bool links = false;      // on links between NPUs: of collectives only those of everybody keep to themselves
     bool own_clock = false;  // beside the run's
     bool receives = false;   // is told of receives, too
+    bool queues = false;     // an NPU sends one message after the other over a link: those that wait need not exist
     const char* never_folds = nullptr;           // why
     void (*check)(const Network&) = nullptr;     // throws Unsupported
     std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves

@@ -21,7 +21,7 @@ Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_per
 void Native::prepare() {
     const Plan& plan = plan_;
     const std::size_t ranks = plan.ranks();
-    if (!alone_) refuse_too_large();
+    if (!alone_) refuse_too_large(plan, record_);
     ranks_.resize(ranks);
     std::size_t nodes = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -43,8 +43,7 @@ void Native::prepare() {
 
 void Native::count_parents() {
     parents_.clear();
-    for (std::size_t r = 0; r < plan_.ranks(); ++r)
-        parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
+    for (std::size_t r = 0; r < plan_.ranks(); ++r) parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
 }
 
 Outcome Native::run() {
@@ -81,6 +80,8 @@ void Native::handle(const Keyed& event) {
         case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
         case phase_over: return try_leave(static_cast<std::uint32_t>(event.b), event.a);
         case look: return issue_ready(event.a);
+        case leave_in_turn:
+            return queue_sends(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.low), static_cast<std::uint32_t>(event.b));
         case leave_source:
             for (std::uint32_t id = event.a, next; id != none; id = next) next = messages_[id].next, depart(id);
             return;
@@ -109,7 +110,7 @@ void Native::instant() {
 std::uint32_t Native::new_message() {
     if (message_free_.empty()) {
         message_free_.push_back(static_cast<std::uint32_t>(messages_.size()));
-        if ((messages_.size() & 0xffff) == 0) refuse_too_many(), stop_if_interrupted();
+        if ((messages_.size() & 0xffff) == 0) refuse_too_many(messages_.size()), stop_if_interrupted();
         messages_.emplace_back();
     }
     const std::uint32_t id = message_free_.back();
@@ -141,7 +142,10 @@ Keyed Native::arrives(std::uint32_t id) const {
 }
 
 void Native::arrive(std::uint32_t id) {
-    if (medium_) return medium_->ask(id, clock_.now);
+    if (medium_) {
+        if (const std::uint32_t queue = std::exchange(messages_[id].queue, none); queue != none) send_next(queue);
+        return medium_->ask(id, clock_.now);
+    }
     const Flight& flight = messages_[id].flight;
     if (!ports_->arrived(flight)) return depart(id);  // along a mesh
     if (image_) return land(id);
@@ -149,19 +153,6 @@ void Native::arrive(std::uint32_t id) {
 }
 
 // --- ends
-
-std::string Native::describe(std::uint32_t rank, std::uint32_t node) const {
-    const Program& program = program_of(rank);
-    static const char* const names[] = {"delay", "collective", "send", "recv", "remote access", "skip"};
-    std::string text = "node " + std::to_string(program.node_id[node]) + " (" + names[program.kind[node]];
-    const auto kind = static_cast<Kind>(program.kind[node]);
-    if (kind == Kind::send || kind == Kind::recv) {
-        const auto at = static_cast<std::size_t>(plan_.slot_ptr[rank] + program.slot[node]);
-        text += std::string(kind == Kind::send ? " to " : " from ") + std::to_string(plan_.slot_a[at]) + ", tag " +
-                std::to_string(plan_.slot_b[at]) + ", " + std::to_string(program.size[node]) + " bytes";
-    }
-    return text + ")";
-}
 
 void Native::explain_stall() const {
     if (image_ && unfinished_) throw Endless{{"the run does not end"}};

@@ -14,6 +14,7 @@
 #include "nodes/ready.hpp"
 #include "fold/periods/recurrence.hpp"
 #include "plan/run.hpp"
+#include "run/describe.hpp"
 #include "run/receive_delay.hpp"
 #include "run/send_order.hpp"
 #include "media/medium.hpp"
@@ -33,7 +34,10 @@ public:
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
-    static Weight weigh(const Plan& plan, bool record);
+    struct Sizes {  // in bytes
+        double rank, member, chunk, message;
+    };
+    static const Sizes sizes;
 
 private:
     static constexpr std::uint32_t none = 0xffffffffu;
@@ -44,6 +48,7 @@ private:
         phase_started,  // a = chunk state: sends without needs may depart
         phase_over,     // a = chunk state: its last send is delivered, its last receive complete
         look,           // a = rank: issue ready nodes
+        leave_in_turn,  // a = chunk state, low = first send, b = the one after the last: ask for their links
         leave_source,   // a = message: asks for its first port or link
         reach_next,     // a = message: asks for the in port, or for what comes next
         custom_over,    // a = rank's custom run, b = node
@@ -98,6 +103,7 @@ private:
         std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
         std::uint32_t together = 1;                                                     // messages of a train: this one is the last
         std::uint32_t next = none;                                                      // the one that departs after it, in one event
+        std::uint32_t queue = none;                                                     // of sends that come to be after it
         std::uint32_t rank = 0, node_index = 0;                                         // node: the sender's
         std::uint32_t source = 0;                                                       // the rank from which it arrives
         Flight flight;
@@ -109,6 +115,22 @@ private:
         std::vector<std::uint64_t> posted;  // nodes, or custom run << 32 | node; those before `met` have met their message
         std::uint32_t met = 0, delivered = 0;
         bool waited_for() const { return met < posted.size(); }
+    };
+    struct Queue {  // sends of a participant that wait for one link, `left` of them from `next` on
+        std::uint32_t instance = 0, state = 0, next = 0, left = 0;
+        Medium::Turn turn;  // of the next one
+    };
+    struct Sender {  // a participant's chunk in its phase
+        std::uint32_t instance, state, first, rank, node;  // first: of its sends in the schedule
+        const Phase* phase;
+        const Schedule* schedule;
+        const ChunkState* chunk;
+        const Sends* known;  // one rank per class
+        std::uint32_t chunks;
+        std::uint32_t receiver(std::uint32_t send) const {
+            return static_cast<std::uint32_t>(chunk->base + peer_of(*schedule, chunk->index, schedule->send_peer[send]) * phase->stride);
+        }
+        std::int64_t size(std::uint32_t send) const { return (schedule->send_block_ptr[send + 1] - schedule->send_block_ptr[send]) * phase->block_size; }
     };
     struct CustomRun {
         std::uint32_t instance = 0, position = 0, left = 0;
@@ -144,7 +166,12 @@ private:
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
+    Sender sender_of(std::uint32_t instance, std::uint32_t state) const;
+    Flight flight_of(const Sender& from, std::uint32_t send) const;
+    std::uint32_t make_send(const Sender& from, std::uint32_t number, std::uint32_t together);
     void release_sends(std::uint32_t instance, std::uint32_t state);
+    void queue_sends(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end);
+    void send_next(std::uint32_t queue);
     void deliver(std::uint32_t message, Tick when);
     void delivered(Message& message);
     bool wanted(const Message& message) const;
@@ -255,12 +282,9 @@ private:
     void post_receives(std::uint32_t instance, std::uint32_t state);
     void post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t peer, std::int64_t tag);
     std::int64_t tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
-    std::uint32_t pick(std::uint32_t rank, int lane, std::vector<std::uint32_t>& nodes);
 
-    void refuse_too_large() const;
-    void refuse_too_many() const;
     void explain_stall() const;
-    std::string describe(std::uint32_t rank, std::uint32_t node) const;
+    std::string describe(std::uint32_t rank, std::uint32_t node) const { return describe_node(plan_, program_of(rank), rank, node); }
     Outcome outcome();
     Traffic* traffic();
 
@@ -286,6 +310,8 @@ private:
     std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;         // per group: serial, instance
     Pool<Message> messages_;
     std::vector<std::uint32_t> message_free_;
+    std::vector<Queue> queues_;
+    std::vector<std::uint32_t> queue_free_;
     std::unordered_map<MessageKey, Meeting, MessageKeyHash> meetings_;
     std::vector<CustomRun> custom_;
     std::vector<std::uint32_t> custom_free_;
@@ -317,5 +343,11 @@ private:
     const SendOrders send_order_{plan_};
     ReceiveDelays receive_delays_{plan_};
 };
+
+inline constexpr Native::Sizes Native::sizes{sizeof(Native::Rank), sizeof(Native::Member), sizeof(Native::ChunkState), sizeof(Native::Message)};
+
+// A run that does not fit into memory is refused: before it begins, and while messages pile up.
+void refuse_too_large(const Plan& plan, bool record);
+void refuse_too_many(std::size_t messages);
 
 }  // namespace astrarium

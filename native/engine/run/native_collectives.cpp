@@ -177,45 +177,64 @@ void Native::enter(std::uint32_t instance, std::uint32_t position, std::uint32_t
     if (s.sends == 0 && s.receives == 0) try_leave(instance, at);
 }
 
+Native::Sender Native::sender_of(std::uint32_t instance, std::uint32_t state) const {
+    const Instance& i = instances_[instance];
+    const ChunkState& s = i.chunks[state];
+    const Phase& phase = s.now();
+    const auto program = static_cast<std::size_t>(phase.schedule->program[static_cast<std::size_t>(s.index)]);
+    const Member& member = i.members[s.position];
+    return {instance, state, static_cast<std::uint32_t>(phase.schedule->send_ptr[program]), member.rank, member.node, &phase, phase.schedule, &s, s.known,
+            static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks)};
+}
+
+// The flight of a send where every rank runs.
+Flight Native::flight_of(const Sender& from, std::uint32_t send) const {
+    const std::uint32_t to = from.receiver(send);
+    Flight out(plan_.npu_of[from.rank], plan_.npu_of[membership_.rank(instances_[from.instance].group, to)], from.size(send));
+    if (alone_) out.from = geometry_.mirrored(out.source, out.destination), out.to = out.source;
+    return out;
+}
+
+// The message of a send, or of a train of them.
+std::uint32_t Native::make_send(const Sender& from, std::uint32_t number, std::uint32_t together) {
+    const std::uint32_t last = number + together - 1, send = from.first + last, id = new_message();
+    const ChunkState& s = *from.chunk;
+    Message& m = messages_[id];
+    m.purpose = Message::chunk;
+    m.instance = from.instance, m.source_state = from.state, m.state = (alone_ || image_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
+    m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(from.schedule->send_match[send]);
+    m.high = static_cast<std::uint64_t>(from.rank) << 32 | from.node;
+    m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
+    if (plan_.network.medium->receives) m.tag = tag_of(instances_[from.instance], s.chunk, m.phase, m.receive);
+    if (from.known) {
+        aim(id, from.known->aims[last], from.chunks);
+        m.flight.size = from.size(send);
+    } else {
+        m.source = from.rank, m.flight = flight_of(from, send);
+    }
+    return id;
+}
+
 // Sends whose first `needs` receives are complete depart now, in program order.
 void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     ChunkState& s = instances_[instance].chunks[state];
     if (s.next_send == s.sends) return;
-    const Collective& c = plan_.collectives[instances_[instance].collective];
-    const Phase& phase = s.now();
-    const Schedule& schedule = *phase.schedule;
-    const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(s.index)]);
-    const auto first = static_cast<std::uint32_t>(schedule.send_ptr[program]);
-    const std::uint32_t group = instances_[instance].group;
-    if (image_ && !s.known) s.known = &class_sends(instances_[instance], s, phase);
-    const Sends* const known = s.known;
-    const Member& member = instances_[instance].members[s.position];
-    const std::uint32_t rank = member.rank, node = member.node;
-    const std::vector<std::uint32_t>* const order = send_order_.of(schedule);
-    const auto chunks = static_cast<std::uint32_t>(c.total_chunks);
+    if (image_ && !s.known) s.known = &class_sends(instances_[instance], s, s.now());
+    const Sender from = sender_of(instance, state);
+    const std::vector<std::uint32_t>* const order = send_order_.of(*from.schedule);
+    const auto released = [&](std::uint32_t number) { return static_cast<std::uint32_t>(from.schedule->send_needs[from.first + number]) <= s.prefix; };
+    if (plan_.network.medium->queues && !order && !clock_.strict) {
+        const std::uint32_t begin = s.next_send;
+        while (s.next_send < s.sends && released(s.next_send)) ++s.next_send;
+        if (s.next_send > begin) clock_.at(clock_.now, BatchClock::depart, {std::uint64_t{from.rank} << 32 | from.node, std::uint64_t{s.chunk} << 32 | begin, leave_in_turn, state, std::uint64_t{instance} << 32 | s.next_send});
+        return;
+    }
     const bool one_event = ports_ && !clock_.strict;
     std::uint32_t before = none;
     while (s.next_send < s.sends) {
-        const std::uint32_t number = order ? (*order)[first + s.next_send] - first : s.next_send;
-        if (static_cast<std::uint32_t>(schedule.send_needs[first + number]) > s.prefix) break;
-        const std::uint32_t together = known ? known->together[number] : 1, last = number + together - 1, send = first + last;
-        const auto to = static_cast<std::uint32_t>(s.base + peer_of(schedule, s.index, schedule.send_peer[send]) * phase.stride);
-        const std::uint32_t id = new_message();
-        Message& m = messages_[id];
-        m.purpose = Message::chunk;
-        m.instance = instance, m.source_state = state, m.state = (alone_ || image_ ? 0 : to * chunks) + s.chunk;
-        m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(schedule.send_match[send]);
-        m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-        m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
-        if (plan_.network.medium->receives) m.tag = tag_of(instances_[instance], s.chunk, m.phase, m.receive);
-        if (known) {
-            aim(id, known->aims[last], chunks);
-        } else {
-            m.source = rank;
-            m.flight = Flight(plan_.npu_of[rank], plan_.npu_of[membership_.rank(group, to)], 0);
-            if (alone_) m.flight.from = geometry_.mirrored(m.flight.source, m.flight.destination), m.flight.to = m.flight.source;
-        }
-        m.flight.size = (schedule.send_block_ptr[send + 1] - schedule.send_block_ptr[send]) * phase.block_size;
+        const std::uint32_t number = order ? (*order)[from.first + s.next_send] - from.first : s.next_send;
+        if (!released(number)) break;
+        const std::uint32_t together = from.known ? from.known->together[number] : 1, id = make_send(from, number, together);
         if (one_event && before != none)
             messages_[before].next = id;
         else

@@ -2,6 +2,19 @@
 #include "run/native.hpp"
 
 namespace astrarium {
+namespace {
+
+// The choice of a scheduling plug-in.
+std::uint32_t pick(ForeignScheduler& scheduler, const Program& program, std::uint32_t rank, int lane, std::vector<std::uint32_t> nodes, Tick now) {
+    std::sort(nodes.begin(), nodes.end());
+    std::vector<std::uint64_t> ids;
+    for (const std::uint32_t node : nodes) ids.push_back(program.node_id[node]);
+    const std::size_t chosen = scheduler.pick(rank, lane, ids, now);
+    if (chosen >= nodes.size()) throw PluginFault("picks number " + std::to_string(chosen) + " of " + std::to_string(nodes.size()) + " nodes");
+    return nodes[chosen];
+}
+
+}  // namespace
 
 void Native::make_ready(std::uint32_t rank, std::uint32_t node) {
     Rank& r = ranks_[rank];
@@ -28,8 +41,7 @@ std::uint32_t Native::take_ready(std::uint32_t rank, int lane) {
         ready.pop(lane);
         return node;
     }
-    std::vector<std::uint32_t> nodes = ready.all(lane);
-    return ready.take(lane, pick(rank, lane, nodes));
+    return ready.take(lane, pick(*plugins_.scheduler, plan_.program(rank), rank, lane, ready.all(lane), clock_.now));
 }
 
 // Of the ready nodes of the COMM lane: explicit priority highest, or latest ready (LIFO), or earliest (FIFO); then node id.
@@ -38,7 +50,7 @@ std::uint32_t Native::take_comm(std::uint32_t rank) {
     if (plugins_.scheduler && ready.size() > 1) {
         std::vector<std::uint32_t> nodes;
         for (const auto& [node, since] : ready) nodes.push_back(node);
-        const std::uint32_t chosen = pick(rank, lane_comm, nodes);
+        const std::uint32_t chosen = pick(*plugins_.scheduler, plan_.program(rank), rank, lane_comm, nodes, clock_.now);
         std::erase_if(ready, [chosen](const auto& entry) { return entry.first == chosen; });
         return chosen;
     }

@@ -146,6 +146,10 @@ void Native::write_message(std::uint32_t id) {
     to.word(static_cast<std::int64_t>(m.low)), to.word(m.tag), to.word(m.peer), to.word(m.together);
     to.word(m.source);
     write_flight(m.flight);
+    to.word(m.queue != none);
+    if (m.queue == none) return;
+    const Queue& q = queues_[m.queue];
+    to.word(std::int64_t{q.next} << 32 | q.left), to.count(q.turn.link), to.time(q.turn.start), to.word(q.turn.serial);
 }
 
 void Native::write_flight(const Flight& f) {

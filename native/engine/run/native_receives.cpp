@@ -76,15 +76,6 @@ void Native::post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t 
     post(id);
 }
 
-std::uint32_t Native::pick(std::uint32_t rank, int lane, std::vector<std::uint32_t>& nodes) {
-    std::sort(nodes.begin(), nodes.end());
-    std::vector<std::uint64_t> ids;
-    for (const std::uint32_t node : nodes) ids.push_back(plan_.program(rank).node_id[node]);
-    const std::size_t chosen = plugins_.scheduler->pick(rank, lane, ids, clock_.now);
-    if (chosen >= nodes.size()) throw PluginFault("picks number " + std::to_string(chosen) + " of " + std::to_string(nodes.size()) + " nodes");
-    return nodes[chosen];
-}
-
 Outcome run_with(const Plan& plan, bool record, const Plugins& plugins) { return Native(plan, record, false, plugins).run(); }
 
 }  // namespace astrarium

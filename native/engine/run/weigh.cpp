@@ -56,12 +56,25 @@ double events_of(const Collective& c) {
     return all;
 }
 
-// Of a participant that sends as the first phase begins, at most so many messages at once.
-double first_sends(const Collective& c) {
+// Messages of a participant that exist as it enters a phase. Where sends wait for their turn at a link, which takes time, one for each
+// link.
+double at_once(const Network& network, const Phase& phase) {
+    double links = 0;
+    bool wait = network.medium->queues;
+    for (const Dim& dim : network.dims) {
+        links += static_cast<double>(Traffic::ports_per_npu(dim));
+        wait = wait && ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) > 0;
+    }
+    const double sends = at_once(*phase.schedule);
+    return wait ? std::min(links, sends) : sends;
+}
+
+// Of a participant as the first phase begins.
+double first_sends(const Plan& plan, const Collective& c) {
     double sends = 0;
     for (const Chunk& chunk : c.chunks) {
         if (chunk.phases.empty() || !chunk.phases.front().schedule) continue;
-        const double first = at_once(*chunk.phases.front().schedule);
+        const double first = at_once(plan.network, chunk.phases.front());
         sends = c.active_chunks > 0 ? std::max(sends, std::min(c.active_chunks, chunk.repeat) * first) : sends + chunk.repeat * first;
     }
     return c.turns.empty() ? sends : sends * static_cast<double>(c.turns.size());
@@ -71,13 +84,14 @@ double first_sends(const Collective& c) {
 
 // Every rank is taken to be in its largest collective at one time. An event of a message between nodes: it departs, it asks for a
 // port, it is delivered.
-Weight Native::weigh(const Plan& plan, bool record) {
+Weight weigh(const Plan& plan, bool record) {
+    constexpr Native::Sizes of = Native::sizes;
     constexpr double events_of_a_message = 3;
     Weight all;
     std::vector<double> events, bytes;
     for (const Collective& c : plan.collectives) {
         events.push_back(events_of(c));
-        bytes.push_back(sizeof(Member) + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases) + first_sends(c) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed)));
+        bytes.push_back(of.member + c.total_chunks * (of.chunk + 8.0 * c.max_phases) + first_sends(plan, c) * (of.message + 2 * vector_growth * sizeof(Keyed)));
     }
     std::vector<std::vector<SlotUse>> uses;
     for (const Program& program : plan.programs) uses.push_back(slots_of(program));
@@ -93,40 +107,39 @@ Weight Native::weigh(const Plan& plan, bool record) {
             all.events += events[c] * mine[s].count;
             largest = std::max(largest, bytes[c]);
         }
-        all.bytes += sizeof(Rank) + 64 + nodes * (record ? 20 : 4) + largest;
+        all.bytes += of.rank + 64 + nodes * (record ? 20 : 4) + largest;
     }
     return all;
 }
 
-Weight weigh(const Plan& plan, bool record) { return Native::weigh(plan, record); }
-
-void Native::refuse_too_large() const {
+void refuse_too_large(const Plan& plan, bool record) {
+    constexpr Native::Sizes of = Native::sizes;
     double nodes = 0;
-    for (std::size_t r = 0; r < plan_.ranks(); ++r) nodes += static_cast<double>(plan_.program(r).nodes());
-    const double fixed = static_cast<double>(plan_.ranks()) * (sizeof(Rank) + 64) + nodes * (record_ ? 20 : 4);
+    for (std::size_t r = 0; r < plan.ranks(); ++r) nodes += static_cast<double>(plan.program(r).nodes());
+    const double fixed = static_cast<double>(plan.ranks()) * (of.rank + 64) + nodes * (record ? 20 : 4);
     if (fixed > most_bytes)
-        throw Unsupported(grouped(static_cast<double>(plan_.ranks())) + " ranks with " + grouped(nodes) + " nodes, run one by one, take about " +
+        throw Unsupported(grouped(static_cast<double>(plan.ranks())) + " ranks with " + grouped(nodes) + " nodes, run one by one, take about " +
                           gib(fixed) + " of memory; at most " + gib(most_bytes) + ". Less: equal ranks with fold auto, or record off");
-    std::vector<double> members(plan_.collectives.size(), 0);  // the largest group that runs each collective
+    std::vector<double> members(plan.collectives.size(), 0);  // the largest group that runs each collective
     std::vector<std::vector<SlotUse>> uses;
-    for (const Program& program : plan_.programs) uses.push_back(slots_of(program));
-    for (std::size_t r = 0; r < plan_.ranks(); ++r) {
-        auto s = static_cast<std::size_t>(plan_.slot_ptr[r]);
-        for (const SlotUse& use : uses[static_cast<std::size_t>(plan_.program_of[r])]) {
-            const std::int32_t group = plan_.slot_b[s];
+    for (const Program& program : plan.programs) uses.push_back(slots_of(program));
+    for (std::size_t r = 0; r < plan.ranks(); ++r) {
+        auto s = static_cast<std::size_t>(plan.slot_ptr[r]);
+        for (const SlotUse& use : uses[static_cast<std::size_t>(plan.program_of[r])]) {
+            const std::int32_t group = plan.slot_b[s];
             if (use.kind == Kind::collective) {
-                double& most = members[static_cast<std::size_t>(plan_.slot_a[s])];
-                most = std::max(most, static_cast<double>(group < 0 ? plan_.ranks() : plan_.groups[static_cast<std::size_t>(group)].size));
+                double& most = members[static_cast<std::size_t>(plan.slot_a[s])];
+                most = std::max(most, static_cast<double>(group < 0 ? plan.ranks() : plan.groups[static_cast<std::size_t>(group)].size));
             }
             ++s;
         }
     }
     for (std::size_t k = 0; k < members.size(); ++k) {
-        const Collective& c = plan_.collectives[k];
+        const Collective& c = plan.collectives[k];
         if (members[k] == 0 || c.custom || c.lasts) continue;
-        const double sends = first_sends(c);
-        const double each = sizeof(Member) + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (sizeof(ChunkState) + 8.0 * c.max_phases);
-        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
+        const double sends = first_sends(plan, c);
+        const double each = of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (of.chunk + 8.0 * c.max_phases);
+        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (of.message + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)
             throw Unsupported("a collective of " + grouped(members[k]) + " ranks, run message by message, takes about " + gib(bytes) +
                               " of memory (" + grouped(messages) + " messages under way at once); at most " + gib(most_bytes) + ". " + ways_out);
@@ -134,10 +147,10 @@ void Native::refuse_too_large() const {
 }
 
 // Messages that wait or are under way must not fill the machine either.
-void Native::refuse_too_many() const {
-    const double bytes = static_cast<double>(messages_.size()) * (sizeof(Message) + 2 * vector_growth * sizeof(Keyed));
+void refuse_too_many(std::size_t messages) {
+    const double bytes = static_cast<double>(messages) * (Native::sizes.message + 2 * vector_growth * sizeof(Keyed));
     if (bytes > most_bytes)
-        throw Unsupported(grouped(static_cast<double>(messages_.size())) + " messages under way at once take more than " + gib(most_bytes) +
+        throw Unsupported(grouped(static_cast<double>(messages)) + " messages under way at once take more than " + gib(most_bytes) +
                           " of memory. " + ways_out);
 }
 
