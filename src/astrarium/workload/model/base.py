@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast
 
 from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, to_plain
@@ -20,13 +19,15 @@ from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.registry import Kind, load
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from astrarium.workload.graph import Options, Stack
     from astrarium.workload.model.hugging_face_keys import Readers
 
 __all__ = ["Cache", "Count", "Counts", "Generation", "Layered", "Model", "Split", "cache_of", "with_layers"]
 
-Count = int | Fraction  # a Fraction only where heads do not divide d_model
-Counts = tuple[Mapping[str, Count], Count]
+Count: TypeAlias = "int | Fraction"     # a Fraction only where heads do not divide d_model
+Counts: TypeAlias = "tuple[Mapping[str, Count], Count]"
 
 
 _TAKES = "a name of the catalog (`astrarium list models`), a path ending in .json (Hugging Face)"
