@@ -5,7 +5,9 @@
 namespace astrarium {
 
 const std::vector<std::int32_t>& ReceiveDelays::blocks(const Schedule& s) {
+    if (last_ == &s) return *blocks_of_last_;
     auto& blocks = blocks_[&s];
+    last_ = &s, blocks_of_last_ = &blocks;
     if (!blocks.empty()) return blocks;
     blocks.assign(s.recv_peer.size, 0);
     const int senders = s.mode == PeerMode::absolute ? s.n : 1;

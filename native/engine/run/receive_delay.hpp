@@ -23,6 +23,8 @@ private:
     const Plan& plan_;
     const bool reduces_;
     std::unordered_map<const Schedule*, std::vector<std::int32_t>> blocks_;
+    const Schedule* last_ = nullptr;  // asked for
+    const std::vector<std::int32_t>* blocks_of_last_ = nullptr;
     struct Known {  // asked for last
         std::int64_t size = -1;
         double rate = 0;
