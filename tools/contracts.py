@@ -19,10 +19,12 @@ TABLES = re.compile(r"(^|/)(_?compat(_[a-z_]+)?|compatibility)(/[a-z_]+)?\.py$")
 CPP_BRANCH = re.compile(r"\b(if|while|switch)\s*\([^;{]*compat|compat\w*\s*\?", re.IGNORECASE)
 ASTRA_SIM = "astra_sim"
 INCLUDE = re.compile(r'^#include "([^"]+)"')
+RULE_BOOK = re.compile(r"\bastra_|\brun_astra")
+EITHER_RULE_BOOK = ("clock", "plugins", "nodes", "fold", "run")      # folders that must not ask which
 PIECES = ("plan", "clock", "plugins", "nodes", "media")
 FOLDERS = {                             # of native/engine, and what else each may include from
     "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"),
-    "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": PIECES, "run": (*PIECES, "fold"),
+    "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": (*PIECES, "fold"), "run": (*PIECES, "fold"),
     "bind": (*PIECES, "fold", "astra", "run"),
 }
 
@@ -69,7 +71,7 @@ def compat_branches(tree: ast.AST) -> Iterator[int]:
 
 
 def upward_includes(engine: Path) -> Iterator[str]:
-    """Includes of the compiled engine that do not point downward."""
+    """Includes of the compiled engine that do not point downward, and questions about the rule book."""
     for path in sorted(p for p in engine.rglob("*") if p.suffix in {".cpp", ".hpp", ".inl"}):
         where, here = f"native/engine/{path.relative_to(engine).as_posix()}", path.relative_to(engine).parts[0]
         if here not in FOLDERS:
@@ -78,6 +80,8 @@ def upward_includes(engine: Path) -> Iterator[str]:
             there = (found := INCLUDE.match(text)) and found[1].partition("/")[0]
             if there in FOLDERS and there != here and there not in FOLDERS.get(here, ()):
                 yield f"{where}:{number}: {here} includes from {there}"
+            if here in EITHER_RULE_BOOK and RULE_BOOK.search(text.split("//")[0]):
+                yield f"{where}:{number}: names a rule book; only astra/, bind/ and the plan's checks may"
 
 
 def breaches(root: Path) -> list[str]:

@@ -43,6 +43,6 @@ assert first.objectives == again.objectives == kept.objectives and len(first.obj
 def test_study(root: Path, tmp_path: Path) -> None:
     """In a process of its own: the example's modules are no package."""
     found = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], cwd=root / "examples" / "cosmic",
-                           capture_output=True, text=True, timeout=120, check=False,
+                           capture_output=True, text=True, timeout=300, check=False,
                            env={"PYTHONPATH": ":".join([*sys.path, "."]), "PATH": ""})
     assert found.returncode == 0, found.stderr

@@ -35,6 +35,8 @@ def same(stored: Stored, result: Result, *, nodes: bool) -> None:
     expected = tables(result, nodes=nodes)
     assert stored.tables.keys() == expected.keys()
     for name, table in expected.items():
+        if not next(iter(table.values())).size:      # JSON has no columns where there are no rows
+            continue
         assert stored.tables[name].keys() == table.keys()
         for column, values in table.items():
             found = stored.tables[name][column]

@@ -25,9 +25,12 @@ nb::object execute(nb::handle source, bool record, bool fold, astrarium::Shared*
         {
             nb::gil_scoped_release unlocked;
             const bool astra = borrowed.plan.policy.order == astrarium::Order::astra_sim;
-            outcome = fold    ? astrarium::run_folded(borrowed.plan, record, hurried, kept ? &kept->measurements : nullptr, borrowed.ranks->common, tell)
-                      : astra ? astrarium::run_astra(borrowed.plan, record)
-                              : astrarium::run_native(borrowed.plan, record);
+            if (fold) {
+                const astrarium::FoldOptions options{record, hurried, kept ? kept->measurements.store() : std::make_shared<astrarium::LineStore>(), borrowed.ranks->common, tell};
+                outcome = astra ? astrarium::run_astra_folded(borrowed.plan, options) : astrarium::run_native_folded(borrowed.plan, options);
+            } else {
+                outcome = astra ? astrarium::run_astra(borrowed.plan, record) : astrarium::run_native(borrowed.plan, record);
+            }
         }
         return astrarium::write_outcome(outcome);
     } catch (const astrarium::Stall& stall) {

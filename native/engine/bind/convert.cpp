@@ -32,7 +32,7 @@ public:
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_, into_.ranks->common->sound);
-        find_blocks(plan_, into_.ranks->common->sound.uses);
+        if (plan_.policy.order != Order::astra_sim) find_blocks(plan_, into_.ranks->common->sound.uses);
     }
 
 private:

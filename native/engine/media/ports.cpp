@@ -237,23 +237,4 @@ void Ports::carry(std::size_t cls, const Load& load) {
     traffic.charge(traffic.first(dim, cls) + static_cast<std::size_t>(load.port), load.inward, load.bytes, load.busy);
 }
 
-Ports::Transit Ports::transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in) {
-    ways(flight.source, flight.destination);
-    Transit t{0, 0, 0};
-    Tick serial = 0;
-    for (const Way& way : ways_) {
-        const Tick s = through(way.dim, flight.size);
-        t.held = std::max(t.held, s * way.charged);
-        t.head = add(t.head, way.latency + s * (way.charged - 1));
-        serial = std::max(serial, s);
-        Load load = traffic.named(way.out, false);
-        load.bytes = flight.size * way.charged, load.busy = s * way.charged;
-        out.push_back(load);
-        in.push_back(traffic.named(way.in, true));
-    }
-    for (Load& load : in) load.bytes = flight.size, load.busy = serial;
-    t.delivered = add(t.head, serial);
-    return t;
-}
-
 }  // namespace astrarium

@@ -64,11 +64,6 @@ public:
     std::vector<const std::vector<Tick>*> free_times() const { return {&out_free_, &in_free_}; }
 
     bool passes(const Flight& flight) const;  // whether it loads links of NPUs between
-    // A message by itself on an idle network (ports): when the out ports are free, the head arrives, it is delivered.
-    struct Transit {
-        Tick held, head, delivered;
-    };
-    Transit transit(const Flight& flight, std::vector<Load>& out, std::vector<Load>& in);  // and what the ports carry
     Tick quiet() const { return quiet_; }
     // What a run changes, to keep and to put back.
     auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_, trains_), traffic.state()); }

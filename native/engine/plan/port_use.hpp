@@ -90,31 +90,4 @@ private:
     std::vector<std::uint32_t> of_;
 };
 
-// What an NPU's ports in or out of a dim have been used for; touching spans count as one.
-class PortLog {
-public:
-    // False where a span meets one that was there.
-    bool occupy(Tick from, Tick until) {
-        until = std::max(until, from + 1);
-        if (spans_.empty() || spans_.back().until < from) return spans_.push_back({from, until}), true;
-        if (spans_.back().until == from) return spans_.back().until = until, true;
-        const auto next = std::upper_bound(spans_.begin(), spans_.end(), from, [](Tick t, const Span& span) { return t < span.until; });
-        if (next != spans_.end() && next->from < until) return false;
-        spans_.insert(next, {from, until});
-        return true;
-    }
-    const std::vector<Span>& spans() const { return spans_; }
-    bool long_enough() const { return spans_.size() > most_; }
-    // Nothing will be asked about before `time`.
-    void forget(Tick time) {
-        const auto kept = std::find_if(spans_.begin(), spans_.end(), [time](const Span& span) { return span.until > time; });
-        spans_.erase(spans_.begin(), kept == spans_.end() && !spans_.empty() ? kept - 1 : kept);
-        most_ = 64 + 2 * spans_.size();
-    }
-
-private:
-    std::size_t most_ = 64;
-    std::vector<Span> spans_;
-};
-
 }  // namespace astrarium

@@ -18,19 +18,19 @@ struct Weight {
     double events = 0, bytes = 0;
 };
 Weight weigh(const Plan& plan, bool record);
-// One rank per class where that is exact, else one of the above: `given_up` is told why, and what that takes, before it begins.
-// `kept`: what this and other runs measure, or null; `common`: what was found out about the plan's ranks. `hurried`: a
-// folded run that does not end is a Stall that says nothing.
-class Measurements;
+// How to run one rank per class.
+class LineStore;
 class Common;
-using GivenUp = std::function<void(const std::string& why, const Weight& weight)>;
-Outcome run_folded(const Plan& plan, bool record, bool hurried, Measurements* kept, std::shared_ptr<Common> common, GivenUp given_up = {});
-
-// One rank per class, some collectives as messages and the rest measured; exact where no more turned out to meet others. Throws
-// Unfoldable.
-class Fold;
-class Image;
-Outcome run_image(Image& image, Fold& fold, bool record);
+struct FoldOptions {
+    bool record = false;
+    bool hurried = false;                // a folded run that does not end is a Stall that says nothing
+    std::shared_ptr<LineStore> store;    // what this and other runs measure
+    std::shared_ptr<Common> common;      // what was found out about the plan's ranks
+    std::function<void(const std::string& why, const Weight& weight)> given_up;  // is told why, and what every rank takes, before that
+};
+// One rank per class where that is exact, else every rank.
+Outcome run_astra_folded(const Plan& plan, const FoldOptions& options);
+Outcome run_native_folded(const Plan& plan, const FoldOptions& options);
 
 // What one NPU sent or received through one of its ports (or links) of a dim.
 struct Load {
@@ -66,7 +66,8 @@ Alone run_native_alone(const Plan& plan, bool record);
 Alone run_astra_members(const Plan& plan, bool record);
 Alone run_native_members(const Plan& plan, bool record);
 
-Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
+class Quotient;
+Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
                       const std::vector<Tick>& offsets, bool record);
 
 // A message on ASTRA-sim's congestion-unaware network; `load` becomes what it puts on its sender's dim.

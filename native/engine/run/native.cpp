@@ -52,7 +52,7 @@ Outcome Native::run() {
         for (std::uint32_t n = 0; n < program.nodes(); ++n)
             if (program.parents[n] == 0) make_ready(r, n);
     }
-    if (fold_ && !scouts_) keep_history();
+    if (folded_ && !scouts_) keep_history();
     if (plugins_.growth) {
         clock_.strict = true;
         plugins_.growth->source.start(handed_);
@@ -127,7 +127,7 @@ void Native::post(std::uint32_t id) {
 void Native::depart(std::uint32_t id) {
     if (medium_) return medium_->ask(id, clock_.now);
     const Tick when = messages_[id].together > 1 ? depart_together(id) : ports_->depart(messages_[id].flight, clock_.now);
-    if (image_) keep_apart(messages_[id].flight.source, out_held_);
+    if (quotient_) keep_apart(messages_[id].flight.source, out_held_);
     clock_.at(when, BatchClock::arrive, arrives(id));
 }
 
@@ -148,14 +148,14 @@ void Native::arrive(std::uint32_t id) {
     }
     const Flight& flight = messages_[id].flight;
     if (!ports_->arrived(flight)) return depart(id);  // along a mesh
-    if (image_) return land(id);
+    if (quotient_) return land(id);
     deliver(id, ports_->deliver(flight, clock_.now));
 }
 
 // --- ends
 
 void Native::explain_stall() const {
-    if (image_ && unfinished_) throw Endless{{"the run does not end"}};
+    if (quotient_ && unfinished_) throw Endless{{"the run does not end"}};
     std::vector<std::string> why(ranks_.size());
     for (std::uint32_t group = 0; group < open_.size(); ++group)
         for (const auto& [serial, at] : open_[group]) {
@@ -189,8 +189,8 @@ Outcome Native::outcome() {
     out.events = clock_.handled, out.counted = periods_.events;
     out.finish = std::move(finish_);
     out.busy = std::move(busy_);
-    for (std::size_t r = 0; r < ranks_.size() && !image_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
-    if (image_) out.row = image_->classes().of, out.folded = true, out.events += fold_ ? fold_->measured_events() : 0;
+    for (std::size_t r = 0; r < ranks_.size() && !quotient_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
+    if (quotient_) out.row = quotient_->classes().of, out.folded = true, out.events += folded_ ? folded_->timers.events() : 0;
     if (!record_) return out;
     out.node_ptr.push_back(0);
     for (std::size_t r = 0; r < ranks_.size(); ++r)
@@ -223,7 +223,7 @@ Alone Native::run_members() {
     for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
     Alone out{0, finish_, ports_ ? ports_->quiet() : 0, !ended, clock_.handled, {}, late_, traffic()->usage.steps(), {}};
     for (std::size_t r = 0; r < ranks_.size(); ++r)
-        out.uses.push_back(ports_ ? ports_->uses(image_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
+        out.uses.push_back(ports_ ? ports_->uses(quotient_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }

@@ -6,13 +6,13 @@
 
 #include "clock/batches.hpp"
 #include "plugins/foreign.hpp"
-#include "fold/fold.hpp"
 #include "nodes/groups.hpp"
-#include "fold/quotient/image.hpp"
+#include "fold/quotient/quotient.hpp"
 #include "nodes/message_key.hpp"
 #include "nodes/pool.hpp"
 #include "nodes/ready.hpp"
 #include "fold/periods/recurrence.hpp"
+#include "fold/timers/collective_timers.hpp"
 #include "plan/run.hpp"
 #include "run/describe.hpp"
 #include "run/receive_delay.hpp"
@@ -22,15 +22,23 @@
 
 namespace astrarium {
 
+// What times the collectives of a run with one rank per class.
+struct Folded {
+    Kinds& kinds;
+    CollectiveTimers& timers;
+    Beats& beats;
+};
+
 class Native final : public Carried {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
-    // One rank per class; throws Unfoldable where that is not exact. Without `fold` no collective is measured.
+    // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
     // conflicts: all collectives are timed, and those that meet others are noted. attempt: a result, unless it goes back too often.
     enum class Purpose { result, attempt, conflicts };
     struct TooManyReturns {};
-    Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose = Purpose::result);
+    Native(Quotient& quotient, const Folded* folded, bool record, Purpose purpose);
+    Native(const Plan& plan, Quotient& quotient, bool record);  // another plan of the same classes
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
@@ -183,15 +191,15 @@ private:
         return receive_delays_.of(s.now(), s.index, number, plan_.npu_of[i.members[s.position].rank]);
     }
 
-    // one rank per class (native_image.cpp)
+    // one rank per class (native_quotient.cpp)
     struct Gathering {  // a collective that will be measured: who has come, and when
         std::uint32_t arrived = 0, collective = none;
         std::vector<Tick> at;
         std::vector<std::uint32_t> node;
     };
-    std::uint32_t kind_of(std::uint32_t group) const { return group == membership_.all() ? Image::all : group + 1; }
+    std::uint32_t kind_of(std::uint32_t group) const { return group == membership_.all() ? Quotient::all : group + 1; }
     std::uint32_t place_of(std::uint32_t group, std::uint32_t position) const {
-        return image_ ? image_->place(kind_of(group), membership_.rank(group, position)) : position;
+        return quotient_ ? quotient_->place(kind_of(group), membership_.rank(group, position)) : position;
     }
     const Sends& class_sends(const Instance& i, const ChunkState& s, const Phase& phase);
     void aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks);
@@ -290,8 +298,8 @@ private:
 
     const Plan& plan_;
     bool record_, alone_, scouts_ = false, attempts_ = false;
-    Image* image_ = nullptr;
-    Fold* fold_ = nullptr;
+    Quotient* quotient_ = nullptr;
+    const Folded* folded_ = nullptr;
     Plugins plugins_;
     Tick alone_done_ = 0, last_arrival_ = -1;
     std::vector<std::uint8_t> late_;  // per rank: messages had arrived at the instant of its last end, before that end

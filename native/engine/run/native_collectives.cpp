@@ -27,7 +27,7 @@ std::uint32_t Native::open_instance(std::uint32_t group, std::uint32_t collectiv
         instance_free_.push_back(static_cast<std::uint32_t>(instances_.size()));
         instances_.emplace_back();
     }
-    if (image_) image_->check(plan_.collectives[collective], kind_of(group));
+    if (quotient_) quotient_->check(plan_.collectives[collective], kind_of(group));
     const std::uint32_t id = instance_free_.back();
     instance_free_.pop_back();
     Instance& i = instances_[id];
@@ -76,7 +76,7 @@ void Native::issue_collective(std::uint32_t rank, std::uint32_t node, std::size_
     auto& next = next_serial_[group];
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
-    if (fold_ && image_->size(kind_of(group)) > 1 && is_measured(group, serial)) return gather(rank, node, group, id, serial);
+    if (folded_ && quotient_->size(kind_of(group)) > 1 && is_measured(group, serial)) return gather(rank, node, group, id, serial);
     std::uint32_t instance = none;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;
@@ -201,7 +201,7 @@ std::uint32_t Native::make_send(const Sender& from, std::uint32_t number, std::u
     const ChunkState& s = *from.chunk;
     Message& m = messages_[id];
     m.purpose = Message::chunk;
-    m.instance = from.instance, m.source_state = from.state, m.state = (alone_ || image_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
+    m.instance = from.instance, m.source_state = from.state, m.state = (alone_ || quotient_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
     m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(from.schedule->send_match[send]);
     m.high = static_cast<std::uint64_t>(from.rank) << 32 | from.node;
     m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
@@ -219,7 +219,7 @@ std::uint32_t Native::make_send(const Sender& from, std::uint32_t number, std::u
 void Native::release_sends(std::uint32_t instance, std::uint32_t state) {
     ChunkState& s = instances_[instance].chunks[state];
     if (s.next_send == s.sends) return;
-    if (image_ && !s.known) s.known = &class_sends(instances_[instance], s, s.now());
+    if (quotient_ && !s.known) s.known = &class_sends(instances_[instance], s, s.now());
     const Sender from = sender_of(instance, state);
     const std::vector<std::uint32_t>* const order = send_order_.of(*from.schedule);
     const auto released = [&](std::uint32_t number) { return static_cast<std::uint32_t>(from.schedule->send_needs[from.first + number]) <= s.prefix; };

@@ -135,7 +135,7 @@ void Native::complete_node(std::uint32_t rank, std::uint32_t node) {
 }
 
 void Native::check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const {
-    if (peer == rank && !image_) throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
+    if (peer == rank && !quotient_) throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer is the rank itself");
     if (peer >= plan_.ranks())
         throw BadTrace("rank " + std::to_string(rank) + ", " + describe(rank, node) + ": its peer rank does not exist");
 }
@@ -148,9 +148,10 @@ void Native::issue_send(std::uint32_t rank, std::uint32_t node, std::size_t slot
     m.purpose = Message::node;
     m.rank = rank, m.node_index = node, m.peer = peer, m.tag = plan_.slot_b[slot];
     m.high = static_cast<std::uint64_t>(rank) << 32 | node;
-    m.source = image_ ? image_->source(slot) : rank;
-    m.flight = image_ ? image_->flight(rank, slot) : Flight(plan_.npu_of[rank], plan_.npu_of[peer], 0);
+    m.source = quotient_ ? quotient_->source(slot) : rank;
+    m.flight = quotient_ ? quotient_->flight(rank, slot) : Flight(plan_.npu_of[rank], plan_.npu_of[peer], 0);
     m.flight.size = program_of(rank).size[node];
+    if (quotient_ && ports_->passes(m.flight)) throw Unfoldable{passing};
     post(id);
 }
 
@@ -167,7 +168,7 @@ void Native::issue_receive(std::uint32_t rank, std::uint32_t node, std::size_t s
 
 void Native::issue_remote(std::uint32_t rank, std::uint32_t node) {
     const Remote& remote = plan_.remote;
-    if (image_ && remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
+    if (quotient_ && remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
     if (plugins_.memory) {
         const Tick end = add(clock_.now, plugins_.memory->access(rank, program_of(rank).size[node], clock_.now));
         return clock_.at(end, BatchClock::done, {static_cast<std::uint64_t>(rank) << 32 | node, 0, node_over, rank, node});

@@ -9,7 +9,7 @@ constexpr std::size_t largest_state = 1 << 20;  // ranks, messages, and chunks a
 }  // namespace
 
 void Native::count_periods(Beats& beats) {
-    const auto other = [this](const Collective& c) { return c.custom || (c.lasts && !image_); };
+    const auto other = [this](const Collective& c) { return c.custom || (c.lasts && !quotient_); };
     if (std::any_of(plan_.collectives.begin(), plan_.collectives.end(), other) || (medium_ && medium_->free_times().empty())) return;
     periods_.programs = plan_.programs;
     programs_ = &periods_.programs;
@@ -109,7 +109,7 @@ void Native::write_held() {
         for (const auto& dims : *held)
             for (const Held& h : dims) {
                 to.until(h.until), to.until(h.asked);
-                if (to.matters(h.until)) to.word(h.kind), to.word(static_cast<std::int64_t>(h.serial) - issued(h.kind == Image::all ? membership_.all() : h.kind - 1));
+                if (to.matters(h.until)) to.word(h.kind), to.word(static_cast<std::int64_t>(h.serial) - issued(h.kind == Quotient::all ? membership_.all() : h.kind - 1));
             }
 }
 
@@ -170,14 +170,14 @@ std::vector<std::int64_t> Native::counts() const {
 // members have begun as messages, the others join as such after the jump.
 void Native::skip_periods(Recurrence::Jump jump) {
     const auto serials = [&](std::uint32_t kind) {  // of a period
-        const std::size_t group = kind == Image::all ? membership_.all() : kind - 1;
+        const std::size_t group = kind == Quotient::all ? membership_.all() : kind - 1;
         return static_cast<std::uint32_t>(jump.counts[1 + ranks_.size() + group]);
     };
     for (const auto& issue : periods_.issues)
         for (std::uint64_t k = 1; k <= jump.periods; ++k)
-            if (issue.measured && image_->conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind))) jump.periods = k - 1;
+            if (issue.measured && quotient_->conflicts.contains(issue.kind, issue.serial + static_cast<std::uint32_t>(k) * serials(issue.kind))) jump.periods = k - 1;
     for (const auto& issue : periods_.issues)
-        if (!issue.measured) image_->conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(jump.periods) * serials(issue.kind));
+        if (!issue.measured) quotient_->conflicts.insert(issue.kind, issue.serial + static_cast<std::uint32_t>(jump.periods) * serials(issue.kind));
     recurrence_->jump(jump);
     if (jump.periods > 0) forget_history();
     const auto periods = static_cast<std::int64_t>(jump.periods);

@@ -38,7 +38,7 @@ Tick Native::depart_together(std::uint32_t id) {
     const Message& m = messages_[id];
     const Keyed last = arrives(id);
     const Span heads = ports_->depart_together(m.flight, m.together, clock_.now, {last.high, last.low + 1 - m.together, 0});
-    auto& held = in_held_[static_cast<std::size_t>(image_->slot_of(m.flight.source))];
+    auto& held = in_held_[static_cast<std::size_t>(quotient_->slot_of(m.flight.source))];
     ports_->each_dim([&](std::size_t d) {
         if (held[d].until > heads.from) meet(held[d]);
     });

@@ -23,7 +23,7 @@ std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
         return shape == Shape::mesh || shape == Shape::hypercube || shape == Shape::fully_connected || (shape == Shape::switch_ && plan.network.medium->ends);
     };
     for (const Dim& dim : plan.network.dims) places.emplace_back(matters(dim.shape) ? dim.shape : Shape::ring, dim.npus);
-    const std::pair key{std::move(places), plan.policy.order};
+    const std::pair key{std::move(places), plan.network.medium};
     {
         const std::lock_guard<std::mutex> held(lock_);
         if (const auto it = colours_.find(key); it != colours_.end()) return it->second;

@@ -86,7 +86,7 @@ void find_blocks(Plan& plan, const std::vector<std::vector<SlotUse>>& uses) {
     Borders borders(plan, uses);
     for (std::size_t d = 0; d < plan.network.dims.size(); ++d) {
         Dim& dim = plan.network.dims[d];
-        if (dim.shape != Shape::fully_connected || dim.npus < 3 || plan.policy.order == Order::astra_sim) continue;
+        if (dim.shape != Shape::fully_connected || dim.npus < 3) continue;
         const std::set<int> found = borders.of(d);
         bool nested = true;
         for (auto border = found.begin(); std::next(border) != found.end(); ++border) nested = nested && *std::next(border) % *border == 0;

@@ -19,14 +19,6 @@ inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
 
 }  // namespace
 
-Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::pair<int, int>>& steps) {
-    Labels out{shape, std::vector<std::uint32_t>(positions, 0)};
-    for (std::size_t p = 0; p < positions; ++p)
-        for (const auto& [stride, n] : steps)
-            out.of[p] = out.of[p] * static_cast<std::uint32_t>(n) + static_cast<std::uint32_t>(p / static_cast<std::size_t>(stride) % static_cast<std::size_t>(n));
-    return out;
-}
-
 Colours::Colours(const Plan& plan, const SlotUses& uses) : dims_(plan.network.dims.size()) {
     coordinates_.reserve(plan.npu_of.size * dims_);
     for (std::int32_t left : plan.npu_of)
@@ -93,7 +85,6 @@ void Colours::match_messages(const Plan& plan, const SlotUses& uses) {
         for (std::size_t s = 0; s < mine.size(); ++s) {
             if (mine[s].kind != Kind::send) continue;
             check_peer(r, plan.slot_a[base + s]);
-            if (mine[s].count > 1 && plan.policy.order == Order::astra_sim) throw Unfoldable{"messages that share a slot"};
             const auto peer = static_cast<std::size_t>(plan.slot_a[base + s]);
             const Receive wanted{static_cast<std::int32_t>(r), plan.slot_b[base + s], mine[s].size, 0, 0};
             const auto end = receives.begin() + static_cast<std::ptrdiff_t>(of_rank[peer + 1]);

@@ -23,8 +23,6 @@ struct Labels {
     std::vector<std::uint32_t> of;  // [positions]
     auto operator<=>(const Labels&) const = default;
 };
-// The label of a position is position / stride % n, over all of these steps.
-Labels by_steps(std::uint64_t shape, std::size_t positions, const std::set<std::pair<int, int>>& steps);
 // Positions of one value share a label.
 template <class Value>
 Labels by_value(std::uint64_t shape, const std::vector<Value>& values) {

@@ -1,11 +1,11 @@
-// Folding: the state of a run as words, and what skipping periods changes.
+// ASTRA-sim's rules, one rank per class: the state of a run as words, and what skipping periods changes.
 #include <algorithm>
 
-#include "fold/fold.hpp"
+#include "astra/astra_fold.hpp"
 
 namespace astrarium {
 
-void Fold::look_for_periods() {
+void AstraFold::look_for_periods() {
     if (recurrence_->dear(events_)) return recurrence_->pass();
     Tick horizon = now_;  // what a collective whose members come may still ask about
     for (const auto& [key, meeting] : meetings_) horizon = std::min(horizon, meeting.first);
@@ -18,33 +18,27 @@ void Fold::look_for_periods() {
     if (const auto jump = recurrence_->end(std::move(counts))) skip_periods(*jump);
 }
 
-void Fold::write_classes() {
+void AstraFold::write_classes() {
     Recurrence& to = *recurrence_;
     to.until(links_until_);
     for (std::uint32_t c = 0; c < class_.size(); ++c) {
         const Class& k = class_[c];
         to.word(k.ongoing);
-        to.lanes(c, k.inflight, k.ready, k.comm);
-        for (const auto* ports : {&k.out, &k.in})
-            for (const PortLog& log : *ports) {
-                const auto first = std::find_if(log.spans().begin(), log.spans().end(), [&to](const Span& span) { return to.matters(span.until); });
-                to.count(static_cast<std::size_t>(log.spans().end() - first));
-                for (auto at = first; at != log.spans().end(); ++at) to.until(at->from), to.until(at->until);
-            }
+        to.lanes(c, k.inflight, k.ready, {});
     }
 }
 
-void Fold::write_meetings() {
+void AstraFold::write_meetings() {
     Recurrence& to = *recurrence_;
-    for (std::size_t kind = 0; kind < participants_.size(); ++kind)
-        for (const std::uint32_t c : participants_[kind]) to.word(static_cast<std::int64_t>(class_[c].issued_on[kind]) - issued(kind));
+    for (std::size_t kind = 0; kind < kinds_.count(); ++kind)
+        for (const std::uint32_t c : kinds_.participants(kind)) to.word(static_cast<std::int64_t>(class_[c].issued_on[kind]) - issued(kind));
     to.count(meetings_.size());
     for (const auto& [key, m] : meetings_) {
-        const auto kind = static_cast<std::size_t>(key.first);
-        to.word(key.first), to.word(static_cast<std::int64_t>(key.second) - issued(kind)), to.word(m.collective), to.time(m.first);
+        const std::size_t kind = key.first;
+        to.count(kind), to.word(static_cast<std::int64_t>(key.second) - issued(kind)), to.word(m.collective), to.time(m.first);
         for (std::size_t i = 0; i < m.node.size(); ++i) {
             to.word(m.node[i] != none);
-            if (m.node[i] != none) to.time(m.at[i]), to.node(participants_[kind][i], m.node[i]);
+            if (m.node[i] != none) to.time(m.at[i]), to.node(kinds_.participants(kind)[i], m.node[i]);
         }
     }
     for (const auto& [key, box] : mail_) {
@@ -55,25 +49,22 @@ void Fold::write_meetings() {
             if (!mail.sent)
                 to.node(key.first, mail.node);
             else
-                to.time(std::max(mail.there, now_)), to.word(mail.late && mail.there > now_);
+                to.time(std::max(mail.there, now_));
         }
     }
     to.count(0);  // no more mail
 }
 
-void Fold::write_pending() {
+void AstraFold::write_pending() {
     Recurrence& to = *recurrence_;
     std::vector<Event> events = pending_.all();
-    const auto key = [](const Event& e) { return std::tuple(e.time, e.late, e.cls, e.node); };
+    const auto key = [](const Event& e) { return std::tuple(e.time, e.cls, e.node); };
     std::sort(events.begin(), events.end(), [&](const Event& x, const Event& y) { return key(x) < key(y); });
     to.count(events.size());
-    for (const Event& e : events) {
-        to.time(e.time), to.word(std::int64_t{e.cls} << 2 | e.late << 1 | (e.node == none));
-        if (e.node != none) to.node(e.cls, e.node);
-    }
+    for (const Event& e : events) to.time(e.time), to.word(e.cls), to.node(e.cls, e.node);
 }
 
-void Fold::skip_periods(const Recurrence::Jump& jump) {
+void AstraFold::skip_periods(const Recurrence::Jump& jump) {
     recurrence_->jump(jump);
     const auto periods = static_cast<std::int64_t>(jump.periods);
     skipped_ = add(skipped_, times(periods, jump.time));

@@ -1,21 +1,13 @@
-// Folding, collectives whose phases are each over one dim, and no two dims' phases take turns: what all members do is found line by
-// line, dim after dim.
+#include "fold/timers/line_timer.hpp"
+
 #include <algorithm>
 #include <bit>
-#include <numeric>
-
-#include "fold/fold.hpp"
 
 namespace astrarium {
 namespace {
 
 using Factor = std::pair<int, int>;  // stride, n: of positions in the group
-
-struct Stage {  // successive phases over one dim
-    std::size_t dim = 0;
-    std::vector<std::size_t> phases;
-    std::vector<Factor> factors;  // ascending
-};
+using Stage = LineTimer::Stage;
 
 // The stages of a collective; none where a dim comes twice, or chunks differ in more than bytes.
 std::vector<Stage> stages_of(const Collective& c, std::size_t dims) {
@@ -61,125 +53,130 @@ std::vector<std::uint32_t> line_of(const std::vector<Factor>& factors) {
 }  // namespace
 
 // Whether positions are a product of lines in every stage: members of a line differ in its dim only, alike on all lines.
-bool Fold::lay_lines(const Collective& c, const std::vector<std::uint32_t>& members, Lines& out) {
-    const Geometry geometry(plan_.network);
+bool LineTimer::lay(const Collective& c, const std::vector<std::uint32_t>& members, Laid& out) {
+    const Plan& plan = timing_.plan;
+    const Geometry geometry(plan.network);
     if (!std::is_sorted(members.begin(), members.end())) return false;
-    for (const Stage& stage : stages_of(c, plan_.network.dims.size())) {
-        Lines::Stage laid{stage.dim, line_of(stage.factors), {}, LineStore::none};
-        const Dim& dim = plan_.network.dims[stage.dim];
+    for (const Stage& stage : stages_of(c, plan.network.dims.size())) {
+        LaidStage laid{stage.dim, line_of(stage.factors), {}, LineStore::none};
+        const Dim& dim = plan.network.dims[stage.dim];
         std::vector<bool> covered(members.size(), false);
         std::vector<int> places;
         for (std::uint32_t p = 0; p < members.size(); ++p) {
             if (covered[p]) continue;
             laid.first.push_back(p);
-            const int npu = plan_.npu_of[members[p]], from = geometry.coordinate(npu, stage.dim);
+            const int npu = plan.npu_of[members[p]], from = geometry.coordinate(npu, stage.dim);
             for (std::size_t i = 0; i < laid.steps.size(); ++i) {
                 const std::uint32_t q = p + laid.steps[i];
                 if (q >= members.size() || covered[q]) return false;
                 covered[q] = true;
-                const int there = geometry.coordinate(plan_.npu_of[members[q]], stage.dim);
-                if (plan_.npu_of[members[q]] != npu + (there - from) * geometry.stride(stage.dim)) return false;
+                const int there = geometry.coordinate(plan.npu_of[members[q]], stage.dim);
+                if (plan.npu_of[members[q]] != npu + (there - from) * geometry.stride(stage.dim)) return false;
                 if (p == 0)
                     places.push_back(away(dim, from, there));
                 else if (places[i] != away(dim, from, there))
                     return false;
             }
         }
-        laid.line = line(c, stage.dim, stage.phases, stage.factors, places);
+        laid.line = line(c, stage, places);
         if (laid.line == LineStore::none) return false;
-        out.stages.push_back(std::move(laid));
+        out.push_back(std::move(laid));
     }
-    return !out.stages.empty();
+    return !out.empty();
 }
 
-std::uint32_t Fold::line(const Collective& c, std::size_t dim, const std::vector<std::size_t>& phases, const std::vector<std::pair<int, int>>& factors,
-                         const std::vector<int>& places) {
-    const Dim& d = plan_.network.dims[dim];
-    const double rate = plan_.reduction_rate(plan_.npu_of[0]);
+std::uint32_t LineTimer::line(const Collective& c, const Stage& stage, const std::vector<int>& places) {
+    const Plan& plan = timing_.plan;
+    const Dim& d = plan.network.dims[stage.dim];
+    const double rate = plan.reduction_rate(plan.npu_of[0]);
     Words content{static_cast<std::uint64_t>(d.shape), static_cast<std::uint64_t>(d.npus), std::bit_cast<std::uint64_t>(d.bandwidth),
-                  std::bit_cast<std::uint64_t>(d.latency), static_cast<std::uint64_t>(c.active_chunks), static_cast<std::uint64_t>(plan_.policy.endpoint_delay),
+                  std::bit_cast<std::uint64_t>(d.latency), static_cast<std::uint64_t>(c.active_chunks), static_cast<std::uint64_t>(plan.policy.endpoint_delay),
                   std::bit_cast<std::uint64_t>(rate), places.size()};
     content.insert(content.end(), places.begin(), places.end());
     std::vector<Line::Step> steps;
-    for (const std::size_t k : phases) {
+    for (const std::size_t k : stage.phases) {
         const Phase& phase = c.chunks.front().phases[k];
         int stride = 1;
-        for (const auto& [other, n] : factors) stride *= other < phase.stride ? n : 1;
+        for (const auto& [other, n] : stage.factors) stride *= other < phase.stride ? n : 1;
         Line::Step step{phase.schedule, stride, phase.n, {}};
         for (const Chunk& chunk : c.chunks) step.chunks.emplace_back(chunk.repeat, chunk.phases[k].block_size);
-        content.insert(content.end(), {facts_.schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
+        content.insert(content.end(), {timing_.facts.schedule(phase.schedule), static_cast<std::uint64_t>(stride), static_cast<std::uint64_t>(phase.n), step.chunks.size()});
         for (const auto& [repeat, size] : step.chunks) content.insert(content.end(), {static_cast<std::uint64_t>(repeat), static_cast<std::uint64_t>(size)});
         steps.push_back(std::move(step));
     }
-    return store_->line(content, [&] { return Line(d, places, steps, c.active_chunks, plan_.policy.endpoint_delay, rate); });
+    return store().line(content, [&] { return Line(d, places, steps, c.active_chunks, plan.policy.endpoint_delay, rate); });
 }
 
-// All members stand alike and come at once: in every stage the line of the first does what the others do. Null where members of
-// a line turn out to differ, and where no lines are known.
-LineStore::Looped Fold::by_one_line(const Collective& c, std::int32_t kind, const std::vector<std::uint32_t>& members) {
-    const std::vector<Stage> stages = finds_lines() ? stages_of(c, plan_.network.dims.size()) : std::vector<Stage>{};
+LineStore::Looped LineTimer::first(const Collective& c, std::size_t kind) {
+    const Plan& plan = timing_.plan;
+    const std::vector<std::uint32_t>& members = timing_.kinds.members(kind);
+    const std::vector<Stage> stages = timing_.by_lines() ? stages_of(c, plan.network.dims.size()) : std::vector<Stage>{};
     if (stages.empty() || !std::is_sorted(members.begin(), members.end())) return nullptr;
-    const Geometry geometry(plan_.network);
+    const Geometry geometry(plan.network);
     auto out = std::make_shared<Alone>();
-    std::vector<PortUse> uses(plan_.network.dims.size());
-    Pattern now = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0));
+    std::vector<PortUse> uses(plan.network.dims.size());
+    Pattern now = store().pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0));
     for (const Stage& stage : stages) {
-        const int npu = plan_.npu_of[members[0]], from = geometry.coordinate(npu, stage.dim);
+        const int npu = plan.npu_of[members[0]], from = geometry.coordinate(npu, stage.dim);
         std::vector<int> places;
         for (const std::uint32_t p : line_of(stage.factors)) {
-            const int other = plan_.npu_of[members[p]], there = geometry.coordinate(other, stage.dim);
+            const int other = plan.npu_of[members[p]], there = geometry.coordinate(other, stage.dim);
             if (other != npu + (there - from) * geometry.stride(stage.dim)) return nullptr;
-            places.push_back(away(plan_.network.dims[stage.dim], from, there));
+            places.push_back(away(plan.network.dims[stage.dim], from, there));
         }
-        const std::uint32_t line_number = line(c, stage.dim, stage.phases, stage.factors, places);
-        if (line_number == LineStore::none) return nullptr;
-        const LineStore::Found& run = store_->run(line_number, std::vector<Pattern>(places.size(), {0, now.shape}));
+        const std::uint32_t number = line(c, stage, places);
+        if (number == LineStore::none) return nullptr;
+        const LineStore::Found& run = store().run(number, std::vector<Pattern>(places.size(), {0, now.shape}));
         if (!std::all_of(run.exits.begin(), run.exits.end(), [&](const Pattern& exit) { return exit == run.exits[0]; })) return nullptr;
         join(uses[stage.dim], run.use(0), now.base);
         out->events += run.events / places.size();
         now = {add(now.base, run.exits[0].base), run.exits[0].shape};
     }
-    out->done = out->quiet = store_->last(now);
-    out->late = {0}, out->uses = {own_dims(uses, kind)};
+    out->done = out->quiet = store().last(now);
+    out->late = {0}, out->uses = {timing_.kinds.own_dims(uses, kind)};
     return out;
 }
 
-// All members, line by line. `found` is by participant, as everywhere.
-bool Fold::by_lines(std::uint32_t id, std::int32_t kind, const std::vector<std::uint32_t>& members, const std::vector<Tick>& offsets, Measured& found) {
-    if (!finds_lines()) return false;
-    const auto [laid, fresh] = lines_.try_emplace({id, kind});
-    const Collective& c = plan_.collectives[id];
-    if (fresh && !lay_lines(c, members, laid->second)) laid->second.stages.clear();
-    const Lines& lines = laid->second;
-    if (lines.stages.empty()) return false;
-    const auto& participants = participants_[static_cast<std::size_t>(kind)];
-    const std::vector<std::uint32_t>& index = index_of(static_cast<std::size_t>(kind));
-    const std::uint32_t level = store_->pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0)).shape;
+std::optional<Measured> LineTimer::time(const Asked& asked) {
+    if (!timing_.by_lines()) return std::nullopt;
+    const std::vector<std::uint32_t>& members = timing_.kinds.members(asked.kind);
+    const auto [known, fresh] = laid_.try_emplace({asked.collective, asked.kind});
+    const Collective& c = collective(asked);
+    if (fresh && !lay(c, members, known->second)) known->second.clear();
+    if (known->second.empty()) return std::nullopt;
+    const std::size_t participants = timing_.kinds.participants(asked.kind).size();
+    const std::vector<std::uint32_t>& index = timing_.kinds.index_of(asked.kind);
+    const std::uint32_t level = store().pattern(std::vector<Tick>(static_cast<std::size_t>(c.total_chunks), 0)).shape;
     std::vector<Pattern> now;
-    for (const std::uint32_t i : index) now.push_back({offsets[i], level});
-    found = {std::vector<Tick>(participants.size(), -1), std::vector<std::uint8_t>(participants.size(), 0), 0, 0, {}, {}, {}};
-    std::vector<Uses::Row> uses(participants.size(), Uses::Row(plan_.network.dims.size()));
-    for (const Lines::Stage& stage : lines.stages) found.events += run_stage(stage, index, now, uses);
-    for (const Uses::Row& row : uses) found.uses.push_back(own_dims(row, kind));
+    for (const std::uint32_t i : index) now.push_back({asked.offsets[i], level});
+    Measured found{std::vector<Tick>(participants, -1), std::vector<std::uint8_t>(participants, 0), 0, 0, {}, {}, {}};
+    std::vector<Uses::Row> uses(participants, Uses::Row(timing_.plan.network.dims.size()));
+    for (const LaidStage& stage : known->second) found.events += run_stage(stage, index, now, uses);
+    for (const Uses::Row& row : uses) found.uses.push_back(timing_.kinds.own_dims(row, asked.kind));
+    end(asked, index, now, found);
+    return found;
+}
+
+// When participants end, of when members do.
+void LineTimer::end(const Asked& asked, const std::vector<std::uint32_t>& index, const std::vector<Pattern>& now, Measured& found) {
     Pattern last{-1, 0};
     Tick end = 0;
     std::vector<Tick> ends;
     for (const Pattern& pattern : now) {
-        if (pattern != last) last = pattern, end = store_->last(pattern);
+        if (pattern != last) last = pattern, end = store().last(pattern);
         ends.push_back(end);
     }
-    for (std::size_t p = 0; p < members.size(); ++p) {
+    for (std::size_t p = 0; p < ends.size(); ++p) {
         Tick& done = found.done[index[p]];
         if (done >= 0 && done != ends[p])
-            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(classes_.shape(static_cast<std::size_t>(kind)), ends)};
+            throw Asymmetric{{"members of one class end a collective at different times"}, by_value(timing_.classes.shape(asked.kind), ends)};
         done = ends[p], found.quiet = std::max(found.quiet, ends[p]);
     }
-    return true;
 }
 
 // All lines of a stage, most of them like the one before; how many events. `now`: when each member's chunks come, then when they
 // leave.
-std::uint64_t Fold::run_stage(const Lines::Stage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses) {
+std::uint64_t LineTimer::run_stage(const LaidStage& stage, const std::vector<std::uint32_t>& index, std::vector<Pattern>& now, std::vector<Uses::Row>& uses) {
     struct Use {  // what was last added to a participant's
         const PortUse* use = nullptr;
         Tick base = 0;
@@ -193,7 +190,7 @@ std::uint64_t Fold::run_stage(const Lines::Stage& stage, const std::vector<std::
         Tick base = now[p].base;
         for (const std::uint32_t step : stage.steps) base = std::min(base, now[p + step].base);
         for (const std::uint32_t step : stage.steps) line.push_back({now[p + step].base - base, now[p + step].shape});
-        if (!run || line != before) run = &store_->run(stage.line, line), std::swap(line, before);
+        if (!run || line != before) run = &store().run(stage.line, line), std::swap(line, before);
         events += run->events;
         for (std::size_t i = 0; i < stage.steps.size(); ++i) {
             const std::uint32_t q = p + stage.steps[i];

@@ -1,6 +1,9 @@
 // Native rule book, one rank per class: messages arrive as those of equals, collectives that meet no messages are measured.
 #include <algorithm>
+#include <optional>
 
+#include "fold/fold.hpp"
+#include "fold/timers/arrivals.hpp"
 #include "run/native.hpp"
 
 namespace astrarium {
@@ -10,17 +13,23 @@ constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kin
 
 }  // namespace
 
-Native::Native(const Plan& plan, Image& image, Fold* fold, bool record, Purpose purpose)
-    : plan_(plan), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), attempts_(purpose == Purpose::attempt), image_(&image), fold_(fold), membership_(plan_), geometry_(plan_.network), programs_(&plan_.programs) {
-    ports_ = std::make_unique<Ports>(plan_, image.rows(), record);
+Native::Native(Quotient& quotient, const Folded* folded, bool record, Purpose purpose)
+    : plan_(quotient.plan()), record_(record), alone_(false), scouts_(purpose == Purpose::conflicts), attempts_(purpose == Purpose::attempt), quotient_(&quotient), folded_(folded), membership_(plan_), geometry_(plan_.network), programs_(&plan_.programs) {
+    ports_ = std::make_unique<Ports>(plan_, quotient.rows(), record);
     prepare();
-    if (fold_ && !record && !scouts_) count_periods(fold_->beats());
+    if (folded_ && !record && !scouts_) count_periods(folded_->beats);
+    out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
+}
+
+Native::Native(const Plan& plan, Quotient& quotient, bool record) : plan_(plan), record_(record), alone_(false), quotient_(&quotient), membership_(plan_), geometry_(plan_.network), programs_(&plan_.programs) {
+    ports_ = std::make_unique<Ports>(plan_, quotient.rows(), record);
+    prepare();
     out_held_.assign(ranks_.size(), std::vector<Held>(plan_.network.dims.size())), in_held_ = out_held_;
 }
 
 // What is known of the sends of a class in a phase: the same for all chunks, and for all collectives of the family.
 const Native::Sends& Native::class_sends(const Instance& i, const ChunkState& s, const Phase& phase) {
-    const std::uint64_t family = image_->family(kind_of(i.group), phase);
+    const std::uint64_t family = quotient_->family(kind_of(i.group), phase);
     if (sends_.size() <= family) sends_.resize(family + 1);
     auto& of_family = sends_[family];
     if (of_family.empty()) of_family.resize(ranks_.size());
@@ -44,15 +53,15 @@ void Native::aim(std::uint32_t message, const Aim& aim, std::uint32_t chunks) {
 }
 
 Native::Aim Native::find_aim(std::uint32_t group, std::uint32_t mine, const Phase& phase, std::uint32_t to, std::uint32_t receive) {
-    const std::uint32_t kind = kind_of(group), other = image_->class_at(kind, mine, to);
+    const std::uint32_t kind = kind_of(group), other = quotient_->class_at(kind, mine, to);
     const Schedule& schedule = *phase.schedule;
-    const std::uint32_t place = image_->place(kind, other);
+    const std::uint32_t place = quotient_->place(kind, other);
     const int index = index_in(phase, place);
     const auto program = static_cast<std::size_t>(schedule.program[static_cast<std::size_t>(index)]);
-    receive = image_->receive(phase, kind, mine, to, receive);
+    receive = quotient_->receive(phase, kind, mine, to, receive);
     const auto r = static_cast<std::size_t>(schedule.recv_ptr[program]) + receive;
     const auto from = static_cast<std::uint32_t>(static_cast<int>(place) + (peer_of(schedule, index, schedule.recv_peer[r]) - index) * phase.stride);
-    return {membership_.position(group, other), receive, image_->rank_at(kind, other, from), image_->flight(kind, mine, to, other, from)};
+    return {membership_.position(group, other), receive, quotient_->rank_at(kind, other, from), quotient_->flight(kind, mine, to, other, from)};
 }
 
 // Messages of several ranks that come to one port at one instant and mean the same to it go by their ranks: these must stand in one
@@ -64,7 +73,7 @@ void Native::land(std::uint32_t id) {
     const std::int32_t npu = m.flight.to;
     const Tick when = ports_->deliver(m.flight, clock_.now, {key.high, key.low, slot});
     for (const Ports::Order& other : ports_->ties())
-        if (m.purpose != Message::node || !image_->ordered(static_cast<std::uint32_t>(image_->slot_of(npu)), other.slot, slot))
+        if (m.purpose != Message::node || !quotient_->ordered(static_cast<std::uint32_t>(quotient_->slot_of(npu)), other.slot, slot))
             throw Unfoldable{"messages of several ranks reach one port at one instant"};
     keep_apart(npu, in_held_);
     deliver(id, when);
@@ -74,11 +83,11 @@ void Native::land(std::uint32_t id) {
 // too. To see whether it still does, every so many of a kind are timed.
 bool Native::is_measured(std::uint32_t group, std::uint32_t serial) {
     const std::uint32_t kind = kind_of(group), number = serial + skipped(kind);
-    bool met = image_->conflicts.contains(kind, number);
+    bool met = quotient_->conflicts.contains(kind, number);
     if (!met && !scouts_ && number % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
         met = true;
-        for (std::uint32_t before = 1; before <= in_a_row && met; ++before) met = number >= before && image_->conflicts.contains(kind, number - before);
-        if (met) image_->conflicts.insert(kind, number);
+        for (std::uint32_t before = 1; before <= in_a_row && met; ++before) met = number >= before && quotient_->conflicts.contains(kind, number - before);
+        if (met) quotient_->conflicts.insert(kind, number);
     }
     if (recurrence_) periods_.issues.push_back({kind, number, !met});
     return !met;
@@ -109,7 +118,7 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
     if (scouts_) throw Unfoldable{overlapping};
     if (begin < clock_.now) go_back_before(kind_of(group), serial, begin);
     if (back_to_ != never) return;
-    image_->conflicts.insert(kind_of(group), serial + skipped(kind_of(group)));
+    quotient_->conflicts.insert(kind_of(group), serial + skipped(kind_of(group)));
     const std::uint32_t instance = open_instance(group, all.collective, serial);
     for (std::uint32_t p = 0; p < all.at.size(); ++p) join(instance, p, all.node[p]);
 }
@@ -117,7 +126,7 @@ void Native::begin_measured(std::uint32_t group, std::uint32_t serial, const Gat
 // Null where it has no time of its own.
 const Measured* Native::timed(std::uint32_t group, const Gathering& all, Tick begin) {
     try {
-        return &fold_->measure(all.collective, static_cast<std::int32_t>(kind_of(group)), all.at, begin);
+        return &folded_->timers.measure(all.collective, kind_of(group), all.at, begin);
     } catch (const Endless&) {
         throw;
     } catch (const Asymmetric&) {
@@ -131,11 +140,11 @@ const Measured* Native::timed(std::uint32_t group, const Gathering& all, Tick be
 // in, of each dim that it uses.
 template <class Visit>
 void Native::each_use(std::uint32_t group, const Gathering& all, const Measured& measured, Tick begin, Visit&& visit) {
-    const std::vector<std::size_t>& dims = fold_->dims_of(kind_of(group));
+    const std::vector<std::size_t>& dims = folded_->kinds.dims(kind_of(group));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
         PortUse roughly;
-        if (measured.uses.empty()) roughly = fold_->use(measured, p, begin, all.at[p]);
+        if (measured.uses.empty()) roughly = folded_->timers.use(measured, p, begin, all.at[p]);
         const Tick base = measured.uses.empty() ? 0 : begin;
         for (std::size_t d = 0; d < dims.size(); ++d) {
             const PortUse& mine = measured.uses.empty() ? roughly : measured.uses[p][d];
@@ -153,7 +162,7 @@ bool Native::stands(std::uint32_t group, std::uint32_t serial, const Gathering& 
         if (meets) meet(held);
         alone = alone && !meets && std::max(messages, held.asked) <= mine.from;
     });
-    if (!alone && scouts_) image_->conflicts.insert(kind_of(group), serial);
+    if (!alone && scouts_) quotient_->conflicts.insert(kind_of(group), serial);
     return alone;
 }
 
@@ -162,7 +171,7 @@ void Native::stand(std::uint32_t group, std::uint32_t serial, const Gathering& a
     each_use(group, all, measured, begin, [&](Held& held, Tick, const Span& mine) {
         held = {std::max(held.until, mine.until), begin, kind, serial, held.asked};
     });
-    if (record_) ports_->traffic.usage.repeat(measured.steps, begin, fold_->groups_like(kind));
+    if (record_) ports_->traffic.usage.repeat(measured.steps, begin, folded_->kinds.groups_like(kind));
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
@@ -175,18 +184,18 @@ void Native::stand(std::uint32_t group, std::uint32_t serial, const Gathering& a
 
 // A timed collective has met others: it runs as messages after all. The run goes back to before it began.
 void Native::meet(const Held& held) {
-    if (scouts_) return image_->conflicts.insert(held.kind, held.serial);
+    if (scouts_) return quotient_->conflicts.insert(held.kind, held.serial);
     go_back_before(held.kind, held.serial, held.begin);
 }
 
 void Native::go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin) {
-    image_->conflicts.insert(kind, serial + skipped(kind));
+    quotient_->conflicts.insert(kind, serial + skipped(kind));
     back_to_ = std::min(back_to_, begin);
 }
 
 // The message whose way was found last asks for ports of an NPU.
 void Native::keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held) {
-    auto& mine = held[static_cast<std::size_t>(image_->slot_of(npu))];
+    auto& mine = held[static_cast<std::size_t>(quotient_->slot_of(npu))];
     ports_->each_dim([&](std::size_t d) {
         if (mine[d].until > clock_.now) meet(mine[d]);
         mine[d].asked = clock_.now + 1;
@@ -194,6 +203,8 @@ void Native::keep_apart(std::int32_t npu, std::vector<std::vector<Held>>& held) 
 }
 
 namespace {
+
+const TimedRules rules{&run_native_alone, &run_native_members, false, true};
 
 // A run of representatives that goes wrong is left to the full run, which says what is wrong, of which rank.
 template <class Run>
@@ -211,17 +222,15 @@ auto or_unfoldable(Run&& run) {
 
 }  // namespace
 
-// A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. Where periods
-// are counted few have to be found, most often; there it comes second.
-Outcome run_image(Image& image, Fold& fold, bool record) {
+Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool record) {
     const auto run = [&](Native::Purpose purpose) {
         const bool recorded = record && purpose != Native::Purpose::conflicts;
-        return or_unfoldable([&] { return Native(image.plan(), image, &fold, recorded, purpose).run(); });
+        return or_unfoldable([&] { return Native(quotient, &folded, recorded, purpose).run(); });
     };
-    if (!record) try {
-            return run(Native::Purpose::attempt);
-        } catch (const Native::TooManyReturns&) {
-        }
+    try {
+        return run(Native::Purpose::attempt);
+    } catch (const Native::TooManyReturns&) {
+    }
     try {
         run(Native::Purpose::conflicts);
     } catch (const Unfoldable&) {  // as far as it came
@@ -229,32 +238,48 @@ Outcome run_image(Image& image, Fold& fold, bool record) {
     return run(Native::Purpose::result);
 }
 
+Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
+    Facts facts(plan, options.store, options.common);
+    std::optional<std::pair<Conflicts, std::vector<std::int32_t>>> known;  // and the kinds of groups as they were then
+    const auto with_classes = [&](const std::set<Labels>& split) {
+        const std::shared_ptr<const RankClasses> classes = facts.classes(split);
+        check_foldable(plan, *classes, options.record);
+        Kinds kinds(plan, facts, *classes);
+        const Timing timing{plan, options.record, rules, facts, *classes, kinds};
+        if (!split.empty() && classes->first.size() * 2 > plan.ranks() && !timing.by_lines()) throw Unfoldable{"too few equal ranks"};
+        CollectiveTimers timers(timing);
+        Quotient quotient(plan, *classes, facts);
+        if (known) quotient.conflicts = known->first.renumbered(known->second, *classes);
+        try {
+            return run_native_quotient(quotient, {kinds, timers, facts.beats()}, options.record);
+        } catch (const Asymmetric&) {
+            known.emplace(quotient.conflicts, classes->group_kind);
+            throw;
+        }
+    };
+    return fold(plan, options, with_classes, [&] { return options.record ? run_native(plan, true) : run_native_periods(plan, facts.beats()); });
+}
+
 // One collective of the classes in `participants`, which come at `offsets`; the results are by class.
-Alone run_image_alone(Image& image, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
+Alone run_quotient_alone(Quotient& quotient, const Collective& collective, std::uint32_t kind, const std::vector<std::uint32_t>& participants,
                       const std::vector<Tick>& offsets, bool record) {
-    const Plan& all = image.plan();
+    const Plan& all = quotient.plan();
     Plan plan;
     plan.npus = all.npus, plan.network = all.network, plan.policy = all.policy, plan.npu_of = all.npu_of, plan.groups = all.groups;
     plan.reduce_bandwidth = all.reduce_bandwidth;
     plan.collectives.push_back(collective);
-    static constexpr std::uint64_t ids[] = {0, 1};
-    static constexpr std::uint8_t kinds[] = {static_cast<std::uint8_t>(Kind::delay), static_cast<std::uint8_t>(Kind::collective)};
-    static constexpr std::int16_t lanes[] = {-1, lane_comm};
-    static constexpr std::int64_t nothing[] = {0, 0};
-    static constexpr std::int32_t slots[] = {-1, 0}, parents[] = {0, 1}, child_ptr[] = {0, 1, 1}, child[] = {1};
-    std::vector<std::int64_t> delays(2 * participants.size(), 0), slot_ptr{0};
+    Arrivals arrivals;
+    plan.programs.push_back(Arrivals::none());  // of classes that take no part
+    std::vector<std::int64_t> slot_ptr{0};
     std::vector<std::int32_t> program_of(all.ranks(), 0), zeros(participants.size(), 0), group(participants.size(), static_cast<std::int32_t>(kind) - 1);
-    plan.programs.resize(1 + participants.size());  // the first is that of classes that take no part
-    plan.programs[0].child_ptr = {parents, 1};
     for (std::size_t i = 0; i < participants.size(); ++i) {
-        delays[2 * i] = offsets[i];
         program_of[participants[i]] = static_cast<std::int32_t>(i + 1);
-        plan.programs[i + 1] = {{ids, 2}, {kinds, 2}, {lanes, 2}, {&delays[2 * i], 2}, {nothing, 2}, {nothing, 2}, {slots, 2}, {parents, 2}, {child_ptr, 3}, {child, 1}};
+        plan.programs.push_back(arrivals.at(offsets[i]));
     }
     for (const std::int32_t program : program_of) slot_ptr.push_back(slot_ptr.back() + (program > 0));
     plan.program_of = {program_of.data(), program_of.size()}, plan.slot_ptr = {slot_ptr.data(), slot_ptr.size()};
     plan.slot_a = {zeros.data(), zeros.size()}, plan.slot_b = {group.data(), group.size()}, plan.slot_c = {zeros.data(), zeros.size()};
-    return or_unfoldable([&] { return Native(plan, image, nullptr, record).run_members(); });
+    return or_unfoldable([&] { return Native(plan, quotient, record).run_members(); });
 }
 
 }  // namespace astrarium

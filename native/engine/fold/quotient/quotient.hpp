@@ -16,14 +16,14 @@
 
 namespace astrarium {
 
-class Image {
+class Quotient {
 public:
     static constexpr std::uint32_t all = 0;  // the kind of "all ranks"
 
     // Throws Unfoldable for what it cannot stand for.
-    Image(const Plan& whole, const RankClasses& classes, Facts& facts);
-    Image(const Image&) = delete;
-    Image& operator=(const Image&) = delete;
+    Quotient(const Plan& whole, const RankClasses& classes, Facts& facts);
+    Quotient(const Quotient&) = delete;
+    Quotient& operator=(const Quotient&) = delete;
 
     // The plan with classes for ranks. Its group k - 1 has the classes of kind k; a receive's tag is its slot, a send's that of
     // the receive at its peer.
@@ -55,7 +55,7 @@ public:
     void check(const Collective& collective, std::uint32_t kind);
     // Of receives, where the order in which the messages of a phase come does not matter: which of them a send waits for together.
     // Empty elsewhere. It does not matter between NPUs that are fully connected, where each message has a port of its own.
-    const std::vector<std::int32_t>& stages(const Phase& phase);
+    const std::vector<std::int32_t>& stages(const Phase& phase, std::uint32_t kind);
     // Which receive of the class at place `to` takes a send of `cls` in a phase that meets `match` at that place's rank.
     std::uint32_t receive(const Phase& phase, std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t match);
     // A number for the steps of a phase.
@@ -72,8 +72,10 @@ private:
     };
     void find_seats();
     void make_plan();
+    std::vector<const Phase*> unchecked(const Collective& collective, std::uint32_t kind) const;
     std::vector<std::uint64_t> refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels);
     static bool uniform(const Phase& phase, const std::vector<std::uint64_t>& labels);
+    bool in_its_dim(const Phase& phase, std::uint32_t kind) const;
     bool symmetric(const Phase& phase, std::uint32_t kind) const;
     std::vector<std::uint64_t> steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels);
     std::uint32_t rank_at(const Seat& seat, std::uint32_t place) const {
@@ -91,7 +93,7 @@ private:
     std::vector<std::vector<Seat>> seats_;               // [kind][class]
     std::map<Steps, std::uint64_t> checked_;  // their numbers
     std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> ordered_;  // as far as asked for
-    std::map<const Schedule*, std::vector<std::int32_t>> stages_;
+    std::map<Steps, std::vector<std::int32_t>> stages_;
     Steps last_steps_{};  // asked for, of
     std::uint64_t last_family_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "fold/quotient/image.hpp"
+#include "fold/quotient/quotient.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -90,17 +90,14 @@ struct Sent {
 
 }  // namespace
 
-Image::Image(const Plan& whole, const RankClasses& classes, Facts& facts) : whole_(whole), classes_(classes), facts_(facts) {
-    for (const Dim& dim : whole.network.dims)
-        if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
-    if (!whole.network.medium->ends) throw Unfoldable{overlapping};
+Quotient::Quotient(const Plan& whole, const RankClasses& classes, Facts& facts) : whole_(whole), classes_(classes), facts_(facts) {
     members_.assign(classes.first.size(), 0);
     for (const std::int32_t c : classes.of) ++members_[static_cast<std::size_t>(c)];
     find_seats();
     make_plan();
 }
 
-void Image::find_seats() {
+void Quotient::find_seats() {
     const std::size_t count = classes_.first.size();
     seats_.assign(classes_.first_group.size(), std::vector<Seat>(count));
     Membership membership(whole_);
@@ -119,7 +116,7 @@ void Image::find_seats() {
     }
 }
 
-void Image::make_plan() {
+void Quotient::make_plan() {
     slot_of_npu_.assign(static_cast<std::size_t>(whole_.npus), -1);
     slot_ptr_.push_back(0);
     for (std::size_t c = 0; c < classes_.first.size(); ++c) {
@@ -163,44 +160,51 @@ void Image::make_plan() {
 }
 
 // Of ranks: leaves for, comes from and arrives at.
-Flight Image::flight(std::uint32_t rank, std::uint32_t goes_to, std::uint32_t from, std::uint32_t to) const {
+Flight Quotient::flight(std::uint32_t rank, std::uint32_t goes_to, std::uint32_t from, std::uint32_t to) const {
     Flight out(whole_.npu_of[rank], whole_.npu_of[goes_to], 0);
     out.from = whole_.npu_of[from], out.to = whole_.npu_of[to];
     return out;
 }
 
-std::uint32_t Image::class_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const {
+std::uint32_t Quotient::class_at(std::uint32_t kind, std::uint32_t cls, std::uint32_t place) const {
     return static_cast<std::uint32_t>(classes_.of[rank_at(seats_[kind][cls], place)]);
 }
 
-Flight Image::flight(std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t other, std::uint32_t from) const {
+Flight Quotient::flight(std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t other, std::uint32_t from) const {
     return flight(static_cast<std::uint32_t>(classes_.first[cls]), rank_at(seats_[kind][cls], to), rank_at(seats_[kind][other], from),
                   static_cast<std::uint32_t>(classes_.first[other]));
 }
 
-Flight Image::flight(std::uint32_t cls, std::size_t slot) const {
+Flight Quotient::flight(std::uint32_t cls, std::size_t slot) const {
     const auto rank = static_cast<std::size_t>(classes_.first[cls]);
     const std::size_t own = static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot - static_cast<std::size_t>(slot_ptr_[cls]);
     return flight(static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(whole_.slot_a[own]), source(slot),
                   static_cast<std::uint32_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]));
 }
 
-std::uint32_t Image::source(std::size_t slot) const {
+std::uint32_t Quotient::source(std::size_t slot) const {
     const auto rank = static_cast<std::size_t>(classes_.first[static_cast<std::size_t>(slot_a_[slot])]);
     return static_cast<std::uint32_t>(whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + static_cast<std::size_t>(slot_b_[slot])]);
 }
 
-// Every member of a class must send the same to the same classes on the same ways in every phase, and receive likewise.
-void Image::check(const Collective& c, std::uint32_t kind) {
-    if (c.custom) throw Unfoldable{"a custom collective"};
-    std::vector<const Phase*> unknown;
+// Phases whose steps were not compared yet, one of each.
+std::vector<const Phase*> Quotient::unchecked(const Collective& c, std::uint32_t kind) const {
+    std::vector<const Phase*> out;
     for (const Chunk& chunk : c.chunks)
         for (const Phase& phase : chunk.phases) {
-            if (phase.algorithm != Algorithm::schedule || !phase.schedule) throw Unfoldable{overlapping};
             if (phase.n < 2 || checked_.contains({kind, phase.schedule, phase.stride, phase.n})) continue;
             const auto same = [&phase](const Phase* p) { return p->schedule == phase.schedule && p->stride == phase.stride && p->n == phase.n; };
-            if (std::none_of(unknown.begin(), unknown.end(), same)) unknown.push_back(&phase);
+            if (std::none_of(out.begin(), out.end(), same)) out.push_back(&phase);
         }
+    return out;
+}
+
+// Every member of a class must send the same to the same classes on the same ways in every phase, and receive likewise.
+void Quotient::check(const Collective& c, std::uint32_t kind) {
+    if (!whole_.network.medium->ends) throw Unfoldable{overlapping};
+    for (const Dim& dim : whole_.network.dims)
+        if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
+    const std::vector<const Phase*> unknown = unchecked(c, kind);
     if (unknown.empty()) return;
     const Seat seat{classes_.first_group[kind], 0};
     std::vector<std::uint64_t> labels;  // per member: its class, then as far as its steps tell it from others
@@ -224,7 +228,7 @@ void Image::check(const Collective& c, std::uint32_t kind) {
 }
 
 // Labels that tell apart whose steps differ.
-std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) {
+std::vector<std::uint64_t> Quotient::refine(const std::vector<const Phase*>& phases, std::uint32_t kind, std::vector<std::uint64_t> labels) {
     std::uint64_t count = number(labels);
     for (std::size_t next = 0, same = 0; same < phases.size() && count < labels.size(); next = (next + 1) % phases.size()) {
         labels = steps(*phases[next], kind, labels);
@@ -235,7 +239,7 @@ std::vector<std::uint64_t> Image::refine(const std::vector<const Phase*>& phases
 }
 
 // Whether the participants of a phase share a label, in each of its lines.
-bool Image::uniform(const Phase& phase, const std::vector<std::uint64_t>& labels) {
+bool Quotient::uniform(const Phase& phase, const std::vector<std::uint64_t>& labels) {
     for (std::uint32_t p = 0; p < labels.size(); ++p)
         if (labels[p] != labels[p - static_cast<std::uint32_t>(index_in(phase, p) * phase.stride)]) return false;
     return true;
@@ -254,7 +258,7 @@ bool is_block(const Dim& dim, int places, int apart) {
 
 // Whether rotating a phase's participants (xor: flipping them) keeps every message's way: they are in one switch, or a whole dim
 // in order, or a block of one.
-bool Image::symmetric(const Phase& phase, std::uint32_t kind) const {
+bool Quotient::symmetric(const Phase& phase, std::uint32_t kind) const {
     if (phase.dim < 0) return false;
     const auto d = static_cast<std::size_t>(phase.dim);
     const Dim& dim = whole_.network.dims[d];
@@ -262,27 +266,25 @@ bool Image::symmetric(const Phase& phase, std::uint32_t kind) const {
     if (dim.shape != Shape::switch_ && exclusive != flips) return false;
     const Geometry geometry(whole_.network);
     const Seat seat{classes_.first_group[kind], 0};
+    if (!in_its_dim(phase, kind)) return false;
+    if (dim.shape == Shape::switch_) return true;
     const auto place = [&](std::uint32_t p) { return geometry.coordinate(whole_.npu_of[rank_at(seat, p)], d); };
     const int apart = place(static_cast<std::uint32_t>(phase.stride)) - place(0);
-    if (dim.shape != Shape::switch_ && !is_block(dim, phase.n, apart)) return false;
+    if (!is_block(dim, phase.n, apart)) return false;
     for (std::uint32_t p = 0; p < size(kind); ++p) {
-        const int index = index_in(phase, p), npu = whole_.npu_of[rank_at(seat, p)];
-        const auto first = p - static_cast<std::uint32_t>(index * phase.stride);
-        const int moved = place(p) - place(first);
-        if (npu != whole_.npu_of[rank_at(seat, first)] + moved * geometry.stride(d) || (index > 0 && moved == 0)) return false;
-        if (dim.shape != Shape::switch_ && place(p) / apart % phase.n != index) return false;
-        if (dim.shape != Shape::switch_ && moved != index * apart) return false;
+        const int index = index_in(phase, p), moved = place(p) - place(p - static_cast<std::uint32_t>(index * phase.stride));
+        if (place(p) / apart % phase.n != index || moved != index * apart) return false;
     }
     return true;
 }
 
 // Per member: its label, its program, and what it sends to whom and receives (sums, in any order). Where all run one program,
 // relative to themselves, sends to one peer are alike.
-std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) {
+std::vector<std::uint64_t> Quotient::steps(const Phase& phase, std::uint32_t kind, const std::vector<std::uint64_t>& labels) {
     const Schedule& s = *phase.schedule;
     const Seat seat{classes_.first_group[kind], 0};
     const bool alike = s.mode != PeerMode::absolute && std::all_of(s.program.begin(), s.program.end(), [&s](std::int32_t p) { return p == s.program[0]; });
-    const std::vector<std::int32_t>& stage = stages(phase);
+    const std::vector<std::int32_t>& stage = stages(phase, kind);
     std::vector<Sent> sends;  // of all programs, in order
     std::vector<bool> seen(static_cast<std::size_t>(s.n), false);
     for (std::size_t k = 0; k < s.send_peer.size; ++k) {
@@ -322,66 +324,13 @@ std::vector<std::uint64_t> Image::steps(const Phase& phase, std::uint32_t kind, 
     return out;
 }
 
-namespace {
-
-// Receives by stage: sends of a stage need all receives of the stages before, and meet equal receives, one of each peer. Empty where
-// a schedule is not like that.
-std::vector<std::int32_t> find_stages(const Schedule& s) {
-    const auto one = [&s](std::int32_t program) { return program == s.program[0]; };
-    if (s.mode == PeerMode::absolute || !std::all_of(s.program.begin(), s.program.end(), one)) return {};
-    const auto program = static_cast<std::size_t>(s.program[0]);
-    const auto send = static_cast<std::size_t>(s.send_ptr[program]), end = static_cast<std::size_t>(s.send_ptr[program + 1]);
-    const auto receive = static_cast<std::size_t>(s.recv_ptr[program]);
-    const auto blocks = [&s](std::size_t k) { return s.send_block_ptr[k + 1] - s.send_block_ptr[k]; };
-    std::vector<std::int32_t> out(static_cast<std::size_t>(s.recv_ptr[program + 1]) - receive, -1);
-    std::int32_t stage = 0;
-    for (std::size_t k = send, first = send; k < end; ++k) {
-        if (s.send_needs[k] != s.send_needs[first]) ++stage, first = k;
-        const auto match = static_cast<std::size_t>(s.send_match[k]), before = first - send;
-        const std::int32_t *peers = &s.send_peer[first], *mine = &s.send_peer[k];
-        const bool alike = blocks(k) == blocks(first) && s.recv_reduce[receive + match] == s.recv_reduce[receive + static_cast<std::size_t>(s.send_match[first])];
-        if (static_cast<std::size_t>(s.send_needs[k]) != before || match < before || !alike || std::find(peers, mine, *mine) != mine) return {};
-        out[match] = stage;
-    }
-    return std::is_sorted(out.begin(), out.end()) ? out : std::vector<std::int32_t>{};
-}
-
-}  // namespace
-
-const std::vector<std::int32_t>& Image::stages(const Phase& phase) {
-    static const std::vector<std::int32_t> none;
-    if (phase.dim < 0 || whole_.network.dims[static_cast<std::size_t>(phase.dim)].shape != Shape::fully_connected) return none;
-    const auto [known, fresh] = stages_.try_emplace(phase.schedule);
-    if (fresh) known->second = find_stages(*phase.schedule);
-    return known->second;
-}
-
-// Between fully connected NPUs that of its stage which comes the same way.
-std::uint32_t Image::receive(const Phase& phase, std::uint32_t kind, std::uint32_t cls, std::uint32_t to, std::uint32_t match) {
-    const std::vector<std::int32_t>& stage = stages(phase);
-    if (stage.empty()) return match;
-    const auto d = static_cast<std::size_t>(phase.dim);
-    const auto way = [&](std::uint32_t from, std::uint32_t there) {
-        return away(whole_.network.dims[d], facts_.colours().coordinates(from)[d], facts_.colours().coordinates(there)[d]);
-    };
-    const Schedule& s = *phase.schedule;
-    const std::uint32_t other = class_at(kind, cls, to), mine = place(kind, other), rank = rank_at(kind, other, mine);
-    const int index = index_in(phase, mine), wanted = way(rank_at(kind, cls, place(kind, cls)), rank_at(kind, cls, to));
-    const auto first = static_cast<std::size_t>(s.recv_ptr[static_cast<std::size_t>(s.program[0])]);
-    for (std::uint32_t r = 0; r < stage.size(); ++r) {
-        const auto from = static_cast<std::uint32_t>(static_cast<int>(mine) + (peer_of(s, index, s.recv_peer[first + r]) - index) * phase.stride);
-        if (stage[r] == stage[match] && way(rank_at(kind, other, from), rank) == wanted) return r;
-    }
-    throw Unfoldable{"members of one class take different steps in a collective"};
-}
-
-std::uint64_t Image::family(std::uint32_t kind, const Phase& phase) {
+std::uint64_t Quotient::family(std::uint32_t kind, const Phase& phase) {
     const Steps steps{kind, phase.schedule, phase.stride, phase.n};
     if (steps != last_steps_) last_steps_ = steps, last_family_ = checked_.at(steps);
     return last_family_;
 }
 
-bool Image::ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other) {
+bool Quotient::ordered(std::uint32_t cls, std::uint32_t one, std::uint32_t other) {
     const auto [known, fresh] = ordered_.try_emplace({cls, one, other}, true);
     const auto sender = [this](std::size_t rank, std::uint32_t slot) { return whole_.slot_a[static_cast<std::size_t>(whole_.slot_ptr[rank]) + slot]; };
     const auto order = [&](std::size_t rank) { return sender(rank, one) <=> sender(rank, other); };

@@ -1,0 +1,21 @@
+// All members stand alike in every phase and come at once: one stands for all, its messages looped back.
+#pragma once
+#include "fold/timers/line_timer.hpp"
+
+namespace astrarium {
+
+class SymmetricTimer final : public Timer {
+public:
+    SymmetricTimer(const Timing& timing, LineTimer& lines) : Timer(timing), lines_(lines) {}
+    std::optional<Measured> time(const Asked& asked) override;
+
+private:
+    bool symmetric(const Collective& c, std::size_t kind) const;
+    bool reduce_alike(const std::vector<std::uint32_t>& members) const;
+    LineStore::Looped looped(const Asked& asked);
+    LineStore::Looped loop_back(const Collective& c, std::size_t kind);
+
+    LineTimer& lines_;
+};
+
+}  // namespace astrarium
