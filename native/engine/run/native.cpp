@@ -2,228 +2,192 @@
 
 #include <algorithm>
 
-#include "media/foreign_medium.hpp"
-#include "plan/run.hpp"
+#include "clock/interrupt.hpp"
 
 namespace astrarium {
+namespace {
+
+constexpr std::uint64_t many_redone = 1 << 17;  // events, beyond as many as have run: a twentieth of a second
+
+// Before anything is made.
+const Plan& that_fits(const Plan& plan, bool record, bool alone) {
+    if (!alone) refuse_too_large(plan, record);
+    return plan;
+}
+
+}  // namespace
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
-    : plan_(plan), record_(record), alone_(alone), plugins_(plugins), membership_(plan), geometry_(plan.network), programs_(&plan.programs) {
-    if (plan.network.medium->ends)
-        ports_ = std::make_unique<Ports>(plan, alone ? PortRows::looped() : PortRows::each(plan), record);
-    else
-        medium_ = plugins.network ? std::make_unique<ForeignMedium>(*plugins.network, *this) : plan.network.medium->open(plan, record, *this);
-    prepare();
-}
+    : Native(Parts{plan, record, alone, alone ? PortRows::looped() : PortRows::each(plan), plugins, nullptr, nullptr, Purpose::result}) {}
 
 Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_periods(beats); }
 
-void Native::prepare() {
-    const Plan& plan = plan_;
-    const std::size_t ranks = plan.ranks();
-    if (!alone_) refuse_too_large(plan, record_);
-    ranks_.resize(ranks);
-    std::size_t nodes = 0;
-    for (std::size_t r = 0; r < ranks; ++r) {
-        ranks_[r].program = static_cast<std::uint32_t>(plan.program_of[r]);
-        ranks_[r].node_base = node_number(nodes);
-        ranks_[r].left = static_cast<std::uint32_t>(plan.program(r).nodes());
-        unfinished_ += ranks_[r].left > 0;
-        nodes += plan.program(r).nodes();
-    }
-    parents_.reserve(nodes);
-    count_parents();
-    if (record_) start_.assign(nodes, -1), end_.assign(nodes, -1);
-    finish_.assign(ranks, 0);
-    late_.assign(ranks + alone_, 0);
-    busy_.assign(ranks, 0);
-    next_serial_.resize(plan.groups.size() + 1);
-    open_.resize(plan.groups.size() + 1);
+Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose)
+    : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded, purpose}) {
+    promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record, purpose == Purpose::conflicts);
+    equals_.emplace(quotient, collectives_.membership(), *messages_.ports(), collectives_.send_order());
+    collectives_.stand_for(quotient, *equals_, *promotion_);
+    messages_.stand_for(*promotion_);
+    if (folded && !record && purpose != Purpose::conflicts) count_periods(folded->beats);
 }
 
-void Native::count_parents() {
-    parents_.clear();
-    for (std::size_t r = 0; r < plan_.ranks(); ++r) parents_.insert(parents_.end(), plan_.program(r).parents.begin(), plan_.program(r).parents.end());
+Native::Native(const Parts& parts)
+    : plan_(that_fits(parts.plan, parts.record, parts.alone)), record_(parts.record), alone_(parts.alone), purpose_(parts.purpose), quotient_(parts.quotient), folded_(parts.folded),
+      nodes_(plan_, clock_, record_, parts.plugins, *this), messages_(plan_, clock_, record_, parts.rows, parts.plugins.network, *this),
+      post_(plan_, clock_, nodes_, messages_, quotient_), remote_(plan_, parts.plugins.memory), collectives_(plan_, clock_, nodes_, messages_, alone_),
+      custom_(plan_, clock_, nodes_, messages_, collectives_) {
+    collectives_.carry_out_custom(custom_);
 }
 
 Outcome Native::run() {
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-        const Program& program = plan_.program(r);
-        for (std::uint32_t n = 0; n < program.nodes(); ++n)
-            if (program.parents[n] == 0) make_ready(r, n);
-    }
-    if (folded_ && !scouts_) keep_history();
-    if (plugins_.growth) {
-        clock_.strict = true;
-        plugins_.growth->source.start(handed_);
-        take_work();
-    }
-    if (plan_.network.medium->own_clock)
-        for (medium_->begin(); step_beside();) {
-        }
-    else
-        while (!clock_.empty()) instant();
+    nodes_.start();
+    if (folded_ && purpose_ != Purpose::conflicts) history_.emplace(*this), history_->keep();
+    all_instants();
     explain_stall();
     return outcome();
 }
 
-void Native::handle(const Keyed& event) {
-    switch (static_cast<What>(event.kind)) {
-        case node_over: return complete_node(event.a, static_cast<std::uint32_t>(event.b));
-        case send_over: {
-            Message message = messages_[event.a];
-            message_free_.push_back(event.a);
-            return delivered(message);
-        }
-        case receive_over:
-            return receive_complete(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.low), static_cast<std::uint32_t>(event.b));
-        case phase_started: return release_sends(static_cast<std::uint32_t>(event.b), event.a);
-        case phase_over: return try_leave(static_cast<std::uint32_t>(event.b), event.a);
-        case look: return issue_ready(event.a);
-        case leave_in_turn:
-            return queue_sends(static_cast<std::uint32_t>(event.b >> 32), event.a, static_cast<std::uint32_t>(event.low), static_cast<std::uint32_t>(event.b));
-        case leave_source:
-            for (std::uint32_t id = event.a, next; id != none; id = next) next = messages_[id].next, depart(id);
-            return;
-        case reach_next: last_arrival_ = clock_.now; return arrive(event.a);
-        case custom_over: return custom_complete(event.a, static_cast<std::uint32_t>(event.b));
-        case measured_over:
-            return clock_.at(clock_.now, BatchClock::done, {event.high, 0, node_over, event.a, event.b});
-        case medium_due: return medium_->wake(event.a, clock_.now);
+void Native::all_instants() {
+    if (!plan_.network.medium->own_clock) {
+        while (!clock_.empty()) instant();
+        return;
+    }
+    for (messages_.medium()->begin(); step_beside();) {
     }
 }
 
-// The next instant. What turns out to be wrong in it is undone.
+// The next instant of the run or of a medium with a clock of its own; false when there is none, or no use in one.
+bool Native::step_beside() {
+    Medium& medium = *messages_.medium();
+    if (nodes_.done() && !medium.busy()) return false;
+    const Tick theirs = medium.next(clock_.now), time = clock_.empty() ? theirs : std::min(clock_.next(), theirs);
+    if (time == never || idle_ > medium.patience()) return false;
+    if (theirs == time) {
+        clock_.now = time;
+        if ((++idle_ & 0xffff) == 0) stop_if_interrupted();
+        medium.run(time);
+    }
+    if (!clock_.empty() && clock_.next() == time)
+        clock_.instant([this](const Keyed& event) {
+            idle_ = event.kind == medium_due ? idle_ + 1 : 0;
+            handle(event);
+        });
+    return true;
+}
+
+// What turns out to be wrong in it is undone.
 void Native::instant() {
+    const auto wrong = [this] { return promotion_ && promotion_->back_to() != never; };
     try {
         clock_.instant([this](const Keyed& event) { handle(event); });
     } catch (const Unfoldable&) {
-        if (back_to_ == never) throw;
+        if (!wrong()) throw;
     }
-    if (back_to_ != never) return go_back();
-    if (recurrence_ && recurrence_->due()) look_for_periods();
-    if (history_) keep_history();
+    if (wrong()) return go_back();
+    if (Recurrence* recurrence = nodes_.recurrence(); recurrence && recurrence->due()) look_for_periods();
+    if (history_) history_->keep();
 }
 
-// --- messages
-
-std::uint32_t Native::new_message() {
-    if (message_free_.empty()) {
-        message_free_.push_back(static_cast<std::uint32_t>(messages_.size()));
-        if ((messages_.size() & 0xffff) == 0) refuse_too_many(messages_.size()), stop_if_interrupted();
-        messages_.emplace_back();
-    }
-    const std::uint32_t id = message_free_.back();
-    message_free_.pop_back();
-    messages_[id] = Message{};
-    return id;
+void Native::go_back() {
+    history_->go_back(promotion_->back_to());
+    promotion_->went_back();
+    if (purpose_ == Purpose::attempt && history_->redone() > clock_.handled + many_redone) throw TooManyReturns{};
 }
 
-void Native::post(std::uint32_t id) {
+void Native::handle(const Keyed& event) {
+    const auto low = static_cast<std::uint32_t>(event.low), b = static_cast<std::uint32_t>(event.b), instance = static_cast<std::uint32_t>(event.b >> 32);
+    switch (static_cast<What>(event.kind)) {
+        case node_over: return nodes_.complete(event.a, b);
+        case send_over: {
+            const Message message = messages_[event.a];
+            messages_.free(event.a);
+            return delivered(message);
+        }
+        case receive_over: return collectives_.receive_complete(instance, event.a, low, b);
+        case phase_started: return collectives_.release_sends(b, event.a);
+        case phase_over: return collectives_.try_leave(b, event.a);
+        case look: return nodes_.look(event.a);
+        case leave_in_turn: return collectives_.turns().queue(instance, event.a, low, b);
+        case leave_source: return messages_.leave(event.a);
+        case reach_next: nodes_.arrival(); return messages_.arrive(event.a);
+        case custom_over: return custom_.complete(event.a, b);
+        case measured_over: return nodes_.over(event.a, b, clock_.now);
+        case medium_due: return messages_.medium()->wake(event.a, clock_.now);
+    }
+}
+
+void Native::issue(Kind kind, std::uint32_t rank, std::uint32_t node, std::size_t slot) {
+    if (kind == Kind::collective) return collectives_.issue(rank, node, slot);
+    if (kind == Kind::send) return post_.send(rank, node, slot);
+    if (kind == Kind::recv) return post_.receive(rank, node, slot);
+    if (quotient_ && plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
+    nodes_.over(rank, node, remote_.end(nodes_, rank, node, clock_.now));
+}
+
+// A message will be delivered.
+void Native::deliver(MessageId id, Tick when) {
     const Message& m = messages_[id];
-    clock_.at(clock_.now, m.receives ? BatchClock::issue : BatchClock::depart, {m.high, m.low, leave_source, id, 0});
+    if (m.purpose == Message::chunk && !clock_.strict && collectives_.wanted(m)) return collectives_.deliver(id, when);
+    clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
 }
 
-void Native::depart(std::uint32_t id) {
-    if (medium_) return medium_->ask(id, clock_.now);
-    const Tick when = messages_[id].together > 1 ? depart_together(id) : ports_->depart(messages_[id].flight, clock_.now);
-    if (quotient_) keep_apart(messages_[id].flight.source, out_held_);
-    clock_.at(when, BatchClock::arrive, arrives(id));
+void Native::delivered(const Message& m) {
+    if (plan_.network.medium->receives) return one_end_over(m);
+    if (m.purpose == Message::chunk) return collectives_.delivered(m);
+    m.purpose == Message::node ? post_.delivered(m) : custom_.delivered(m);
 }
 
-// What arrives in one instant goes by what its receiver makes of it: by collective, chunk, phase and receive, other messages after
-// these and by bytes. Then by the sender's rank and node.
-Keyed Native::arrives(std::uint32_t id) const {
-    const Message& m = messages_[id];
-    const std::uint64_t source = std::uint64_t{m.source} << 32 | (m.high & 0xffffffffu);
-    if (m.purpose != Message::chunk) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
-    const std::uint64_t collective = instances_[m.instance].collective, chunk = m.low >> 32;
-    return {collective << 32 | chunk, std::uint64_t{m.phase} << 32 | m.receive, reach_next, id, source};
-}
-
-void Native::arrive(std::uint32_t id) {
-    if (medium_) {
-        if (const std::uint32_t queue = std::exchange(messages_[id].queue, none); queue != none) send_next(queue);
-        return medium_->ask(id, clock_.now);
-    }
-    const Flight& flight = messages_[id].flight;
-    if (!ports_->arrived(flight)) return depart(id);  // along a mesh
-    if (quotient_) return land(id);
-    deliver(id, ports_->deliver(flight, clock_.now));
+// Where receives are messages, too.
+void Native::one_end_over(const Message& m) {
+    if (m.purpose == Message::node) return nodes_.complete(m.rank, m.node_index);
+    if (m.purpose == Message::custom) return custom_.complete(m.state, m.node_index);
+    collectives_.one_end_over(m);
 }
 
 // --- ends
 
-void Native::explain_stall() const {
-    if (quotient_ && unfinished_) throw Endless{{"the run does not end"}};
-    std::vector<std::string> why(ranks_.size());
-    for (std::uint32_t group = 0; group < open_.size(); ++group)
-        for (const auto& [serial, at] : open_[group]) {
-            const Instance& i = instances_[at];
-            std::string absent;
-            for (std::uint32_t p = 0; p < i.members.size() && absent.empty(); ++p)
-                if (i.members[p].node == none) absent = " waits for rank " + std::to_string(membership_.rank(group, p));
-            for (const Member& m : i.members)
-                if (m.node != none && m.chunks_left) why[m.rank] += " " + describe(m.rank, m.node) + absent;
-        }
-    for (const auto& [key, meeting] : meetings_)
-        for (std::size_t k = meeting.met; k < meeting.posted.size() && key.tag >= 0; ++k)
-            why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) + " waits for a send that never comes";
-    std::vector<std::string> waits;
-    if (medium_ && unfinished_ > 0) waits = medium_->waits(clock_.now, idle_);
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-        if (ranks_[r].left == 0) continue;
-        std::string text = "rank " + std::to_string(r) + ":" + why[r];
-        for (int lane = -1; lane < lane_count; ++lane)
-            if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";
-        if (const auto& comm = ranks_[r].comm; !comm.empty())
-            text += " " + describe(r, std::min_element(comm.begin(), comm.end())->first) + " waits for its lane";
-        text += " (" + std::to_string(ranks_[r].left) + " nodes unfinished)";
-        waits.push_back(std::move(text));
-    }
-    if (!waits.empty()) throw Stall(std::move(waits));
+void Native::explain_stall() {
+    if (nodes_.done()) return;
+    if (quotient_) throw Endless{{"the run does not end"}};
+    std::vector<std::string> why(nodes_.ranks()), waits;
+    collectives_.explain(why);
+    post_.explain(why);
+    if (messages_.medium()) waits = messages_.medium()->waits(clock_.now, idle_);
+    nodes_.explain(std::move(why), waits);
+    throw Stall(std::move(waits));
 }
 
 Outcome Native::outcome() {
     Outcome out;
-    out.events = clock_.handled, out.counted = periods_.events;
-    out.finish = std::move(finish_);
-    out.busy = std::move(busy_);
-    for (std::size_t r = 0; r < ranks_.size() && !quotient_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
+    out.events = clock_.handled, out.counted = counted_;
+    for (std::size_t r = 0; r < nodes_.ranks() && !quotient_; ++r) out.row.push_back(static_cast<std::int32_t>(r));
     if (quotient_) out.row = quotient_->classes().of, out.folded = true, out.events += folded_ ? folded_->timers.events() : 0;
-    if (!record_) return out;
-    out.node_ptr.push_back(0);
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-        out.node_ptr.push_back(out.node_ptr.back() + static_cast<std::int64_t>(plan_.program(r).nodes()));
-    out.start = std::move(start_), out.end = std::move(end_);
-    if (traffic()) traffic()->report(out, medium_ != nullptr);
+    nodes_.report(out);
+    if (record_ && messages_.traffic()) messages_.traffic()->report(out, messages_.medium() != nullptr);
     return out;
 }
 
-Traffic* Native::traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
-
 Alone Native::run_alone() {
-    traffic()->usage.keep_steps();
-    ports_->keep_uses();
-    const std::uint32_t instance = open_instance(membership_.all(), 0, 0);
-    instances_[instance].members[0].node = 0;
-    begin(instance, 0);
-    clock_.run([this](const Keyed& event) { handle(event); });
-    const bool ended = instances_[instance].members.empty();
-    return {alone_done_, {}, ports_->quiet(), !ended, clock_.handled, {traffic()->loads()}, {late_[0]}, traffic()->usage.steps(), {ports_->uses(0)}};
+    Traffic& traffic = *messages_.traffic();
+    traffic.usage.keep_steps();
+    messages_.ports()->keep_uses();
+    const std::uint32_t instance = collectives_.open(collectives_.membership().all(), 0, 0);
+    collectives_.begin_alone(instance);
+    all_instants();
+    const bool ended = collectives_.instance(instance).members.empty();
+    return {collectives_.alone_done(), {}, messages_.ports()->quiet(), !ended, clock_.handled, {traffic.loads()}, {collectives_.alone_late()}, traffic.usage.steps(), {messages_.ports()->uses(0)}};
 }
 
 Alone Native::run_members() {
-    traffic()->usage.keep_steps();
-    if (ports_) ports_->keep_uses();
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r)
-        if (plan_.program(r).nodes() > 0) make_ready(r, 0);
-    clock_.run([this](const Keyed& event) { handle(event); });
-    bool ended = true;
-    for (const Rank& rank : ranks_) ended = ended && rank.left == 0;
-    Alone out{0, finish_, ports_ ? ports_->quiet() : 0, !ended, clock_.handled, {}, late_, traffic()->usage.steps(), {}};
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-        out.uses.push_back(ports_ ? ports_->uses(quotient_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
+    Traffic& traffic = *messages_.traffic();
+    Ports* ports = messages_.ports();
+    traffic.usage.keep_steps();
+    if (ports) ports->keep_uses();
+    nodes_.start();
+    all_instants();
+    Alone out{0, nodes_.finish(), ports ? ports->quiet() : 0, !nodes_.done(), clock_.handled, {}, nodes_.ended_late(), traffic.usage.steps(), {}};
+    for (std::size_t r = 0; r < nodes_.ranks(); ++r)
+        out.uses.push_back(ports ? ports->uses(quotient_ ? r : static_cast<std::size_t>(plan_.npu_of[r])) : std::vector<PortUse>{});
     if (record_) out.loads = loads_of(outcome(), plan_.npu_of);
     return out;
 }
@@ -232,5 +196,12 @@ Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).
 Outcome run_native_periods(const Plan& plan, Beats& beats) { return Native(plan, beats).run(); }
 Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }
 Alone run_native_members(const Plan& plan, bool record) { return Native(plan, record).run_members(); }
+Outcome run_with(const Plan& plan, bool record, const Plugins& plugins) { return Native(plan, record, false, plugins).run(); }
+
+Outcome run_source(Plan& plan, ForeignWork& source, Plugins plugins) {
+    Growth growth(plan, source);
+    plugins.growth = &growth;
+    return Native(plan, true, false, plugins).run();
+}
 
 }  // namespace astrarium

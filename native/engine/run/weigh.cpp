@@ -4,11 +4,15 @@
 #include <cmath>
 #include <string>
 
-#include "run/native.hpp"
+#include "run/collectives.hpp"
 #include "plan/slots.hpp"
 
 namespace astrarium {
 namespace {
+
+constexpr struct {  // in bytes
+    double rank = sizeof(Nodes::Rank), member = sizeof(Member), chunk = sizeof(ChunkState), message = sizeof(Message);
+} bytes_of;
 
 constexpr double most_bytes = 8.0 * (1ull << 30);
 constexpr const char* ways_out =
@@ -85,13 +89,12 @@ double first_sends(const Plan& plan, const Collective& c) {
 // Every rank is taken to be in its largest collective at one time. An event of a message between nodes: it departs, it asks for a
 // port, it is delivered.
 Weight weigh(const Plan& plan, bool record) {
-    constexpr Native::Sizes of = Native::sizes;
     constexpr double events_of_a_message = 3;
     Weight all;
     std::vector<double> events, bytes;
     for (const Collective& c : plan.collectives) {
         events.push_back(events_of(c));
-        bytes.push_back(of.member + c.total_chunks * (of.chunk + 8.0 * c.max_phases) + first_sends(plan, c) * (of.message + 2 * vector_growth * sizeof(Keyed)));
+        bytes.push_back(bytes_of.member + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases) + first_sends(plan, c) * (bytes_of.message + 2 * vector_growth * sizeof(Keyed)));
     }
     std::vector<std::vector<SlotUse>> uses;
     for (const Program& program : plan.programs) uses.push_back(slots_of(program));
@@ -107,16 +110,15 @@ Weight weigh(const Plan& plan, bool record) {
             all.events += events[c] * mine[s].count;
             largest = std::max(largest, bytes[c]);
         }
-        all.bytes += of.rank + 64 + nodes * (record ? 20 : 4) + largest;
+        all.bytes += bytes_of.rank + 64 + nodes * (record ? 20 : 4) + largest;
     }
     return all;
 }
 
 void refuse_too_large(const Plan& plan, bool record) {
-    constexpr Native::Sizes of = Native::sizes;
     double nodes = 0;
     for (std::size_t r = 0; r < plan.ranks(); ++r) nodes += static_cast<double>(plan.program(r).nodes());
-    const double fixed = static_cast<double>(plan.ranks()) * (of.rank + 64) + nodes * (record ? 20 : 4);
+    const double fixed = static_cast<double>(plan.ranks()) * (bytes_of.rank + 64) + nodes * (record ? 20 : 4);
     if (fixed > most_bytes)
         throw Unsupported(grouped(static_cast<double>(plan.ranks())) + " ranks with " + grouped(nodes) + " nodes, run one by one, take about " +
                           gib(fixed) + " of memory; at most " + gib(most_bytes) + ". Less: equal ranks with fold auto, or record off");
@@ -138,8 +140,8 @@ void refuse_too_large(const Plan& plan, bool record) {
         const Collective& c = plan.collectives[k];
         if (members[k] == 0 || c.custom || c.lasts) continue;
         const double sends = first_sends(plan, c);
-        const double each = of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (of.chunk + 8.0 * c.max_phases);
-        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (of.message + 2 * vector_growth * sizeof(Keyed));
+        const double each = bytes_of.member + 16.0 * (c.max_phases + 1) + 64 + c.total_chunks * (bytes_of.chunk + 8.0 * c.max_phases);
+        const double messages = members[k] * sends, bytes = fixed + members[k] * each + messages * (bytes_of.message + 2 * vector_growth * sizeof(Keyed));
         if (bytes > most_bytes)
             throw Unsupported("a collective of " + grouped(members[k]) + " ranks, run message by message, takes about " + gib(bytes) +
                               " of memory (" + grouped(messages) + " messages under way at once); at most " + gib(most_bytes) + ". " + ways_out);
@@ -148,7 +150,7 @@ void refuse_too_large(const Plan& plan, bool record) {
 
 // Messages that wait or are under way must not fill the machine either.
 void refuse_too_many(std::size_t messages) {
-    const double bytes = static_cast<double>(messages) * (Native::sizes.message + 2 * vector_growth * sizeof(Keyed));
+    const double bytes = static_cast<double>(messages) * (bytes_of.message + 2 * vector_growth * sizeof(Keyed));
     if (bytes > most_bytes)
         throw Unsupported(grouped(static_cast<double>(messages)) + " messages under way at once take more than " + gib(most_bytes) +
                           " of memory. " + ways_out);

@@ -1,0 +1,115 @@
+// Collectives as messages: members meet, chunks walk their phases, a phase follows a Schedule.
+#pragma once
+#include <deque>
+#include <tuple>
+#include <vector>
+
+#include "nodes/groups.hpp"
+#include "run/equals.hpp"
+#include "run/instance.hpp"
+#include "run/messages.hpp"
+#include "run/nodes.hpp"
+#include "run/receive_delay.hpp"
+#include "run/send_order.hpp"
+#include "run/turns.hpp"
+
+namespace astrarium {
+
+class CustomRuns;
+class Promotion;
+
+class Collectives {
+public:
+    // `alone`: one member runs, its messages arrive at itself.
+    Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, bool alone);
+    Collectives(const Collectives&) = delete;
+    Collectives& operator=(const Collectives&) = delete;
+    void carry_out_custom(CustomRuns& custom) { custom_ = &custom; }
+    void stand_for(Quotient& quotient, Equals& equals, Promotion& promotion) { quotient_ = &quotient, equals_ = &equals, promotion_ = &promotion; }
+    const SendOrders& send_order() const { return send_order_; }
+
+    void issue(std::uint32_t rank, std::uint32_t node, std::size_t slot);
+    std::uint32_t open(std::uint32_t group, std::uint32_t collective, std::uint32_t serial);
+    void begin_alone(std::uint32_t instance) { instances_[instance].members[0].node = 0, begin(instance, 0); }
+    void join(std::uint32_t instance, std::uint32_t position, std::uint32_t node);  // a member takes part from now on
+    void end_member(std::uint32_t instance, std::uint32_t position);                // of a custom collective
+
+    // Events.
+    void release_sends(std::uint32_t instance, std::uint32_t state);
+    void receive_complete(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last);
+    void try_leave(std::uint32_t instance, std::uint32_t state);
+    // Whether the receiver's chunk is in the phase already: it stays there until it has the message.
+    bool wanted(const Message& m) const {
+        const ChunkState& s = instances_[m.instance].chunks[m.state];
+        return s.inside && s.phase == static_cast<std::int32_t>(m.phase);
+    }
+    void deliver(MessageId id, Tick when);  // one that is wanted
+    void delivered(const Message& message);
+    void one_end_over(const Message& message);  // where receives are messages, too
+
+    const Instance& instance(std::uint32_t id) const { return instances_[id]; }
+    Sender sender_of(std::uint32_t instance, std::uint32_t state) const;
+    Flight flight_of(const Sender& from, std::uint32_t send) const;
+    MessageId make_send(const Sender& from, std::uint32_t number, std::uint32_t together);
+    std::int64_t tag_of(const Instance& i, std::uint32_t chunk, std::uint32_t phase, std::uint32_t number) const;
+    Turns& turns() { return turns_; }
+    Membership& membership() { return membership_; }
+    std::uint32_t kind_of(std::uint32_t group) const { return group == membership_.all() ? Quotient::all : group + 1; }
+    Tick alone_done() const { return alone_done_; }
+    bool alone_late() const { return alone_late_; }
+
+    void explain(std::vector<std::string>& why) const;  // per rank
+    // The state of a run that recurs.
+    void write(Recurrence& to);
+    std::uint32_t number(std::uint32_t instance) const { return number_[instance]; }  // of the open instances, in order
+    std::size_t open_parts() const;
+    std::uint32_t groups() const { return static_cast<std::uint32_t>(open_.size()); }
+    std::uint32_t issued(std::uint32_t group) const { return next_serial_[group].empty() ? 0 : next_serial_[group].front(); }
+    std::uint32_t skipped(std::uint32_t group) const { return skipped_[group]; }
+    void skip(std::uint32_t group, std::uint32_t collectives) { skipped_[group] += collectives; }
+    std::uint64_t bytes() const;  // roughly
+    auto state() { return std::tie(instances_, free_, next_serial_, open_, opened_, skipped_, number_); }
+
+private:
+    std::uint32_t place_of(std::uint32_t group, std::uint32_t position) const {
+        return quotient_ ? quotient_->place(kind_of(group), membership_.rank(group, position)) : position;
+    }
+    Tick receive_delay(const Instance& i, const ChunkState& s, std::uint32_t number) {
+        return receive_delays_.of(s.now(), s.index, number, plan_.npu_of[i.members[s.position].rank]);
+    }
+    void check_alike(std::uint32_t rank, std::uint32_t node, const Collective& mine, std::uint32_t instance, std::uint32_t serial) const;
+    void meet_lasting(std::uint32_t instance);
+    void begin(std::uint32_t instance, std::uint32_t position);
+    void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
+    void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
+    void post_receives(std::uint32_t instance, std::uint32_t state);
+    void release_in_turn(const Sender& from, ChunkState& s);
+    void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when);
+    void close_if_done(std::uint32_t instance);
+
+    const Plan& plan_;
+    BatchClock& clock_;
+    Nodes& nodes_;
+    Messages& messages_;
+    const bool alone_;
+    CustomRuns* custom_ = nullptr;
+    Quotient* quotient_ = nullptr;  // one rank per class
+    Equals* equals_ = nullptr;
+    Promotion* promotion_ = nullptr;
+    Membership membership_;
+    const Geometry geometry_;
+    const SendOrders send_order_;
+    ReceiveDelays receive_delays_;
+    Turns turns_;
+    std::vector<Instance> instances_;
+    std::vector<std::uint32_t> free_;
+    std::vector<std::vector<std::uint32_t>> next_serial_;                    // per group, member
+    std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;  // per group: serial, instance
+    std::uint32_t opened_ = 0;
+    Tick alone_done_ = 0;
+    bool alone_late_ = false;
+    std::vector<std::uint32_t> skipped_;  // per group: collectives of periods that were left out
+    std::vector<std::uint32_t> number_;
+};
+
+}  // namespace astrarium

@@ -1,0 +1,42 @@
+// Earlier states of a run with one rank per class. A timed collective that meets others was begun wrongly; the run goes back to before
+// it began, and from there it runs as messages.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace astrarium {
+
+class Native;
+
+class History {
+public:
+    explicit History(Native& run);
+    ~History();
+    // After an instant: keeps the state, where one is due.
+    void keep();
+    // To the latest state before a time.
+    void go_back(Tick before);
+    // Periods were left out: of the states before, only the first knows what nodes wait for.
+    void forget();
+    std::uint64_t redone() const { return redone_; }  // events that ran again
+
+private:
+    struct State;
+    void insert(std::uint64_t most);
+    void drop(std::size_t i);
+    std::uint64_t interval(std::uint64_t state_size) const;
+    std::uint64_t state_size() const;
+
+    Native& run_;
+    std::vector<std::unique_ptr<State>> states_, spare_;
+    std::uint64_t count_ = 0;
+    double returns_ = 0;
+    std::uint64_t redone_ = 0;
+    bool jumped_ = false;       // since the first state
+    std::uint64_t due_ = 0;     // number of events after which a state is kept
+};
+
+}  // namespace astrarium

@@ -1,0 +1,76 @@
+#include "run/messages.hpp"
+
+#include <utility>
+
+#include "clock/interrupt.hpp"
+#include "fold/periods/recurrence.hpp"
+#include "media/foreign_medium.hpp"
+
+namespace astrarium {
+
+Messages::Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends) : clock_(clock), ends_(ends) {
+    if (plan.network.medium->ends || rows.of_npu)
+        ports_ = std::make_unique<Ports>(plan, rows, record);
+    else
+        medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, record, *this);
+}
+
+MessageId Messages::make() {
+    if (free_.empty()) {
+        free_.push_back(static_cast<MessageId>(pool_.size()));
+        if ((pool_.size() & 0xffff) == 0) refuse_too_many(pool_.size()), stop_if_interrupted();
+        pool_.emplace_back();
+    }
+    const MessageId id = free_.back();
+    free_.pop_back();
+    pool_[id] = Message{};
+    return id;
+}
+
+void Messages::post(MessageId id) {
+    const Message& m = pool_[id];
+    clock_.at(clock_.now, m.receives ? BatchClock::issue : BatchClock::depart, {m.high, m.low, leave_source, id, 0});
+}
+
+void Messages::leave(MessageId id) {
+    for (MessageId next; id != nothing; id = next) next = pool_[id].next, depart(id);
+}
+
+void Messages::depart(MessageId id) {
+    if (medium_) return medium_->ask(id, clock_.now);
+    Message& m = pool_[id];
+    const Keyed key = arrives(id);
+    const Tick when = m.together > 1 ? equals_->depart_together(m, key) : ports_->depart(m.flight, clock_.now);
+    if (equals_) equals_->left(m);
+    clock_.at(when, BatchClock::arrive, key);
+}
+
+// What arrives in one instant goes by what its receiver makes of it: by collective, chunk, phase and receive, other messages after
+// these and by bytes. Then by the sender's rank and node.
+Keyed Messages::arrives(MessageId id) const {
+    const Message& m = pool_[id];
+    const std::uint64_t source = std::uint64_t{m.source} << 32 | (m.high & 0xffffffffu);
+    if (m.purpose != Message::chunk) return {~std::uint64_t{0}, static_cast<std::uint64_t>(m.flight.size), reach_next, id, source};
+    return {std::uint64_t{m.collective} << 32 | m.low >> 32, std::uint64_t{m.phase} << 32 | m.receive, reach_next, id, source};
+}
+
+void Messages::arrive(MessageId id) {
+    if (medium_) {
+        if (const std::uint32_t queue = std::exchange(pool_[id].queue, nothing); queue != nothing) ends_.send_next(queue);
+        return medium_->ask(id, clock_.now);
+    }
+    const Message& m = pool_[id];
+    if (!ports_->arrived(m.flight)) return depart(id);  // along a mesh
+    ends_.deliver(id, equals_ ? equals_->land(m, arrives(id)) : ports_->deliver(m.flight, clock_.now));
+}
+
+void Messages::write(Recurrence& to) const {
+    for (const std::vector<Tick>* times : ports_ ? ports_->free_times() : medium_->free_times())
+        for (const Tick free : *times) to.until(free);
+    if (ports_) ports_->each_train([&to](std::size_t port, const Ports::Train& train) {
+        to.count(port), to.time(train.next), to.word(train.step), to.word(train.left);
+        to.word(static_cast<std::int64_t>(train.order.high)), to.word(static_cast<std::int64_t>(train.order.low));
+    });
+}
+
+}  // namespace astrarium

@@ -1,0 +1,104 @@
+// The messages of a native run, from when they are posted until they are delivered: a medium carries them.
+#pragma once
+#include <memory>
+#include <tuple>
+
+#include "clock/batches.hpp"
+#include "media/medium.hpp"
+#include "media/ports.hpp"
+#include "nodes/pool.hpp"
+#include "plugins/foreign.hpp"
+#include "run/what.hpp"
+
+namespace astrarium {
+
+class Recurrence;
+
+struct Message {
+    enum For : std::uint8_t { node, chunk, custom } purpose = node;
+    bool receives = false;  // foreign networks only: a receive that waits for its message
+    std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
+    std::uint32_t collective = 0;
+    std::uint32_t together = 1;                    // messages of a train: this one is the last
+    std::uint32_t next = nothing;                  // the one that departs after it, in one event
+    std::uint32_t queue = nothing;                 // of sends that come to be after it
+    std::uint32_t rank = 0, node_index = 0;        // node: the sender's
+    std::uint32_t source = 0;                      // the rank from which it arrives
+    Flight flight;
+    std::uint64_t high = 0, low = 0;
+    std::int64_t tag = 0;
+    std::uint32_t peer = 0;
+};
+
+class Messages final : public Carried {
+public:
+    // Who is told. In runs with one rank per class, of ports that are asked for, too.
+    class Ends {
+    public:
+        virtual void deliver(MessageId id, Tick when) = 0;  // it will be delivered then
+        virtual void send_next(std::uint32_t queue) = 0;    // its queue's next one may come to be
+
+    protected:
+        ~Ends() = default;
+    };
+    class Equals {
+    public:
+        virtual Tick depart_together(const Message& message, const Keyed& key) = 0;  // when the last head of a train asks for its in port
+        virtual void left(const Message& message) = 0;
+        virtual Tick land(const Message& message, const Keyed& key) = 0;  // when it is delivered
+
+    protected:
+        ~Equals() = default;
+    };
+
+    Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends);
+    Messages(const Messages&) = delete;
+    Messages& operator=(const Messages&) = delete;
+    void stand_for(Equals& equals) { equals_ = &equals; }
+
+    Message& operator[](MessageId id) { return pool_[id]; }
+    MessageId make();
+    void free(MessageId id) { free_.push_back(id); }
+    void post(MessageId id);           // it leaves in this instant
+    void leave(MessageId id);          // with those that leave in the same event
+    void leave_in_turn(MessageId id, const Medium::Turn& turn) { clock_.at(medium_->leave(pool_[id].flight, turn), BatchClock::arrive, arrives(id)); }
+    void arrive(MessageId id);         // at its in port, or at the next device
+    std::size_t size() const { return pool_.size(); }
+
+    Ports* ports() { return ports_.get(); }    // one of these
+    Medium* medium() { return medium_.get(); }
+    Traffic* traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
+    bool recurs() const { return ports_ || !medium_->free_times().empty(); }
+    void write(Recurrence& to) const;           // what the medium has
+    auto state() { return std::tie(pool_, free_); }
+
+private:
+    void depart(MessageId id);
+    Keyed arrives(MessageId id) const;
+
+    // for the medium
+    Flight& flight(MessageId id) override { return pool_[id].flight; }
+    void ask_again(MessageId id, Tick when) override { clock_.at(when, BatchClock::arrive, arrives(id)); }
+    void delivered(MessageId id, Tick when) override { clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0}); }
+    void wake(std::uint32_t what, Tick when, Turn turn) override {
+        const bool after = turn == Turn::after;
+        clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done, {after ? ~std::uint64_t{0} : 0, after ? what : 0, medium_due, what, 0});
+    }
+    Tick now() const override { return clock_.now; }
+    std::int64_t tag(MessageId id) const override { return pool_[id].tag; }
+    bool receives(MessageId id) const override { return pool_[id].receives; }
+
+    BatchClock& clock_;
+    Ends& ends_;
+    Equals* equals_ = nullptr;  // one rank per class
+    std::unique_ptr<Ports> ports_;
+    std::unique_ptr<Medium> medium_;
+    Pool<Message> pool_;
+    std::vector<MessageId> free_;
+};
+
+// A run that does not fit into memory is refused: before it begins, and while messages pile up.
+void refuse_too_large(const Plan& plan, bool record);
+void refuse_too_many(std::size_t messages);
+
+}  // namespace astrarium
