@@ -14,7 +14,7 @@
 #include "nodes/ready.hpp"
 #include "fold/periods/recurrence.hpp"
 #include "plan/run.hpp"
-#include "run/describe.hpp"
+#include "nodes/describe.hpp"
 #include "run/receive_delay.hpp"
 #include "run/send_order.hpp"
 #include "media/medium.hpp"
