@@ -28,13 +28,17 @@ bool RingMachine::crossed_to_gather(Stream& s) {
 // While one stream is all that moves, nothing comes between the steps of its ring and all of them but the last are made at
 // once: a packet's way through the member (with one more event where its reduction takes time), then one to the neighbour.
 void RingMachine::make_steps(Stream& s) {
-    Tokens& tokens = s.tokens;
+    Tokens tokens = s.tokens;  // and `now`: in registers
+    Tick now = clock_.now;
+    const Tick crosses = door_.delay(s);
     for (; tokens.sends_left > 0; --tokens.sends_left, ++tokens.popped, ++tokens.received) {
         if ((tokens.sends_left & 0xfffff) == 0) stop_if_interrupted();
         const Tick reduces = tokens.next(s.phase->op).reduces ? s.reduce_delay : 0;
-        clock_.now = add(add(clock_.now, add(door_.delay(s), reduces)), s.delay);
+        now = add(add(now, add(crosses, reduces)), s.delay);
         clock_.handled += reduces > 0 ? 3 : 2;
     }
+    clock_.now = now;
+    s.tokens = tokens;
 }
 
 }  // namespace astrarium
