@@ -7,7 +7,7 @@
 #include "fold/periods/recurrence.hpp"
 #include "nodes/ready.hpp"
 #include "plugins/foreign.hpp"
-#include "run/describe.hpp"
+#include "nodes/describe.hpp"
 #include "run/what.hpp"
 
 namespace astrarium {

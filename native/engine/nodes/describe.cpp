@@ -1,4 +1,4 @@
-#include "run/describe.hpp"
+#include "nodes/describe.hpp"
 
 namespace astrarium {
 
