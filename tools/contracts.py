@@ -5,6 +5,7 @@
 2. Compatibility with ASTRA-sim is two tables, not branches: no `if` (or `match`, `while`, conditional expression) asks
    about `compat` outside the files that hold the tables.
 3. A folder of the compiled engine (native/engine) includes from itself and from those below it (design/0008).
+4. No circle of imports between modules, counting imports inside functions and for type checkers only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 TABLES = re.compile(r"(^|/)(_?compat(_[a-z_]+)?|compatibility)(/[a-z_]+)?\.py$")
@@ -24,6 +25,10 @@ FOLDERS = {                             # of native/engine, and what else each m
     "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"),
     "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": PIECES, "run": (*PIECES, "fold"),
     "bind": (*PIECES, "fold", "astra", "run"),
+}
+CIRCLES = {                             # that may be, and why
+    frozenset({"astrarium.workload.model.base", "astrarium.workload.model.hugging_face"}):
+        "text stands for a Model, also the name of a config.json, whose reader makes a Model",
 }
 
 
@@ -80,11 +85,47 @@ def upward_includes(engine: Path) -> Iterator[str]:
                 yield f"{where}:{number}: {here} includes from {there}"
 
 
+def module_of(path: Path, source: Path) -> str:
+    """The dotted name of a file below `source`."""
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(tree: ast.AST, known: Container[str]) -> set[str]:
+    """Modules among `known` that a module imports, wherever it does so."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in names.values()}
+    return {name for name in found if name in known}
+
+
+def circles(imports: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
+    """Sets of modules that reach each other by imports."""
+    reach: dict[str, set[str]] = {}
+    for start in imports:
+        seen, left = set[str](), list(imports[start])
+        while left:
+            if (name := left.pop()) not in seen:
+                seen.add(name)
+                left += imports[name]
+        reach[start] = seen
+    yield from {frozenset(other for other in reach[name] if name in reach[other])
+                for name in imports if name in reach[name]}
+
+
 def breaches(root: Path) -> list[str]:
     """One sentence per breach under `root` (a checkout: src/astrarium and native)."""
     found: list[str] = []
-    for path in sorted((root / "src").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((root / "src").rglob("*.py"))}
+    names = {path: module_of(path, root / "src") for path in trees}
+    known = frozenset(names.values())
+    imports = {name: imports_of(trees[path], known) - {name} for path, name in names.items()}
+    found += [f"import each other: {', '.join(sorted(each))}" for each in circles(imports) if each not in CIRCLES]
+    for path, tree in trees.items():
         where = path.relative_to(root).as_posix()
         if path.name != "_native.py":
             found += [f"{where}:{line}: imports astrarium._core; only _native.py may" for line in core_imports(tree)]

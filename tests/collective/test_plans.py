@@ -15,7 +15,8 @@ from astrarium.collective.chunking import split
 from astrarium.collective.compose import Composition
 from astrarium.collective.exam_compose import examine_plan
 from astrarium.collective.groups import FLAT, SubDim, group_shape, world_shape
-from astrarium.collective.lower import Link, ScheduleCache, Settings, block_size, plan_collective
+from astrarium.collective.lower import ScheduleCache, block_size, plan_collective
+from astrarium.collective.settings import Link, Settings
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp

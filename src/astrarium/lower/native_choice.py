@@ -13,8 +13,8 @@ from astrarium.collective.choose import CHOSEN, choose
 from astrarium.collective.config import algorithms_of
 from astrarium.collective.estimate import Around, Reach
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.collective.lower import Free, Settings
 from astrarium.collective.reach import reach
+from astrarium.collective.settings import Free, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import Dim
 from astrarium.vocab import CommOp

@@ -21,7 +21,8 @@ from astrarium.collective.config import (
 )
 from astrarium.collective.estimate import Reach
 from astrarium.collective.groups import SubDim, group_shape, world_shape
-from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
+from astrarium.collective.lower import ScheduleCache, plan_collective
+from astrarium.collective.settings import Link, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError

@@ -1,6 +1,6 @@
 """Rules of a Transformer as conditions over the paths of a design, for spaces: whoever breaks one is refused.
 
-They say the same as `transformer_rules`, which names the field and the nearest legal values, about those rules that
+They say the same as the rules of `transformer`, which name the field and the nearest legal values, about those that
 need nothing but numbers and names. Each entry is a condition, then others to take where a name of those before it means
 nothing (a field that is not set).
 """

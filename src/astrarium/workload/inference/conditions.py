@@ -1,5 +1,6 @@
-"""Rules of an Inference as conditions over the paths of a design, for spaces: what `rules` refuses, as far as it takes
-nothing but numbers and names. Each entry is a condition, then others to take where a name of it means nothing."""
+"""Rules of an Inference as conditions over the paths of a design, for spaces: what the rules of `config` refuse, as far
+as it takes nothing but numbers and names. Each entry is a condition, then others to take where a name of it means
+nothing."""
 
 from __future__ import annotations
 
