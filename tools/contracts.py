@@ -6,6 +6,7 @@
    about `compat` outside the files that hold the tables.
 3. A folder of the compiled engine (native/engine) includes from itself and from those below it (design/0008).
 4. No circle of imports between modules, counting imports inside functions and for type checkers only.
+5. The verb, simulate.py, enters rooms by their doors: it imports packages and root modules, nothing inside them.
 """
 
 from __future__ import annotations
@@ -103,6 +104,12 @@ def imports_of(tree: ast.AST, known: Container[str]) -> set[str]:
     return {name for name in found if name in known}
 
 
+def past_doors(verb: str, imports: Mapping[str, set[str]], packages: Container[str]) -> Iterator[str]:
+    """What `verb` imports from the inside of a room."""
+    yield from (f"{verb}: imports {name}, which is inside a room" for name in sorted(imports.get(verb, ()))
+                if name not in packages and name.count(".") > 1)
+
+
 def circles(imports: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
     """Sets of modules that reach each other by imports."""
     reach: dict[str, set[str]] = {}
@@ -125,6 +132,7 @@ def breaches(root: Path) -> list[str]:
     known = frozenset(names.values())
     imports = {name: imports_of(trees[path], known) - {name} for path, name in names.items()}
     found += [f"import each other: {', '.join(sorted(each))}" for each in circles(imports) if each not in CIRCLES]
+    found += past_doors("astrarium.simulate", imports, {names[path] for path in trees if path.name == "__init__.py"})
     for path, tree in trees.items():
         where = path.relative_to(root).as_posix()
         if path.name != "_native.py":

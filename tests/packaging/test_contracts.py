@@ -69,6 +69,15 @@ def test_a_circle_of_imports_is_a_breach(tmp_path: Path, back: str) -> None:
         "import each other: astrarium.trace.a, astrarium.trace.b, astrarium.trace.c"]
 
 
+def test_the_verb_enters_rooms_by_their_doors(tmp_path: Path) -> None:
+    tree(tmp_path, simulate="from astrarium.trace import read\nfrom astrarium.design import Design", design="",
+         trace__slash____init__="", trace__slash__reader="")
+    assert tool("contracts").breaches(tmp_path) == []
+    tree(tmp_path, simulate="def f():\n    from astrarium.trace.reader import read")
+    assert tool("contracts").breaches(tmp_path) == [
+        "astrarium.simulate: imports astrarium.trace.reader, which is inside a room"]
+
+
 def test_every_circle_that_may_be_is_one(tmp_path: Path) -> None:
     contracts = tool("contracts")
     root = Path(contracts.__file__).parents[1] / "src"

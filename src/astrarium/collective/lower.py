@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from astrarium.cache import Cache
 from astrarium.collective import chunking
 from astrarium.collective.algorithms import Options, build, canonical_op
 from astrarium.collective.compose import ROOTED, Composition, Step, compose
@@ -15,10 +16,16 @@ from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["ScheduleCache", "block_size", "chunk_steps", "plan_collective"]
+__all__ = ["ScheduleCache", "block_size", "chunk_steps", "plan_collective", "schedule_cache"]
 
-ScheduleCache = MutableMapping[tuple[object, ...], Schedule]
+ScheduleCache = Cache[Schedule]
+SCHEDULES = 1 << 12
 _NAMES = {op: op.name.lower() for op in CommOp}
+
+
+def schedule_cache() -> ScheduleCache:
+    """An empty cache of schedules."""
+    return Cache(SCHEDULES)
 
 
 def block_size(op: CommOp, size: int, blocks: int, n: int) -> int:
@@ -34,11 +41,11 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
                     cache: ScheduleCache | None = None, path: str = "collective") -> CollectivePlan:
     """The plan of `op` on `size` bytes (counted as `block_size` says) for a group of `shape` (see `groups`).
 
-    `cache` keeps schedules between calls with the same algorithm, op, n and options; pass one dict to share them.
+    `cache` (`schedule_cache`) holds the schedules of calls with the same algorithm, op, n and options.
     Raises InputError and UnsupportedError at `path`.
     """
     op = canonical_op(op)
-    schedules: ScheduleCache = {} if cache is None else cache
+    schedules = schedule_cache() if cache is None else cache
     size = 0 if op == CommOp.BARRIER else size
     parts = tuple(part for part in shape if part.n > 1)
     pieces = _pieces(op, size, parts, settings, path)
@@ -111,11 +118,12 @@ def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache
     where = f"{path}.{_NAMES[op]}"
     entry = settings.algorithm(op, part, where)
     key = (entry, op, part.n, settings.options)
-    found = cache.get(key)
-    if found is None:
+
+    def made() -> Schedule:
         algorithm, options = _entry(entry, settings.options, where)
-        found = cache[key] = build(algorithm, op, part.n, options, path=where)
-    return found
+        return build(algorithm, op, part.n, options, path=where)
+
+    return cache.get(key, made)
 
 
 def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
@@ -135,9 +143,7 @@ def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: Sche
 
     names: Mapping[SubDim, str] = {part: settings.algorithm(op, part, f"{path}.{_NAMES[op]}") for part in parts}
     key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
-    if key not in cache:
-        cache[key] = hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path))
-    return cache[key]
+    return cache.get(key, lambda: hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path)))
 
 
 def _step_phase(step: Step, known: dict[tuple[CommOp, SubDim], Schedule], settings: Settings, cache: ScheduleCache,

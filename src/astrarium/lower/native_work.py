@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.cache import Cache
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
@@ -22,9 +24,10 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Work", "from_generated", "named_groups", "own_slots", "rank_count", "work_of"]
+__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "work_of"]
 
 I32 = npt.NDArray[np.int32]
+LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,8 @@ class Work:
 
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
     `source` is what it was made from: whoever runs one workload on many designs makes it once (`from_generated`) and
-    gives it to `lower` or `simulate` in place of the source.
+    gives it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it, each key with
+    its kind in front.
     """
 
     classes: tuple[TraceClass, ...]
@@ -41,6 +45,11 @@ class Work:
     names: tuple[str, ...]
     source: Traces | Generated | None = None
     meetings: tuple[CollectivePlan, ...] = ()
+    lowered: Cache[Any] = field(default_factory=lambda: Cache(LOWERED), init=False)
+
+
+Given: TypeAlias = Traces | Generated | Work
+"""What a caller may have in place of a workload's files: traces, what a generator made, or the Work of either."""
 
 
 def own_slots(trace: TraceClass) -> TraceClass:
@@ -63,14 +72,15 @@ def rank_count(design: Design) -> int:
     return design.network.npus if isinstance(placement, str) else len(placement)
 
 
-def work_of(design: Design, source: Traces | Generated | Work | None) -> Work:
-    """The work of a design's ranks. Raises InputError for missing or superfluous traces and for groups out of range."""
-    if isinstance(source, Work):
-        ranks = sum(trace.ranks.size for trace in source.classes)
+def work_of(design: Design, given: Given | None) -> Work:
+    """The work of a design's ranks, of what was read or made for it. Raises InputError for missing or superfluous
+    traces and for groups out of range."""
+    if isinstance(given, Work):
+        ranks = sum(trace.ranks.size for trace in given.classes)
         if ranks != rank_count(design):
             raise InputError("workload", f"work of {ranks} ranks", expected=f"{rank_count(design)}, as the design has")
-        return source
-    return _WORK.get(type(design.workload), _made)(design, source)
+        return given
+    return _WORK.get(type(design.workload), _made)(design, given)
 
 
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
@@ -94,7 +104,7 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     if traces.ranks != ranks:
         raise InputError("workload", f"traces of {traces.ranks} ranks", expected=f"{ranks}, one per rank of the design")
     if replays_everything(design):
-        return Work(tuple(trace_classes(without_peers(traces), (), dependencies=workload.dependencies)), (), ())
+        return Work(tuple(trace_classes(without_peers(traces), (), dependencies=workload.dependencies)), (), (), traces)
     groups = named_groups(workload, traces)
     where = "the traces' process groups" if workload.groups is None else workload.groups
     for name, members in groups.items():
