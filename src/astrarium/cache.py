@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-__all__ = ["Cache"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
+__all__ = ["Cache", "frozen"]
+
+A = TypeVar("A", bound="npt.NDArray[Any]")
 V = TypeVar("V")
 
 
@@ -33,5 +37,17 @@ class Cache(Generic[V]):
                 self._held.popitem(last=False)
         return found
 
+    def __reduce__(self) -> tuple[type[Cache[V]], tuple[int]]:
+        """In another process it begins empty."""
+        return Cache, (self._most,)
+
     def __len__(self) -> int:
         return len(self._held)
+
+
+def frozen(array: A) -> A:
+    """The array where nobody can write to it, else a copy of it to which nobody can."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array

@@ -85,8 +85,7 @@ def _replay(design: Design, work: Work) -> Plan:
 
 @dataclass(frozen=True, eq=False)
 class _Programs:
-    """Classes with their Programs; NPU and program of every rank. Kept Programs are one object: the engine knows
-    them again."""
+    """Classes with their Programs; NPU and program of every rank."""
 
     rows: tuple[Row, ...]
     programs: tuple[Program, ...]
@@ -113,6 +112,7 @@ def _programs(design: Design, work: Work, plugins: Plugins | None) -> _Programs:
     program_of = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
         program_of[trace.ranks] = number
+    _freeze(npu_of, program_of)
     return _Programs(rows, tuple([program for _, program in rows]), npu_of, program_of)
 
 
@@ -177,7 +177,14 @@ def _columns(programs: _Programs, table: CollectiveTable | MeetingTable) -> _Col
             places = pointer[trace.ranks][:, None] + np.arange(width)
             for column, values in zip(columns, table.slots(trace, program), strict=True):
                 column[places] = values
+    _freeze(pointer, *columns)
     return _Columns(pointer, columns[0], columns[1], columns[2], table.keys())
+
+
+def _freeze(*made: npt.NDArray[Any]) -> None:
+    """Nobody can write to these arrays, which were made here: what the engine finds out about them is cached."""
+    for array in made:
+        array.flags.writeable = False
 
 
 def _width(program: Program) -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.cache import Cache
+from astrarium.cache import Cache, frozen
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
@@ -63,7 +63,7 @@ def from_generated(generated: Generated, ranks: int) -> Work:
     """The work that a generator made for `ranks` ranks. Raises InputError, and TraceError with rank, node and name, for
     what cannot run: see `check_generated`."""
     check_generated(generated, ranks)
-    return Work(generated.classes, generated.groups, generated.names, generated)
+    return Work(generated.classes, tuple(map(frozen, generated.groups)), generated.names, generated)
 
 
 def rank_count(design: Design) -> int:
