@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.cache import Cache, frozen
+from astrarium.compute.config import replays_all
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
-from astrarium.lower.alone import replays_everything, without_peers
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import Members, refuse_foreign_groups
 from astrarium.lower.shared_slots import share_slots
@@ -24,7 +24,8 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "work_of"]
+__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
+           "work_of"]
 
 I32 = npt.NDArray[np.int32]
 LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
@@ -83,6 +84,12 @@ def work_of(design: Design, given: Given | None) -> Work:
     return _WORK.get(type(design.workload), _made)(design, given)
 
 
+def replays_everything(design: Design) -> bool:
+    """Whether every node of every NPU takes its recorded time."""
+    models = [design.compute, *(kind.compute for kind in design.npu_types if kind.compute is not None)]
+    return all(map(replays_all, models))
+
+
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
     """Name -> ranks of the groups: of the workload's file, else those that the traces define."""
     from astrarium.trace.groups import groups_of, read_groups
@@ -104,7 +111,8 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     if traces.ranks != ranks:
         raise InputError("workload", f"traces of {traces.ranks} ranks", expected=f"{ranks}, one per rank of the design")
     if replays_everything(design):
-        return Work(tuple(trace_classes(without_peers(traces), (), dependencies=workload.dependencies)), (), (), traces)
+        alone = trace_classes(_without_peers(traces), (), dependencies=workload.dependencies)
+        return Work(tuple(alone), (), (), traces)
     groups = named_groups(workload, traces)
     where = "the traces' process groups" if workload.groups is None else workload.groups
     for name, members in groups.items():
@@ -116,6 +124,17 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     grouped = tuple(np.array(each, np.int32) for each in groups.values())
     refuse_foreign_groups(classes, Members.of(grouped), ranks)
     return Work(tuple(map(share_slots, classes)), grouped, names, traces)
+
+
+def _without_peers(traces: Traces) -> Traces:
+    """The same nodes, with collectives among all ranks and messages to oneself: one rank of a larger job can then run
+    without the others."""
+    classes = []
+    for number, columns in enumerate(traces.classes):
+        rank = np.broadcast_to(traces.members(number).astype(np.int64)[:, None], columns.group.shape)
+        classes.append(replace(columns, group=np.full_like(columns.group, -1), source=rank, destination=rank,
+                               tag=np.zeros_like(columns.tag)))
+    return replace(traces, classes=tuple(classes))
 
 
 def _single(design: Design, traces: Traces | Generated | None) -> Work:

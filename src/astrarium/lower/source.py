@@ -6,9 +6,8 @@ from collections.abc import MutableMapping
 
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.lower.alone import replays_everything
 from astrarium.lower.kept import Kept
-from astrarium.lower.native_work import Work, from_generated, rank_count, work_of
+from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
 from astrarium.trace.columns import Traces
 from astrarium.trace.read import read_traces, refuse_more, trace_of_rank
 from astrarium.workload.config import Trace

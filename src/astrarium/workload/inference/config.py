@@ -13,13 +13,12 @@ from astrarium.config.named import Named
 from astrarium.errors import InputError
 from astrarium.workload.config import Workload
 from astrarium.workload.divisors import divides
-from astrarium.workload.inference.conditions import CONDITIONS
 from astrarium.workload.inference.formats import Compression, Formats
 from astrarium.workload.inference.use_cases import USE_CASES
 from astrarium.workload.mesh import Mesh, mesh_of, parse_order
 from astrarium.workload.model.base import Model, Split, cache_of, with_layers
 
-__all__ = ["Inference", "Speculation"]
+__all__ = ["CONDITIONS", "Inference", "Speculation"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 MOST = 2_000_000        # blocks that one program runs
@@ -149,6 +148,20 @@ def _size(work: Inference) -> Iterator[Problem]:
 
 RULES: Rules = (
     _model, _order, _lengths, _phases, _batch, _mix, _tokens, _layers, _speculation, _size)
+
+WHOLE = "workload.uneven != 'refuse' or"
+
+CONDITIONS = (
+    ("workload.dp % workload.ep == 0",),
+    (f"{WHOLE} workload.model.heads % workload.tp == 0",),
+    (f"{WHOLE} workload.model.ffn % workload.tp == 0",),
+    (f"{WHOLE} workload.model.moe.experts % workload.ep == 0",),
+    ("workload.batch % (workload.dp * workload.micro_batches) == 0",),
+    ("system.placement != 'identity' or "
+     "workload.dp * workload.tp * workload.sp * workload.pp == network.npus",),
+)
+"""The same, about rules that need nothing but numbers and names, as conditions over the paths of a design, for spaces.
+Each entry is a condition, then others to take where a name of it means nothing."""
 
 
 class Speculation(Config, frozen=True, kw_only=True):
