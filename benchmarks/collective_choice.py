@@ -18,6 +18,7 @@ from _choice_cases import COMMON, OTHERS, Case, chosen_time, draw, exhaustive
 from _measure import machine, process_s
 
 import astrarium as ar
+from astrarium.lower import Kept
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
 from astrarium.vocab import CommOp
@@ -76,7 +77,7 @@ def cost(triples: int = 300) -> None:
         for choice in ("auto", "none"):
             design = Case(network, "all_reduce", 1).design(choice=choice)
             names = [str(group) for group in range(len(groups))]
-            table = CollectiveTable(design, plan_dims(network), npus, groups, names)
+            table = CollectiveTable(design, plan_dims(network), npus, groups, names, None, Kept())
             drawn = [(ops[number % 4], int(10**rng.uniform(3, 9.9)), number % len(groups)) for number in range(triples)]
             start = process_s()
             for op, size, group in drawn:

@@ -5,6 +5,8 @@
 2. Compatibility with ASTRA-sim is two tables, not branches: no `if` (or `match`, `while`, conditional expression) asks
    about `compat` outside the files that hold the tables.
 3. A folder of the compiled engine (native/engine) includes from itself and from those below it (design/0008).
+4. No circle of imports between modules, counting imports inside functions and for type checkers only.
+5. The verb, simulate.py, enters rooms by their doors: it imports packages and root modules, nothing inside them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 TABLES = re.compile(r"(^|/)(_?compat(_[a-z_]+)?|compatibility)(/[a-z_]+)?\.py$")
@@ -26,6 +28,10 @@ FOLDERS = {                             # of native/engine, and what else each m
     "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"),
     "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": (*PIECES, "fold"), "run": (*PIECES, "fold"),
     "bind": (*PIECES, "fold", "astra", "run"),
+}
+CIRCLES = {                             # that may be, and why
+    frozenset({"astrarium.workload.model.base", "astrarium.workload.model.hugging_face"}):
+        "text stands for a Model, also the name of a config.json, whose reader makes a Model",
 }
 
 
@@ -84,11 +90,54 @@ def upward_includes(engine: Path) -> Iterator[str]:
                 yield f"{where}:{number}: names a rule book; only astra/, bind/ and the plan's checks may"
 
 
+def module_of(path: Path, source: Path) -> str:
+    """The dotted name of a file below `source`."""
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(tree: ast.AST, known: Container[str]) -> set[str]:
+    """Modules among `known` that a module imports, wherever it does so."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in names.values()}
+    return {name for name in found if name in known}
+
+
+def past_doors(verb: str, imports: Mapping[str, set[str]], packages: Container[str]) -> Iterator[str]:
+    """What `verb` imports from the inside of a room."""
+    yield from (f"{verb}: imports {name}, which is inside a room" for name in sorted(imports.get(verb, ()))
+                if name not in packages and name.count(".") > 1)
+
+
+def circles(imports: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
+    """Sets of modules that reach each other by imports."""
+    reach: dict[str, set[str]] = {}
+    for start in imports:
+        seen, left = set[str](), list(imports[start])
+        while left:
+            if (name := left.pop()) not in seen:
+                seen.add(name)
+                left += imports[name]
+        reach[start] = seen
+    yield from {frozenset(other for other in reach[name] if name in reach[other])
+                for name in imports if name in reach[name]}
+
+
 def breaches(root: Path) -> list[str]:
     """One sentence per breach under `root` (a checkout: src/astrarium and native)."""
     found: list[str] = []
-    for path in sorted((root / "src").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((root / "src").rglob("*.py"))}
+    names = {path: module_of(path, root / "src") for path in trees}
+    known = frozenset(names.values())
+    imports = {name: imports_of(trees[path], known) - {name} for path, name in names.items()}
+    found += [f"import each other: {', '.join(sorted(each))}" for each in circles(imports) if each not in CIRCLES]
+    found += past_doors("astrarium.simulate", imports, {names[path] for path in trees if path.name == "__init__.py"})
+    for path, tree in trees.items():
         where = path.relative_to(root).as_posix()
         if path.name != "_native.py":
             found += [f"{where}:{line}: imports astrarium._core; only _native.py may" for line in core_imports(tree)]

@@ -12,7 +12,7 @@ from spaces import REWARDS, Setup, objective, space
 
 from astrarium.errors import InputError
 from astrarium.search.certificate import FORMAT
-from astrarium.search.named import NAMED
+from astrarium.search.goal import NAMED
 from astrarium.search.spacefile import space_plain
 from astrarium.search.study import jsonable
 

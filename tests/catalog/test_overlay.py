@@ -10,7 +10,7 @@ import pytest
 
 import astrarium as ar
 from astrarium import catalog
-from astrarium.catalog.overlay import VARIABLE
+from astrarium.catalog.files import VARIABLE
 from astrarium.cli.dispatch import dispatch
 
 CHIP = """[devices.my_chip]

@@ -19,7 +19,7 @@ from astrarium.collective.pacing import Names, Pacing
 from astrarium.collective.reach import reach
 from astrarium.engine.plan import CollectivePlan
 from astrarium.engine.reference.pace import pace
-from astrarium.lower import lower
+from astrarium.lower import Kept, lower
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.network.dims import plan_dims
 from astrarium.trace import TraceBuilder
@@ -93,7 +93,7 @@ def test_the_estimate_is_the_engines_time_where_all_do_alike(op: CommOp) -> None
     network = ar.Network([ar.Ring(6, bandwidth="80 GB/s", latency="1 us"),
                           ar.Switch(4, bandwidth="50 GB/s", latency="2 us")])
     dims, npus, name = plan_dims(network), np.arange(24, dtype=np.int32), op.name.lower()
-    table = CollectiveTable(design(network=network), dims, npus, [], [])
+    table = CollectiveTable(design(network=network), dims, npus, [], [], None, Kept())
     for payload in (60_000, 3_000_000, 600_000_000):
         size = payload // 24 if op == CommOp.ALL_GATHER else payload
         (settings,) = table.settings([(int(op), size, 0)]) or ()
@@ -241,6 +241,6 @@ def test_a_thousand_sizes_of_a_large_system_are_chosen_by_kind(op: CommOp) -> No
     npus = np.arange(network.npus, dtype=np.int32)
     groups = list(npus.reshape(-1, 8))
     names = [str(group) for group in range(len(groups))]
-    table = CollectiveTable(design(network=network), plan_dims(network), npus, groups, names)
+    table = CollectiveTable(design(network=network), plan_dims(network), npus, groups, names, None, Kept())
     numbers = {table.number(op, 1_000_000, group) for group in range(0, len(groups), 100)}
     assert len(numbers) == len(table.plans()) == 1

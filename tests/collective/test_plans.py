@@ -15,13 +15,14 @@ from astrarium.collective.chunking import split
 from astrarium.collective.compose import Composition
 from astrarium.collective.exam_compose import examine_plan
 from astrarium.collective.groups import FLAT, SubDim, group_shape, world_shape
-from astrarium.collective.lower import Link, ScheduleCache, Settings, block_size, plan_collective
+from astrarium.collective.lower import block_size, plan_collective, schedule_cache
+from astrarium.collective.settings import Link, Settings
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp
 
 LINKS = (Link(100.0, 500.0), Link(50.0, 500.0), Link(25.0, 700.0))
-CACHE: ScheduleCache = {}
+CACHE = schedule_cache()
 
 
 @given(st.integers(0, 1 << 40), st.integers(1, 100), st.integers(1, 1000))
@@ -93,7 +94,7 @@ def test_block_sizes(op: CommOp, size: int, want: int) -> None:
 
 
 def test_equal_chunks_share_a_row_and_schedules_are_shared() -> None:
-    cache: ScheduleCache = {}
+    cache = schedule_cache()
     plan = plan_collective(CommOp.ALL_REDUCE, 1 << 20, world_shape([8]), Settings(("ring",), chunks=4, active_chunks=0),
                            cache=cache)
     assert [(chunk.repeat, len(chunk.phases)) for chunk in plan.chunks] == [(4, 1)]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from astrarium.collective.compose import Composition
 from astrarium.collective.groups import world_shape
-from astrarium.collective.lower import Link, Settings, plan_collective
+from astrarium.collective.lower import plan_collective
+from astrarium.collective.settings import Link, Settings
 from astrarium.collective.turns import Visit, turns
 from astrarium.vocab import CommOp
 

@@ -17,7 +17,7 @@ from astrarium.errors import InputError, StallError, TraceError
 from astrarium.lower import lower
 from astrarium.lower.native_work import from_generated
 from astrarium.report.timeline import Recorded, write_timeline
-from astrarium.report.timeline_memory import memory_counters
+from astrarium.report.timeline_counters import memory_counters
 from astrarium.result import Result
 from astrarium.result.export import json_pieces
 from astrarium.trace import TraceBuilder, Traces, traces_of_bytes

@@ -62,4 +62,7 @@ def test_columns_are_shared_by_networks_under_which_groups_lie_alike() -> None:
         sizes.add(tuple(dim.npus for dim in design.network.flat))
     work = kept.works.get((first.workload, 1024), lambda: pytest.fail("the workload was not kept"))
     assert len(sizes) >= 2
-    assert len(kept.lowered(work).columns) < 2 * len(sizes) + 1     # kinds of groups for each; fewer columns
+    kinds = [key[0] for key in work.lowered._held]
+    assert kinds.count("programs") == 1
+    assert kinds.count("kinds") == len(sizes)
+    assert kinds.count("columns") < len(sizes) + 1

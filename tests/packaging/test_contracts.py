@@ -54,6 +54,38 @@ def test_branch_on_compat_in_the_core_is_a_breach(tmp_path: Path) -> None:
     assert len(tool("contracts").breaches(tmp_path)) == 1
 
 
+@pytest.mark.parametrize("back", [
+    "from astrarium.trace.a import x",
+    "from astrarium.trace import a",
+    "def f():\n    from astrarium.trace.a import x",
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import astrarium.trace.a",
+])
+def test_a_circle_of_imports_is_a_breach(tmp_path: Path, back: str) -> None:
+    tree(tmp_path, trace__slash__a="from astrarium.trace.b import y", trace__slash__b="import astrarium.trace.c",
+         trace__slash__c="", trace__slash__d="import astrarium.trace.a")
+    assert tool("contracts").breaches(tmp_path) == []
+    tree(tmp_path, trace__slash__c=back)
+    assert tool("contracts").breaches(tmp_path) == [
+        "import each other: astrarium.trace.a, astrarium.trace.b, astrarium.trace.c"]
+
+
+def test_the_verb_enters_rooms_by_their_doors(tmp_path: Path) -> None:
+    tree(tmp_path, simulate="from astrarium.trace import read\nfrom astrarium.design import Design", design="",
+         trace__slash____init__="", trace__slash__reader="")
+    assert tool("contracts").breaches(tmp_path) == []
+    tree(tmp_path, simulate="def f():\n    from astrarium.trace.reader import read")
+    assert tool("contracts").breaches(tmp_path) == [
+        "astrarium.simulate: imports astrarium.trace.reader, which is inside a room"]
+
+
+def test_every_circle_that_may_be_is_one(tmp_path: Path) -> None:
+    contracts = tool("contracts")
+    root = Path(contracts.__file__).parents[1] / "src"
+    trees = {contracts.module_of(path, root): contracts.ast.parse(path.read_text()) for path in root.rglob("*.py")}
+    assert set(contracts.circles({name: contracts.imports_of(each, trees) - {name} for name, each in trees.items()})
+               ) == set(contracts.CIRCLES)
+
+
 def test_limits_count_lines_without_the_docstring(tmp_path: Path) -> None:
     limits = tool("limits")
     body = "\n".join(f"    x{i} = {i}" for i in range(59))

@@ -9,6 +9,7 @@ import pytest
 from astrarium import registry
 from astrarium.config import Config
 from astrarium.cost import Figure
+from astrarium.engine.reference.native_media import MediumKind
 from astrarium.errors import InputError
 from astrarium.network.config import Dim
 
@@ -20,7 +21,7 @@ def test_every_line_has_a_sentence_and_a_target_that_loads(kind: str) -> None:
         assert entry.name == name
         if entry.target:
             found = registry.load(kind, name)
-            assert callable(found) or isinstance(found, Figure)
+            assert callable(found) or isinstance(found, (Figure, MediumKind))
             if isinstance(found, type) and issubclass(found, Config):
                 assert found.tag == name
         else:

@@ -193,8 +193,9 @@ def test_without_recorded_nodes_only_the_finish_is_known() -> None:
     assert result.makespan_ps == 19 * US
     assert list(tables(result)) == ["ranks"]
     assert result.summary()["makespan_ns"] == 19_000
-    with pytest.raises(InputError, match="record=True"):
-        _ = result.ranks
+    for name in ("nodes", "comm", "messages", "ranks", "collectives", "path"):
+        with pytest.raises(InputError, match=r"node times were not recorded; expected simulate\(design, record=True\)"):
+            getattr(result, name)
 
 
 def test_a_run_of_nothing() -> None:

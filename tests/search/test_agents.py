@@ -12,8 +12,8 @@ from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.base import Scale
+from astrarium.search.best import dominated_area
 from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
-from astrarium.search.front import dominated_area
 from astrarium.search.goal import goal_of
 
 OWN = ("annealing", "genetic", "ant_colony")

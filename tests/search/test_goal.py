@@ -14,8 +14,7 @@ from astrarium.errors import InputError
 from astrarium.network.cost import network_bandwidth, network_cost
 from astrarium.search import Space
 from astrarium.search.evaluate import Evaluator
-from astrarium.search.goal import Case, Judge, goal_of
-from astrarium.search.named import NAMED
+from astrarium.search.goal import NAMED, Case, Judge, goal_of
 from astrarium.simulate import simulate
 
 

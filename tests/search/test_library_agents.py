@@ -14,9 +14,9 @@ from astrarium.errors import InputError
 from astrarium.search import Space, search
 from astrarium.search.agents import agent_options
 from astrarium.search.agents.libraries import needed
+from astrarium.search.best import dominated_area
 from astrarium.search.evaluate import Evaluator
 from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
-from astrarium.search.front import dominated_area
 from astrarium.search.goal import goal_of
 
 PROBLEMS = {problem.name: problem for problem in problems()}

@@ -14,8 +14,8 @@ from astrarium.errors import InputError
 from astrarium.search import Case, Space, search
 from astrarium.search.expression import Const
 from astrarium.search.scope import Scope
-from astrarium.workload.inference.conditions import CONDITIONS as SERVING
-from astrarium.workload.transformer_conditions import CONDITIONS
+from astrarium.workload.inference.config import CONDITIONS as SERVING
+from astrarium.workload.transformer import CONDITIONS
 
 TP_PP: dict[str, Any] = {"workload.tp": [1, 2, 4, 8, 24], "workload.pp": [1, 2, 4]}
 TP_PP_CP: dict[str, Any] = {"workload.tp": [1, 2, 4, 8], "workload.pp": [1, 2, 4, 8], "workload.cp": [1, 2, 4]}

@@ -70,7 +70,7 @@ private:
         return view_of<T>(source.attr(name), name);
     }
 
-    // Programs, ranks and groups; those of immutable objects that were read before stay as they were.
+    // Programs, ranks and groups; those of tuples and arrays that nobody can write to are read once.
     void ranks(nb::handle source, KnownRanks* known) {
         std::vector<nb::object> fields;
         KnownRanks::Key key{number<int>(source, "npus"), {}};
@@ -82,7 +82,7 @@ private:
         if (!into_.ranks) {
             auto made = read_ranks(source);
             into_.ranks = made;
-            if (known && known->takes(*made) && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) && write_protected(made->keep)) {
+            if (known && known->takes(*made) && nb::isinstance<nb::tuple>(fields[0]) && nb::isinstance<nb::tuple>(fields[1]) && read_only(made->keep)) {
                 made->keep.insert(made->keep.end(), fields.begin(), fields.end());
                 known->insert(key, std::move(made));
             }
@@ -108,10 +108,9 @@ private:
         return made;
     }
 
-    static bool write_protected(const std::vector<nb::object>& arrays) {
+    static bool read_only(const std::vector<nb::object>& arrays) {
         for (const nb::object& array : arrays) {
-            if (!nb::hasattr(array, "setflags")) return false;
-            array.attr("setflags")(nb::arg("write") = false);
+            if (!nb::hasattr(array, "flags") || nb::cast<bool>(array.attr("flags").attr("writeable"))) return false;
         }
         return true;
     }

@@ -19,7 +19,8 @@ struct Ranks {
     std::shared_ptr<Common> common;
 };
 
-// By identity. Arrays that are kept cannot be written to any more; large ones are not kept. With the GIL held.
+// By identity, which for objects that are held and that nobody can write to says as much as their content. Those of arrays that can
+// be written to, and large ones, are not kept. With the GIL held.
 class KnownRanks {
 public:
     using Key = std::pair<int, std::array<PyObject*, 8>>;  // NPUs, and the objects

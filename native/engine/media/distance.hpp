@@ -76,7 +76,7 @@ public:
         }
     }
 
-    // Where all NPUs stand alike: the one that sends to `npu` as `npu` sends to `other`.
+    // For messages that go equally far from every NPU (the step from `npu` to `other`, dim by dim): the NPU whose message ends at `npu`.
     int mirrored(int npu, int other) const {
         int out = 0;
         for (std::size_t d = 0; d < network_.dims.size(); ++d) {

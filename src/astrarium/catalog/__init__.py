@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from astrarium.catalog.columns import COLUMNS, PRECISIONS
-from astrarium.catalog.overlay import VARIABLE, overlay, parse, rows_of
+from astrarium.catalog.files import VARIABLE, parse, rows_of
 from astrarium.errors import InputError, nearest
 from astrarium.units import FlopRate
 
@@ -124,6 +125,28 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, dict):
         return MappingProxyType({key: _frozen(entry) for key, entry in value.items()})
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+@contextmanager
+def overlay(*files: str | os.PathLike[str]) -> Iterator[None]:
+    """Within it, the rows of these files stand beside the catalog's, for worker processes too. Raises InputError for a
+    file that cannot be read, a kind, column or value that the catalog does not have, and a name that is taken."""
+    before = os.environ.get(VARIABLE)
+    paths = [os.path.abspath(os.fspath(file)) for file in files]
+    if bad := next((path for path in paths if os.pathsep in path), None):
+        raise InputError(bad, f"has a {os.pathsep!r} in its name", expected="a path without it")
+    if paths:
+        os.environ[VARIABLE] = os.pathsep.join(filter(None, (before, *paths)))
+    try:
+        if paths:
+            for kind in COLUMNS:
+                load(kind)
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VARIABLE, None)
+        else:
+            os.environ[VARIABLE] = before
 
 
 def _row(kind: str, name: str) -> Mapping[str, Any]:

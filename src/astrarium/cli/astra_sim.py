@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     clock.append(time.process_time())
     if options.timeline:
         from astrarium.report.timeline import Recorded, write_timeline
-        from astrarium.report.timeline_network import network_counters
+        from astrarium.report.timeline_counters import network_counters
 
         run = Recorded(plan, outcome, workload.traces, network=network_counters(plan, outcome))
         write_timeline(options.timeline, run, ranks=options.timeline_ranks)

@@ -122,8 +122,7 @@ def _design(options: argparse.Namespace) -> Design:
 
 def _timeline(result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.timeline import Recorded, write_timeline
-    from astrarium.report.timeline_memory import memory_counters
-    from astrarium.report.timeline_network import network_counters
+    from astrarium.report.timeline_counters import memory_counters, network_counters
 
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
                         network_counters(result.plan, result.outcome), result.first_rank)

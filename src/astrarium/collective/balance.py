@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective import bounds, themis
 from astrarium.collective.groups import SubDim
+from astrarium.collective.settings import Settings
 from astrarium.collective.turns import Visit, turns
 from astrarium.engine.plan import Phase
 from astrarium.errors import InputError, InternalError
 from astrarium.vocab import CommOp
-
-if TYPE_CHECKING:
-    from astrarium.collective.lower import Settings
 
 __all__ = ["orders_of", "turns_of"]
 

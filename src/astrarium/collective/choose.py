@@ -19,8 +19,8 @@ from typing import NamedTuple
 from astrarium.collective.compose import Composition
 from astrarium.collective.estimate import Reach
 from astrarium.collective.groups import SubDim
-from astrarium.collective.lower import Free, Settings
 from astrarium.collective.pacing import Names, Pacing
+from astrarium.collective.settings import Free, Settings
 from astrarium.engine.plan import Shape
 from astrarium.vocab import CommOp
 

@@ -2,104 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, MutableMapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
+from astrarium.cache import Cache
 from astrarium.collective import chunking
 from astrarium.collective.algorithms import Options, build, canonical_op
 from astrarium.collective.compose import ROOTED, Composition, Step, compose
-from astrarium.collective.estimate import Around
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Dim, Phase
+from astrarium.collective.settings import Settings
+from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["Free", "Link", "ScheduleCache", "Settings", "block_size", "chunk_steps", "plan_collective"]
+__all__ = ["ScheduleCache", "block_size", "chunk_steps", "plan_collective", "schedule_cache"]
 
-ScheduleCache = MutableMapping[tuple[object, ...], Schedule]
+ScheduleCache = Cache[Schedule]
+SCHEDULES = 1 << 12
 _NAMES = {op: op.name.lower() for op in CommOp}
 
 
-@dataclass(frozen=True)
-class Link:
-    """A network dim as Themis sees it: `bandwidth` out of one NPU in bytes/ns, `latency` of one message in ns."""
-
-    bandwidth: float
-    latency: float
-
-
-@dataclass(frozen=True)
-class Free:
-    """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
-    beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
-    chunks in flight per phase where the design says how many."""
-
-    algorithms: bool
-    composition: bool
-    chunks: bool
-    dims: tuple[Dim, ...]
-    around: Around
-    plain: tuple[tuple[str, ...], tuple[str, ...]]
-    active: int | None = None
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How collectives of one operation run.
-
-    `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).
-    `scatters` and `gathers` (none: `algorithms`) are for the reduce_scatter and all_gather steps of an all_reduce.
-    `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
-    flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it. `free`: what
-    is still to be chosen, and for what network (`choose`); none: nothing.
-    """
-
-    algorithms: tuple[str, ...]
-    composition: Composition = Composition.BLUECONNECT
-    chunks: int = 1
-    active_chunks: int = 1
-    flat_algorithm: str = "ring"
-    options: Options = field(default_factory=Options)
-    links: tuple[Link, ...] = ()
-    endpoint_delay: float = 0.0
-    scatters: tuple[str, ...] = ()
-    gathers: tuple[str, ...] = ()
-    free: Free | None = None
-
-    @cached_property
-    def key(self) -> Hashable:
-        """All of it, as plain values: quickly hashed."""
-        return (self.algorithms, self.scatters, self.gathers, self._rest)
-
-    def on(self, shape: Sequence[SubDim]) -> Hashable:
-        """The same, as far as it matters to a group of `shape`: of algorithms, those of its dims."""
-        dims = [part.dim for part in shape]
-        return (*[names if len(names) < 2 else tuple([names[dim:dim + 1] for dim in dims])
-                  for names in (self.algorithms, self.scatters, self.gathers)], self._rest)
-
-    @cached_property
-    def _rest(self) -> Hashable:
-        return (self.composition.value, self.chunks, self.active_chunks, self.flat_algorithm, astuple(self.options),
-                tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free)
-
-    def chosen(self) -> Settings:
-        """The same, with nothing left to choose."""
-        return self if self.free is None else replace(self, free=None)
-
-    def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:
-        """The algorithm of a step on `part`; InputError when the list is too short for its dim."""
-        if part.dim == FLAT:
-            return self.flat_algorithm
-        chosen = (self.scatters if op == CommOp.REDUCE_SCATTER else self.gathers if op == CommOp.ALL_GATHER else ()) \
-            or self.algorithms
-        if len(chosen) == 1:
-            return chosen[0]
-        if part.dim >= len(chosen):
-            raise InputError(path, f"{len(chosen)} algorithms, but the group reaches network dim {part.dim}",
-                             expected=f"one algorithm, or at least {part.dim + 1}")
-        return chosen[part.dim]
+def schedule_cache() -> ScheduleCache:
+    """An empty cache of schedules."""
+    return Cache(SCHEDULES)
 
 
 def block_size(op: CommOp, size: int, blocks: int, n: int) -> int:
@@ -115,11 +41,11 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
                     cache: ScheduleCache | None = None, path: str = "collective") -> CollectivePlan:
     """The plan of `op` on `size` bytes (counted as `block_size` says) for a group of `shape` (see `groups`).
 
-    `cache` keeps schedules between calls with the same algorithm, op, n and options; pass one dict to share them.
+    `cache` (`schedule_cache`) holds the schedules of calls with the same algorithm, op, n and options.
     Raises InputError and UnsupportedError at `path`.
     """
     op = canonical_op(op)
-    schedules: ScheduleCache = {} if cache is None else cache
+    schedules = schedule_cache() if cache is None else cache
     size = 0 if op == CommOp.BARRIER else size
     parts = tuple(part for part in shape if part.n > 1)
     pieces = _pieces(op, size, parts, settings, path)
@@ -192,11 +118,12 @@ def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache
     where = f"{path}.{_NAMES[op]}"
     entry = settings.algorithm(op, part, where)
     key = (entry, op, part.n, settings.options)
-    found = cache.get(key)
-    if found is None:
+
+    def made() -> Schedule:
         algorithm, options = _entry(entry, settings.options, where)
-        found = cache[key] = build(algorithm, op, part.n, options, path=where)
-    return found
+        return build(algorithm, op, part.n, options, path=where)
+
+    return cache.get(key, made)
 
 
 def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
@@ -216,9 +143,7 @@ def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: Sche
 
     names: Mapping[SubDim, str] = {part: settings.algorithm(op, part, f"{path}.{_NAMES[op]}") for part in parts}
     key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
-    if key not in cache:
-        cache[key] = hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path))
-    return cache[key]
+    return cache.get(key, lambda: hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path)))
 
 
 def _step_phase(step: Step, known: dict[tuple[CommOp, SubDim], Schedule], settings: Settings, cache: ScheduleCache,

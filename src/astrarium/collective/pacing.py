@@ -14,7 +14,7 @@ from astrarium.collective import bounds, chunking, themis
 from astrarium.collective.compose import Composition, Step, compose
 from astrarium.collective.estimate import Reach, Stride, ends, messages, strides
 from astrarium.collective.groups import SubDim
-from astrarium.collective.lower import Free, Settings
+from astrarium.collective.settings import Free, Settings
 from astrarium.engine import pace
 from astrarium.vocab import CommOp
 

@@ -75,6 +75,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
         """Whether a file states defaults too, since what it leaves out has other values (`preset`)."""
         return False
 
+    @classmethod
+    def _decoded(cls, given: str | Mapping[str, Any], path: str, problems: list[Problem]) -> Any:
+        return decode_into(cls, given, path, problems)
+
     def __post_init__(self) -> None:
         if self.variants is not None and not self.tag:
             raise TypeError(f"{type(self).__name__} is abstract; take one of {', '.join(self.variants.names())}")

@@ -10,7 +10,7 @@ import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -23,6 +23,13 @@ __all__ = ["coerce", "describe", "members", "shown"]
 
 LONGEST_RANGE = 1 << 24
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+
+
+class _Decodes(Protocol):
+    """A config class: `config.base.Config`, which is above."""
+
+    @classmethod
+    def _decoded(cls, given: str | Mapping[str, Any], path: str, problems: list[Problem]) -> Any: ...
 
 
 def shown(value: object) -> str:
@@ -134,9 +141,7 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
         item = typing.get_args(option)[0]
         return tuple([coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value)])
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
-        from astrarium.config.base import Config, decode_into
-
-        return decode_into(cast("type[Config]", option), value, path, problems)
+        return cast("type[_Decodes]", option)._decoded(value, path, problems)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
         problems.append(Problem(path, f"{shown(value)} is impossible", "a number that fits in 64 bits"))
         return value

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from astrarium.engine._native import HAVE_CORE, Measurements
 from astrarium.engine.limit import Limit
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Order, Plan
+from astrarium.engine.program_order import run_in_order
 from astrarium.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.given import Plugins
     from astrarium.engine.reference.pace import Stride
+    from astrarium.engine.source import run_source
 
-__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute", "pace"]
+__all__ = ["HAVE_CORE", "Limit", "Measurements", "Outcome", "Plan", "execute", "execute_in_order", "pace", "run_source"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "run_source":
+        raise AttributeError(f"module 'astrarium.engine' has no attribute {name!r}")
+    from astrarium.engine.source import run_source as found  # runs that decide as they go need it, and no others
+
+    globals()[name] = found
+    return found
 
 
 def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool = False,
@@ -43,6 +55,17 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
     from astrarium.engine.reference import execute as reference
 
     return reference(plan, record=record)
+
+
+def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False, plugins: Plugins | None = None,
+                     kept: Measurements | None = None, note: Callable[[str], None] | None = None,
+                     ) -> tuple[Plan, Outcome]:
+    """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
+    `program_order`). A plug-in sees one run."""
+    run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
+    if plugins is not None and plugins.in_run:
+        return plan, run(plan)
+    return run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
 
 
 def pace(phases: Sequence[Sequence[Stride]], paths: Sequence[Sequence[int]], chunks: Sequence[int], limit: int,

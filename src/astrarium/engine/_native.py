@@ -48,8 +48,8 @@ def limit_thread(limit: Any, until: int) -> None:
 
 class Measurements:
     """How long collectives take, found by folded runs and kept for further ones, in about `most` bytes; and which ranks
-    do alike, for Plans with the same arrays: they cannot be written to after a run with it. For several threads at
-    once. The integers of a run do not depend on it."""
+    do alike, for Plans with the same read-only arrays. For several threads at once. The integers of a run do not depend
+    on it."""
 
     def __init__(self, most: int = 1 << 27) -> None:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None

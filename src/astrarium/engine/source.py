@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from astrarium.engine._native import HAVE_CORE
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Backend, CollectivePlan, Kind, Lane, NetworkPlan, Order, Plan, Policy, Program, Remote
+from astrarium.engine.plan import Backend, Kind, Lane, Order, Plan, Program
 from astrarium.engine.plugins.feeder import Feeder
 from astrarium.engine.plugins.given import Plugins, Team
-from astrarium.engine.plugins.work import Work, WorkSource
+from astrarium.engine.plugins.work import Stage, Work, WorkSource
 from astrarium.engine.reference.check import check_plan, heaviest_message
 from astrarium.errors import StallError, UnsupportedError
 
@@ -22,32 +22,7 @@ __all__ = ["SourceOutcome", "Stage", "run_source"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Where a source runs: rank r on NPU `npu_of[r]` of `network`; what its collectives and groups may be.
-
-    `group_of[c]`: the group that collective c was made for (-1: all ranks); None: any that it fits.
-    """
-
-    npu_of: I32
-    network: NetworkPlan
-    groups: tuple[I32, ...] = ()
-    collectives: tuple[CollectivePlan, ...] = ()
-    policy: Policy = field(default_factory=Policy)
-    remote: Remote = field(default_factory=Remote)
-    lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
-    reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))     # as in a Plan
-    group_of: tuple[int, ...] | None = None
-
-    @staticmethod
-    def of(plan: Plan) -> Stage:
-        """A Plan's stage, without its programs."""
-        return Stage(plan.npu_of, plan.network, plan.groups, plan.collectives, plan.policy, plan.remote, plan.lanes,
-                     plan.reduce_bandwidth)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,22 +1,37 @@
 """Design -> Plan: where traces, system, collectives and models meet.
 
-`lower` is imported when first used: the drop-in command lowers ASTRA-sim's files and needs no design.
+Names are imported when first used: the drop-in command lowers ASTRA-sim's files and needs no design.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from astrarium.lower.rule_books import lower
+    from astrarium.lower.explain import capacities, first_rank, in_its_terms
+    from astrarium.lower.kept import Kept
+    from astrarium.lower.native_plugins import plugins_of
+    from astrarium.lower.native_work import Given, Work, work_of
+    from astrarium.lower.rule_books import lower, stage_of
+    from astrarium.lower.source import TraceCache, read_files, read_work
 
-__all__ = ["lower"]
+_WHERE = {
+    "explain": ("capacities", "first_rank", "in_its_terms"),
+    "kept": ("Kept",),
+    "native_plugins": ("plugins_of",),
+    "native_work": ("Given", "Work", "work_of"),
+    "rule_books": ("lower", "stage_of"),
+    "source": ("TraceCache", "read_files", "read_work"),
+}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "first_rank", "in_its_terms", "lower",
+           "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "lower":
+    if name not in _MODULE:
         raise AttributeError(f"module 'astrarium.lower' has no attribute {name!r}")
-    from astrarium.lower.rule_books import lower as found
-
-    globals()[name] = found
+    found = globals()[name] = getattr(importlib.import_module(f"astrarium.lower.{_MODULE[name]}"), name)
     return found

@@ -149,7 +149,7 @@ def _children(parent_ptr: I64, parent: I32) -> tuple[I32, I32]:
     """Turn "waits for" round: child_ptr [nodes + 1] and child [edges], children ascending."""
     nodes = parent_ptr.size - 1
     if not parent.size:
-        return np.zeros(nodes + 1, dtype=np.int32), parent
+        return np.zeros(nodes + 1, dtype=np.int32), np.zeros(0, dtype=np.int32)
     waiting = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(parent_ptr))
     pointer = np.zeros(nodes + 1, dtype=np.int32)
     np.cumsum(np.bincount(parent, minlength=nodes), out=pointer[1:])

@@ -1,78 +1,47 @@
-"""What runs of many designs have in common, made once: workloads, programs, columns of arguments, collectives.
+"""Caches that runs of many designs share: workloads, collectives, what the engine measured.
 
-A cache is an argument: whoever runs many designs makes a `Kept` and gives it to every run. Results do not depend on it.
+Whoever runs many designs makes a `Kept` and gives it to every run. Results do not depend on it.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from astrarium.cache import Cache
+from astrarium.collective.lower import ScheduleCache, schedule_cache
 from astrarium.engine import Measurements
-from astrarium.workload.graph import Forms
+from astrarium.lower.native_work import Work
 
 if TYPE_CHECKING:
-    from astrarium.collective.lower import ScheduleCache
-    from astrarium.lower.native_work import Work
+    from astrarium.workload.graph import Forms
 
-__all__ = ["Kept", "Latest"]
+__all__ = ["Kept"]
 
-V = TypeVar("V")
-WORKS = 128         # workloads, with what is lowered from them: a few MB each
-EACH = 64           # of one workload: programs, or columns of arguments
-PLANS = 4096        # collectives
-
-
-class Latest(Generic[V]):
-    """A mapping that holds so many values, those last asked for; for several threads at once."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, Lock()
-        self._held: OrderedDict[Hashable, V] = OrderedDict()
-
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value of `key`, made where it is not held (twice, where two threads ask at once; the first one stays)."""
-        with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
-        made = make()
-        with self._lock:
-            found = self._held.setdefault(key, made)
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
-        return found
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-
-@dataclass(frozen=True, eq=False)
-class KeptWork:
-    """A workload, and what was lowered from it."""
-
-    work: Work
-    programs: Latest[Any] = field(default_factory=lambda: Latest(EACH))
-    columns: Latest[Any] = field(default_factory=lambda: Latest(EACH))
-    collectives: Latest[Any] = field(default_factory=lambda: Latest(EACH))
+WORKS = 128             # workloads, with what is lowered from them: a few MB each
+COLLECTIVES = 1 << 13   # settings, choices and plans
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What runs share. Bounded; for several threads at once."""
+    """What runs share. Bounded; for several threads at once.
 
-    schedules: ScheduleCache = field(default_factory=dict)
-    measurements: Measurements = field(default_factory=Measurements)
-    forms: Forms = field(default_factory=Forms)
-    works: Latest[Work] = field(default_factory=lambda: Latest(WORKS))
-    plans: Latest[Any] = field(default_factory=lambda: Latest(PLANS))
-    settings: Latest[dict[Any, Any]] = field(default_factory=lambda: Latest(PLANS))
-    _lowered: Latest[KeptWork] = field(default_factory=lambda: Latest(WORKS))
+    `works` by (workload, ranks). `collectives`: settings, choices and plans, each key with its kind in front.
+    """
 
-    def lowered(self, work: Work) -> KeptWork:
-        """What is kept of a workload: of this very object, which is held as long."""
-        found = self._lowered.get(id(work), lambda: KeptWork(work))
-        return found if found.work is work else KeptWork(work)
+    schedules: ScheduleCache = field(default_factory=schedule_cache)
+    works: Cache[Work] = field(default_factory=lambda: Cache(WORKS))
+    collectives: Cache[Any] = field(default_factory=lambda: Cache(COLLECTIVES))
+
+    @cached_property
+    def forms(self) -> Forms:
+        """Blocks of models that layouts have in common."""
+        from astrarium.workload.graph import Forms  # traces need no models
+
+        return Forms()
+
+    @cached_property
+    def measurements(self) -> Measurements:
+        """What the engine measured."""
+        return Measurements()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.cache import Cache
 from astrarium.collective.config import active_chunks_of
 from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
@@ -17,12 +18,12 @@ from astrarium.errors import UnsupportedError
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
-from astrarium.lower.native_work import Work, rank_count, work_of
+from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
 from astrarium.trace.columns import Traces
-from astrarium.trace.work import Generated, TraceClass
+from astrarium.trace.work import TraceClass
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins import CollectiveChoice, ComputeModel, Plugins
@@ -38,34 +39,26 @@ LIFO = {"lifo": 1, "fifo": -1, "priority": 0}
 Row = tuple[TraceClass, Program]
 
 
-def lower_native(design: Design, traces: Traces | Generated | Work | None, plugins: Plugins | None = None,
-                 kept: Kept | None = None) -> Plan:
+def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
-    work, dims = work_of(design, traces), plan_dims(design.network)
-    if isinstance(traces, Traces):
-        work = _recorded(design, work, traces)
+    dims = plan_dims(design.network)
+    if isinstance(work.source, Traces):
+        work = _recorded(design, work, work.source)
     if work.meetings:
         return _replay(design, work)
-    if kept is None or plugins is not None:
-        rows = _programs(design, work, plugins)
-        table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins),
-                                None if kept is None else kept.schedules)
-        columns = _columns(rows, table)
-        collectives = table.plans()
-    else:
-        held, key = kept.lowered(work), (design.compute, design.memory, design.npu_types, design.system.placement,
-                                         design.network.npus)
-        rows = held.programs.get(key, lambda: _programs(design, work, None))
-        sizes = tuple([dim.npus for dim in dims])
-        kinds = held.columns.get((sizes, design.system.placement),
-                                 lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes,
-                                                   held.columns.get("by size", lambda: by_size(work.groups))))
-        table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, None, kept.schedules, kept=kept,
-                                kinds=kinds)
-        columns = held.columns.get((kinds[0].tobytes(), key), lambda: _columns(rows, table))
-        settings = table.settings(columns.collectives)
-        collectives = table.referred(columns.collectives) if settings is None else held.collectives.get(
-            (sizes, key, tuple([each.key for each in settings])), lambda: table.referred(columns.collectives))
+    cache = work.lowered if plugins is None else Cache(1)       # what plug-ins say is no content
+    key = (design.compute, design.memory, design.npu_types, design.system.placement, design.network.npus)
+    rows = cache.get(("programs", key), lambda: _programs(design, work, plugins))
+    sizes = tuple([dim.npus for dim in dims])
+    kinds = cache.get(("kinds", sizes, design.system.placement),
+                      lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes,
+                                        cache.get("by size", lambda: by_size(work.groups))))
+    table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins), kept, kinds)
+    columns = cache.get(("columns", kinds[0].tobytes(), key), lambda: _columns(rows, table))
+    settings = table.settings(columns.collectives)
+    collectives = table.referred(columns.collectives) if settings is None else cache.get(
+        ("collectives", sizes, key, tuple([each.key for each in settings])),
+        lambda: table.referred(columns.collectives))
     return Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
@@ -92,8 +85,7 @@ def _replay(design: Design, work: Work) -> Plan:
 
 @dataclass(frozen=True, eq=False)
 class _Programs:
-    """Classes with their Programs; NPU and program of every rank. Kept Programs are one object: the engine knows
-    them again."""
+    """Classes with their Programs; NPU and program of every rank."""
 
     rows: tuple[Row, ...]
     programs: tuple[Program, ...]
@@ -120,6 +112,7 @@ def _programs(design: Design, work: Work, plugins: Plugins | None) -> _Programs:
     program_of = np.zeros(npu_of.size, np.int32)
     for number, (trace, _) in enumerate(rows):
         program_of[trace.ranks] = number
+    _freeze(npu_of, program_of)
     return _Programs(rows, tuple([program for _, program in rows]), npu_of, program_of)
 
 
@@ -184,7 +177,14 @@ def _columns(programs: _Programs, table: CollectiveTable | MeetingTable) -> _Col
             places = pointer[trace.ranks][:, None] + np.arange(width)
             for column, values in zip(columns, table.slots(trace, program), strict=True):
                 column[places] = values
+    _freeze(pointer, *columns)
     return _Columns(pointer, columns[0], columns[1], columns[2], table.keys())
+
+
+def _freeze(*made: npt.NDArray[Any]) -> None:
+    """Nobody can write to these arrays, which were made here: what the engine finds out about them is cached."""
+    for array in made:
+        array.flags.writeable = False
 
 
 def _width(program: Program) -> int:

@@ -21,12 +21,10 @@ from astrarium.lower.astra_collectives import KEYS, CustomCollective
 from astrarium.lower.astra_files import custom_of_prefix
 from astrarium.lower.astra_rules import ALL, AstraRules
 from astrarium.lower.astra_sim import AstraDim, AstraSystem, lower_astra_sim
-from astrarium.lower.native_work import Work, own_slots, work_of
+from astrarium.lower.native_work import Work, own_slots
 from astrarium.memory.access import plan_remote
 from astrarium.network.config import LinkDim, Ring
 from astrarium.system.config import System
-from astrarium.trace.columns import Traces
-from astrarium.trace.work import Generated
 from astrarium.units import Bandwidth, FlopRate, number_in
 from astrarium.vocab import CommOp
 
@@ -40,8 +38,8 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
              "double_binary_tree": "doubleBinaryTree"}
 
 
-def lower_astra_design(design: Design, traces: Traces | Generated | Work | None, plugins: object | None = None,
-                       kept: object | None = None, rules: AstraRules = ALL) -> Plan:
+def lower_astra_design(design: Design, work: Work, plugins: object | None = None, kept: object | None = None,
+                       rules: AstraRules = ALL) -> Plan:
     """The Plan of a design with `compat: astra_sim` (less than all `rules`: see `astra_rules`). Raises
     UnsupportedError for what ASTRA-sim does not have."""
     del kept        # ASTRA-sim's algorithms are machines
@@ -50,7 +48,6 @@ def lower_astra_design(design: Design, traces: Traces | Generated | Work | None,
                                expected="compat: none, or no plug-ins")
     for path, what, expected in _foreign(design):
         raise UnsupportedError(path, f"{what} under compat: astra_sim", expected=expected)
-    work = work_of(design, traces)
     dims = [_dim(index, dim) for index, dim in enumerate(design.network.flat)]
     classes = [own_slots(trace) for trace in work.classes]
     return lower_astra_sim(classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
@@ -132,8 +129,8 @@ def _customs(collective: Collective) -> dict[CommOp, CustomCollective]:
     return {op: custom_of_prefix(path) for op, path in paths.items() if path is not None}
 
 
-def no_live(design: Design, plugins: object | None = None, schedules: object | None = None) -> NoReturn:
+def no_live(design: Design, plugins: object | None = None, kept: object | None = None) -> NoReturn:
     """ASTRA-sim knows all work beforehand: raises UnsupportedError."""
-    del plugins, schedules
+    del plugins, kept
     raise UnsupportedError("compat", f"ASTRA-sim's rule book runs traces, and workload {design.workload.tag} decides "
                            "as it runs", expected="compat: none")

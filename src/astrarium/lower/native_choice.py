@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.cache import Cache
 from astrarium.collective.choose import CHOSEN, choose
 from astrarium.collective.config import algorithms_of
 from astrarium.collective.estimate import Around, Reach
 from astrarium.collective.groups import FLAT, SubDim
-from astrarium.collective.lower import Free, Settings
 from astrarium.collective.reach import reach
+from astrarium.collective.settings import Free, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import Dim
 from astrarium.vocab import CommOp
-
-if TYPE_CHECKING:
-    from astrarium.lower.kept import Kept
 
 __all__ = ["free_of", "made_choice", "reaches_of"]
 
@@ -54,14 +52,12 @@ def reaches_of(shape: Sequence[SubDim], npus: npt.NDArray[np.int32], dims: Seque
 
 
 def made_choice(op: CommOp, size: int, shape: Sequence[SubDim], reaches: Mapping[int, Reach], settings: Settings,
-                kept: Kept | None) -> Settings:
-    """Settings that leave nothing open, for a group with this shape. An irregular group takes what the design has where
-    nobody chooses."""
+                cache: Cache[Any]) -> Settings:
+    """Settings that leave nothing open, for a group with this shape, through `cache`. An irregular group takes what the
+    design has where nobody chooses."""
     if settings.free is None or not reaches:
         return settings.chosen()
     parts = tuple([part for part in shape if part.n > 1])
-    if kept is None:
-        return choose(op, size, parts, settings, reaches)
     key = ("choice", int(op), size, parts, tuple(reaches.items()), settings.on(parts))
-    found: Settings = kept.plans.get(key, lambda: choose(op, size, parts, settings, reaches))
+    found: Settings = cache.get(key, lambda: choose(op, size, parts, settings, reaches))
     return found

@@ -21,7 +21,8 @@ from astrarium.collective.config import (
 )
 from astrarium.collective.estimate import Reach
 from astrarium.collective.groups import SubDim, group_shape, world_shape
-from astrarium.collective.lower import Link, ScheduleCache, Settings, plan_collective
+from astrarium.collective.lower import plan_collective
+from astrarium.collective.settings import Link, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
@@ -128,8 +129,7 @@ class CollectiveTable:
     """The CollectivePlans of a design, made once each; `slots` gives the argument columns of a class."""
 
     def __init__(self, design: Design, dims: Sequence[Dim], npu_of: I32, groups: Sequence[I32],
-                 names: Sequence[str], choice: CollectiveChoice | None = None,
-                 schedules: ScheduleCache | None = None, *, kept: Kept | None = None,
+                 names: Sequence[str], choice: CollectiveChoice | None, kept: Kept,
                  kinds: Kinds | None = None) -> None:
         self._design, self._choice, self._dims = design, choice, tuple(dims)
         self._npu_of, self._groups = npu_of, groups
@@ -140,11 +140,10 @@ class CollectiveTable:
                                   plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                              for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
         self._tags = tuple([dim.tag for dim in flat])
-        self._settings: dict[CommOp, Settings] = {} if kept is None else kept.settings.get(
-            (said, self._dims, self._links, design.memory.bandwidth), dict)
+        self._settings: dict[CommOp, Settings] = kept.collectives.get(
+            ("settings", said, self._dims, self._links, design.memory.bandwidth), dict)
         self._custom = _custom(design)
         self._timed: Timed | None = timer_of(design)
-        self._schedules: ScheduleCache = {} if schedules is None else schedules
         self._kept = kept
         self._reaches: dict[int, dict[int, Reach]] = {}     # per kind of group that chooses
         self._index: dict[Key, int] = {}
@@ -231,12 +230,11 @@ class CollectiveTable:
         if settings.free is not None:
             if kind not in self._reaches:
                 self._reaches[kind] = reaches_of(shape, self._members(kind), self._dims)
-            settings = made_choice(op, size, shape, self._reaches[kind], settings, self._kept)
-        if self._kept is None or self._choice is not None:
-            return plan_collective(op, size, shape, settings, cache=self._schedules)
-        found: CollectivePlan = self._kept.plans.get(
-            (int(op), size, shape, settings.on(shape)),
-            lambda: plan_collective(op, size, shape, settings, cache=self._schedules))
+            settings = made_choice(op, size, shape, self._reaches[kind], settings,
+                                   self._kept.collectives)
+        found: CollectivePlan = self._kept.collectives.get(
+            ("plan", int(op), size, shape, settings.on(shape)),
+            lambda: plan_collective(op, size, shape, settings, cache=self._kept.schedules))
         return found
 
     def _members(self, kind: int) -> I32:

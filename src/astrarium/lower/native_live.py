@@ -22,14 +22,13 @@ from astrarium.network.dims import plan_dims
 from astrarium.workload.config import Live
 
 if TYPE_CHECKING:
-    from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
+    from astrarium.lower.kept import Kept
 
 __all__ = ["lower_live"]
 
 
-def lower_live(design: Design, plugins: Plugins | None = None,
-               schedules: ScheduleCache | None = None) -> tuple[WorkSource, Stage]:
+def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[WorkSource, Stage]:
     """The source that a design's workload gives for one run, and its stage. Raises PluginError where the
     workload raises, or asks for what there is not."""
     workload = design.workload
@@ -42,7 +41,7 @@ def lower_live(design: Design, plugins: Plugins | None = None,
     desk.close()
     groups = tuple(np.array(members, np.int32) for members in desk.groups)
     names = [f"{number} of workload {workload.tag}" for number in range(len(groups))]
-    table = CollectiveTable(design, dims, npu_of, groups, names, chosen_by(plugins), schedules)
+    table = CollectiveTable(design, dims, npu_of, groups, names, chosen_by(plugins), kept)
     numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
     plans = table.plans()
     return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),

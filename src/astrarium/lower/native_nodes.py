@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.cache import frozen
 from astrarium.compute.config import Compute, replays_all
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
@@ -57,11 +59,14 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     comm = _COMM[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
-    made = Program(node_id=trace.node_id, kind=kind, lane=lane, duration=duration,
+    made = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
                    slot=_slots(trace, comm),
                    parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
-    return made if not trace.begin or not kind.size else _later(made, trace.begin)
+    found = made if not trace.begin or not kind.size else _later(made, trace.begin)
+    for each in fields(found):
+        getattr(found, each.name).flags.writeable = False
+    return found
 
 
 def _later(program: Program, begin: int) -> Program:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.cache import Cache, frozen
+from astrarium.compute.config import replays_all
 from astrarium.design import Design
 from astrarium.engine.plan import CollectivePlan
 from astrarium.errors import InputError
-from astrarium.lower.alone import replays_everything, without_peers
 from astrarium.lower.generated import check_generated
 from astrarium.lower.members import Members, refuse_foreign_groups
 from astrarium.lower.shared_slots import share_slots
@@ -22,9 +24,11 @@ from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Work", "from_generated", "named_groups", "own_slots", "rank_count", "work_of"]
+__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
+           "work_of"]
 
 I32 = npt.NDArray[np.int32]
+LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,8 @@ class Work:
 
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
     `source` is what it was made from: whoever runs one workload on many designs makes it once (`from_generated`) and
-    gives it to `lower` or `simulate` in place of the source.
+    gives it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it, each key with
+    its kind in front.
     """
 
     classes: tuple[TraceClass, ...]
@@ -41,6 +46,11 @@ class Work:
     names: tuple[str, ...]
     source: Traces | Generated | None = None
     meetings: tuple[CollectivePlan, ...] = ()
+    lowered: Cache[Any] = field(default_factory=lambda: Cache(LOWERED), init=False)
+
+
+Given: TypeAlias = Traces | Generated | Work
+"""What a caller may have in place of a workload's files: traces, what a generator made, or the Work of either."""
 
 
 def own_slots(trace: TraceClass) -> TraceClass:
@@ -54,7 +64,7 @@ def from_generated(generated: Generated, ranks: int) -> Work:
     """The work that a generator made for `ranks` ranks. Raises InputError, and TraceError with rank, node and name, for
     what cannot run: see `check_generated`."""
     check_generated(generated, ranks)
-    return Work(generated.classes, generated.groups, generated.names, generated)
+    return Work(generated.classes, tuple(map(frozen, generated.groups)), generated.names, generated)
 
 
 def rank_count(design: Design) -> int:
@@ -63,14 +73,21 @@ def rank_count(design: Design) -> int:
     return design.network.npus if isinstance(placement, str) else len(placement)
 
 
-def work_of(design: Design, source: Traces | Generated | Work | None) -> Work:
-    """The work of a design's ranks. Raises InputError for missing or superfluous traces and for groups out of range."""
-    if isinstance(source, Work):
-        ranks = sum(trace.ranks.size for trace in source.classes)
+def work_of(design: Design, given: Given | None) -> Work:
+    """The work of a design's ranks, of what was read or made for it. Raises InputError for missing or superfluous
+    traces and for groups out of range."""
+    if isinstance(given, Work):
+        ranks = sum(trace.ranks.size for trace in given.classes)
         if ranks != rank_count(design):
             raise InputError("workload", f"work of {ranks} ranks", expected=f"{rank_count(design)}, as the design has")
-        return source
-    return _WORK.get(type(design.workload), _made)(design, source)
+        return given
+    return _WORK.get(type(design.workload), _made)(design, given)
+
+
+def replays_everything(design: Design) -> bool:
+    """Whether every node of every NPU takes its recorded time."""
+    models = [design.compute, *(kind.compute for kind in design.npu_types if kind.compute is not None)]
+    return all(map(replays_all, models))
 
 
 def named_groups(workload: Trace, traces: Traces) -> Mapping[str, tuple[int, ...]]:
@@ -94,7 +111,8 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     if traces.ranks != ranks:
         raise InputError("workload", f"traces of {traces.ranks} ranks", expected=f"{ranks}, one per rank of the design")
     if replays_everything(design):
-        return Work(tuple(trace_classes(without_peers(traces), (), dependencies=workload.dependencies)), (), ())
+        alone = trace_classes(_without_peers(traces), (), dependencies=workload.dependencies)
+        return Work(tuple(alone), (), (), traces)
     groups = named_groups(workload, traces)
     where = "the traces' process groups" if workload.groups is None else workload.groups
     for name, members in groups.items():
@@ -106,6 +124,17 @@ def _from_traces(design: Design, traces: Traces | Generated | None) -> Work:
     grouped = tuple(np.array(each, np.int32) for each in groups.values())
     refuse_foreign_groups(classes, Members.of(grouped), ranks)
     return Work(tuple(map(share_slots, classes)), grouped, names, traces)
+
+
+def _without_peers(traces: Traces) -> Traces:
+    """The same nodes, with collectives among all ranks and messages to oneself: one rank of a larger job can then run
+    without the others."""
+    classes = []
+    for number, columns in enumerate(traces.classes):
+        rank = np.broadcast_to(traces.members(number).astype(np.int64)[:, None], columns.group.shape)
+        classes.append(replace(columns, group=np.full_like(columns.group, -1), source=rank, destination=rank,
+                               tag=np.zeros_like(columns.tag)))
+    return replace(traces, classes=tuple(classes))
 
 
 def _single(design: Design, traces: Traces | Generated | None) -> Work:

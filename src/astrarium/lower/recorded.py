@@ -15,9 +15,8 @@ import numpy.typing as npt
 from astrarium.design import Design
 from astrarium.engine.plan import Lane
 from astrarium.errors import TraceError
-from astrarium.lower.alone import replays_everything
 from astrarium.lower.distinct import distinct
-from astrarium.lower.native_work import Work, named_groups
+from astrarium.lower.native_work import Work, named_groups, replays_everything
 from astrarium.lower.recorded_meetings import with_meetings
 from astrarium.profile.clocks import clocks_of, refuse_apart
 from astrarium.trace.columns import Columns, Traces

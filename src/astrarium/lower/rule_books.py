@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, cast
 
 from astrarium.design import Design
 from astrarium.engine.plan import Plan
+from astrarium.lower.kept import Kept
+from astrarium.lower.native_work import Given, work_of
 
 if TYPE_CHECKING:
-    from astrarium.collective.lower import ScheduleCache
     from astrarium.engine.plugins import Plugins
-    from astrarium.engine.plugins.work import WorkSource
-    from astrarium.engine.source import Stage
-    from astrarium.lower.kept import Kept
-    from astrarium.lower.native_work import Work
-    from astrarium.trace.columns import Traces
-    from astrarium.trace.work import Generated
+    from astrarium.engine.plugins.work import Stage, WorkSource
 
 __all__ = ["LIVE", "LOWERINGS", "lower", "stage_of"]
 
@@ -33,16 +29,16 @@ LIVE: Mapping[str, tuple[str, str]] = MappingProxyType({         # of workloads 
 })
 
 
-def lower(design: Design, traces: Traces | Generated | Work | None = None, plugins: Plugins | None = None, *,
+def lower(design: Design, given: Given | None = None, plugins: Plugins | None = None, *,
           kept: Kept | None = None) -> Plan:
-    """The Plan of a design. `traces` are those that its workload names (`simulate` reads them), or what a generator
+    """The Plan of a design. `given`: the traces that its workload names (`read_work` reads them), or what a generator
     made, or the Work of either; None where it has none. `plugins`: those of the run; its compute model and its choice
-    of algorithms take effect here. `kept` holds what it has in common with others.
+    of algorithms take effect here. `kept`: caches that it shares with others.
 
     Raises InputError with the path of the field, TraceError with file, rank and node, UnsupportedError for what the
     rule book does not have.
     """
-    return cast(Plan, _loaded(*LOWERINGS[design.compat])(design, traces, plugins, kept))
+    return cast(Plan, _loaded(*LOWERINGS[design.compat])(design, work_of(design, given), plugins, kept or Kept()))
 
 
 @functools.cache
@@ -53,8 +49,8 @@ def _loaded(module: str, function: str) -> Callable[..., object]:
 
 
 def stage_of(design: Design, plugins: Plugins | None = None,
-             schedules: ScheduleCache | None = None) -> tuple[WorkSource, Stage]:
+             kept: Kept | None = None) -> tuple[WorkSource, Stage]:
     """The source of one run of a design whose workload decides as it runs (`workload.config.Live`), and the stage that
     it runs on: what `engine.source.run_source` takes. Raises PluginError where the workload raises or asks for what
     there is not, UnsupportedError under a rule book that runs traces only."""
-    return cast("tuple[WorkSource, Stage]", _loaded(*LIVE[design.compat])(design, plugins, schedules))
+    return cast("tuple[WorkSource, Stage]", _loaded(*LIVE[design.compat])(design, plugins, kept or Kept()))

@@ -22,8 +22,7 @@ from astrarium.search.analysis import (
     sign,
     value_of,
 )
-from astrarium.search.best import Ranked, ranked
-from astrarium.search.front import Front
+from astrarium.search.best import Front, Ranked, ranked
 from astrarium.search.stored import StoredStudy
 from astrarium.search.surrogate import Surrogate
 

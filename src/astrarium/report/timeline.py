@@ -6,6 +6,7 @@ Written rank by rank; what is held beside the run itself is one rank's slices an
 from __future__ import annotations
 
 import gzip
+import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, cast
@@ -19,12 +20,11 @@ from astrarium.errors import InputError, InternalError
 from astrarium.report.files import write_whole
 from astrarium.report.trace_events import TraceEvents, quoted
 from astrarium.report.trace_names import node_names
-from astrarium.report.tracks import assign
 from astrarium.result.source import Source, generated_class
 from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp
 
-__all__ = ["Counter", "Recorded", "write_timeline"]
+__all__ = ["Counter", "Recorded", "assign", "write_timeline"]
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -222,3 +222,38 @@ class _About:
         op = CommOp(self.plan.collectives[collective].op).name.lower()
         ranks = self.plan.npus if group < 0 else len(self.plan.groups[group])
         return f'"op":"{op}","ranks":{ranks}'
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """`of` [nodes] is a node's track; `names` the tracks' names, by number from 0."""
+
+    of: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+def assign(streams: Sequence[str], start: Sequence[int], end: Sequence[int], order: Sequence[str]) -> Tracks:
+    """Tracks for nodes of one rank: on none do two slices overlap (slices of one track must nest to be drawn).
+
+    Nodes go, by start, to the track of their stream that has been free longest enough: the lowest free one. Streams are
+    numbered in the order of `order`.
+    """
+    place: dict[str, list[int]] = {}
+    for node, stream in enumerate(streams):
+        place.setdefault(stream, []).append(node)
+    of, names = [0] * len(streams), list[str]()
+    for stream in sorted(place, key=order.index):
+        base, count = len(names), 0
+        free: list[int] = []                      # heap of local numbers
+        busy: list[tuple[int, int]] = []          # heap of (end, local number)
+        for node in sorted(place[stream], key=lambda node: (start[node], end[node])):
+            while busy and busy[0][0] <= start[node]:
+                heapq.heappush(free, heapq.heappop(busy)[1])
+            if not free:
+                heapq.heappush(free, count)
+                count += 1
+            track = heapq.heappop(free)
+            of[node] = base + track
+            heapq.heappush(busy, (end[node], track))
+        names += [stream if number == 0 else f"{stream} ({number + 1})" for number in range(count)]
+    return Tracks(tuple(of), tuple(names))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
-from astrarium.result.nodes import first_ranks, gather, seen
+from astrarium.result.nodes import first_ranks, gather, refuse_unrecorded, seen
 
 __all__ = ["Comm", "Messages", "comm_of", "messages_of"]
 
@@ -51,7 +51,9 @@ class Messages:
 
 
 def comm_of(plan: Plan, outcome: Outcome) -> Comm:
-    """Communication nodes of every rank; where ranks were folded, of the rows' own ranks and those that they meet."""
+    """Communication nodes of every rank; where ranks were folded, of the rows' own ranks and those that they meet.
+    Raises InputError where node times were not recorded."""
+    refuse_unrecorded(outcome)
     rows = first_ranks(outcome)
     own = _entries(plan, outcome, rows)
     if not outcome.folded:

@@ -13,7 +13,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Plan, Program
 from astrarium.errors import InputError
 
-__all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of", "seen"]
+__all__ = ["Nodes", "Work", "first_ranks", "gather", "nodes_of", "recorded", "refuse_unrecorded", "seen"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -44,6 +44,17 @@ class Nodes:
     end: I64
 
 
+def recorded(outcome: Outcome) -> bool:
+    """Whether node times were kept."""
+    return len(outcome.node_ptr) == len(outcome.finish) + 1
+
+
+def refuse_unrecorded(outcome: Outcome) -> None:
+    """Raise InputError where node times were not kept."""
+    if not recorded(outcome):
+        raise InputError("simulate", "node times were not recorded", expected="simulate(design, record=True)")
+
+
 def first_ranks(outcome: Outcome) -> I64:
     """The lowest rank of every row [rows]."""
     first = np.full(len(outcome.finish), len(outcome.row), np.int64)
@@ -66,8 +77,7 @@ def seen(numbers: npt.NDArray[np.integer[Any]]) -> I64:
 
 def nodes_of(plan: Plan, outcome: Outcome) -> Nodes:
     """All nodes of an Outcome that recorded them. Raises InputError where it did not."""
-    if len(outcome.node_ptr) != len(outcome.finish) + 1:
-        raise InputError("simulate", "node times were not recorded", expected="simulate(design, record=True)")
+    refuse_unrecorded(outcome)
     program = plan.program_of[first_ranks(outcome)].astype(np.int64)
     sizes = np.array([len(p.node_id) for p in plan.programs], np.int64)
     row, node = gather(sizes[program])

@@ -16,7 +16,7 @@ from astrarium.result.collectives import Collectives, collectives_of
 from astrarium.result.links import Dims, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
 from astrarium.result.messages import Comm, Messages, comm_of, messages_of
-from astrarium.result.nodes import Nodes, first_ranks, nodes_of
+from astrarium.result.nodes import Nodes, first_ranks, nodes_of, recorded
 from astrarium.result.path import Path, critical_path
 from astrarium.result.phases import PhaseTime, phase_times
 from astrarium.result.ranks import Ranks, ranks_of
@@ -73,7 +73,7 @@ class Result:
     @property
     def recorded(self) -> bool:
         """Whether node times were kept; without them only finish and compute are known."""
-        return len(self.outcome.node_ptr) == len(self.outcome.finish) + 1
+        return recorded(self.outcome)
 
     @property
     def makespan_ps(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from astrarium.cache import Cache
 from astrarium.search.axes import Axis
 from astrarium.search.scope import plain
 from astrarium.search.typed import Field
@@ -13,7 +14,7 @@ from astrarium.search.update import UNSET
 
 __all__ = ["Derived", "Listed", "Value", "token"]
 
-KEPT = 1 << 14
+HELD = 1 << 14
 Value = tuple[Any, Any, bytes]
 """A derived value in base units, as its field `takes` it, and as text."""
 
@@ -49,15 +50,12 @@ class Derived:
     takes: Field
     function: Callable[[Sequence[Any]], Any]
     places: tuple[int, ...]
-    _known: dict[tuple[Any, ...], Value] = field(default_factory=dict, repr=False)
+    _known: Cache[Value] = field(default_factory=lambda: Cache(HELD), repr=False)
 
     def of(self, point: Sequence[Any], numbers: Sequence[Any]) -> Value:
         """The value at a point; `numbers`: its axes in base units. Raises InputError where it cannot be computed."""
-        key = tuple([point[place] for place in self.places])
-        found = self._known.get(key)
-        if found is None:
+        def made() -> Value:
             number = self.function(numbers)
-            if len(self._known) >= KEPT:
-                self._known.clear()
-            found = self._known[key] = number, self.takes.computed(number), token(number)
-        return found
+            return number, self.takes.computed(number), token(number)
+
+        return self._known.get(tuple([point[place] for place in self.places]), made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from astrarium.cost import FIGURES
@@ -13,13 +14,22 @@ from astrarium.errors import InputError, nearest
 from astrarium.result import Result
 from astrarium.search.components import Rule, components_of, levels_of
 from astrarium.search.expression import CONDITIONS, Const, Interval, Node, Op, bounds, names_in
-from astrarium.search.named import NAMED
 from astrarium.search.scope import Scope
 from astrarium.search.space import Space
 
-__all__ = ["Case", "Goal", "Judge", "Objective", "goal_of"]
+__all__ = ["NAMED", "Case", "Goal", "Judge", "Objective", "goal_of"]
 
 Measure = Callable[[Design, Result], float]
+
+NAMED: Mapping[str, str] = MappingProxyType({
+    "runtime_x_bandwidth": "makespan * network_bandwidth",
+    "runtime_x_cost": "makespan * network_cost",
+    "performance_per_bandwidth": "1e9 / (makespan * network_bandwidth)",
+    "performance_per_cost": "1e9 / max(1, makespan * network_cost)",
+    "throughput_per_dollar": "1e9 / max(1, makespan * system_cost)",
+    "energy_x_delay": "energy * makespan",
+})
+"""Short names of objectives that papers use (COSMIC: runtime x bandwidth per NPU, runtime x network cost)."""
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from astrarium.cache import Cache
 from astrarium.search.axes import Axis
 from astrarium.search.components import Component
 
 __all__ = ["Projector"]
 
 PINNED = 1e6
-KEPT = 1 << 14
+HELD = 1 << 14
 
 
 class Projector:
@@ -30,7 +31,7 @@ class Projector:
         self._free = tuple((place, self.axes[place].size - 1) for place in free)
         self._bound = tuple(part for part in self.components if part.places[0] not in free)
         self._continua = tuple((place, axis.domain) for place, axis in enumerate(self.axes) if not axis.size)
-        self._kept: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        self._nearest_of: Cache[tuple[int, ...]] = Cache(HELD)
 
     def project(self, wish: Sequence[float], pinned: int = -1) -> tuple[Any, ...]:
         """The nearest feasible point; `pinned` is an axis that keeps its wish wherever that is possible at all."""
@@ -51,13 +52,8 @@ class Projector:
         if whole == wishes and diagram.number(whole) >= 0:
             return tuple(whole)
         key = (part.places[0], pinned if pinned in part.places else -1, *wishes)
-        known = self._kept.get(key)
-        if known is None:
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            costs = [self._costs(place, wish[place], place == pinned) for place in part.places]
-            known = self._kept[key] = diagram.nearest(costs)
-        return known
+        return self._nearest_of.get(key, lambda: diagram.nearest(
+            [self._costs(place, wish[place], place == pinned) for place in part.places]))
 
     def _costs(self, place: int, wish: float, pinned: bool) -> list[float]:
         axis = self.axes[place]

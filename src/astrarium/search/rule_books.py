@@ -16,12 +16,13 @@ from astrarium.design import AstraSim, Design
 from astrarium.engine import execute
 from astrarium.engine.plan import Kind, Plan
 from astrarium.errors import InputError
+from astrarium.lower import Kept, read_work
 from astrarium.lower.astra_rules import FINER, RULES, AstraRules
 from astrarium.lower.native_astra import lower_astra_design
 from astrarium.result import Result
 from astrarium.search.differences import Difference, between, differences
 from astrarium.search.explain import Explanation, shared, times_of
-from astrarium.simulate import TraceCache, simulate, traces_of
+from astrarium.simulate import TraceCache, simulate
 from astrarium.system.config import System
 
 __all__ = ["PREFIX", "explain_rules", "rule_books"]
@@ -104,9 +105,9 @@ def _native_run(design: Design, held: Sequence[str], _: Sequence[str], cache: Tr
 def _astra_run(design: Design, held: Sequence[str], rules: Sequence[str], cache: TraceCache) -> int:
     """ps under ASTRA-sim's rule book with the rules `held`, of those that matter."""
     chosen = AstraRules.only(*held, *(name for name in RULES if name not in rules and name != "group_delay"))
-    work = traces_of(design, cache)
+    work = read_work(design, cache, Kept())
     plan = lower_astra_design(design, work, rules=chosen)
-    found = Result(plan, execute(plan, record=False, fold=design.fold == "auto"), work, ()).makespan_ps
+    found = Result(plan, execute(plan, record=False, fold=design.fold == "auto"), work.source, ()).makespan_ps
     return found if chosen.whole_ns else found // FINER
 
 
@@ -115,7 +116,7 @@ _RUNS = {"none": _native_run, "astra_sim": _astra_run}
 
 def _rules_that_matter(design: Design, cache: TraceCache) -> list[str]:
     """The rules that change something for this design."""
-    work = traces_of(design, cache)
+    work = read_work(design, cache, Kept())
     plan = lower_astra_design(design, work)
     phases = [phase for each in plan.collectives for chunk in each.chunks for phase in chunk.phases]
     cut = lower_astra_design(design, work, rules=AstraRules(full_chunks=False))

@@ -17,9 +17,8 @@ from astrarium.errors import InputError, PluginError
 from astrarium.search.agents.base import Agent, AgentOptions, Options, Values
 from astrarium.search.agents.exact import ExactSearch, Proof
 from astrarium.search.agents.plugin import PluginAgent
-from astrarium.search.best import Top
+from astrarium.search.best import Front, Top
 from astrarium.search.evaluate import Verdict
-from astrarium.search.front import Front
 from astrarium.search.goal import Goal
 from astrarium.search.space import Point, Space
 from astrarium.search.spacefile import space_plain

@@ -1,6 +1,6 @@
 """Many values put into a design quickly: only the sections that change are made anew, and only what is new is checked.
 
-The same values, checks and errors as `config.replace_all`, at a fraction of its time; sections seen before are kept.
+The same values, checks and errors as `config.replace_all`, at a fraction of its time; sections seen before are cached.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from astrarium.cache import Cache
 from astrarium.config import Config, parse_path, replace_all, to_plain
 from astrarium.config.base import ConfigError, decode_into
 from astrarium.config.coerce import coerce
@@ -22,7 +23,7 @@ from astrarium.errors import InputError
 __all__ = ["UNSET", "Updater"]
 
 C = TypeVar("C", bound=Config)
-KEPT = 4096
+HELD = 4096
 
 
 class _Unset:
@@ -43,7 +44,7 @@ class _Part:
     leaves: dict[str | int, int] = field(default_factory=dict)
     parts: dict[str | int, _Part] = field(default_factory=dict)
     slots: tuple[int, ...] = ()
-    kept: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    cache: Cache[Any] = field(default_factory=lambda: Cache(HELD))
     fields: dict[str | int, FieldSpec] = field(default_factory=dict)
     spec: FieldSpec | None = None       # the field that holds this part
 
@@ -61,14 +62,10 @@ class _Part:
         """This part with its slots' values."""
         key = tuple([values[slot] for slot in self.slots])
         try:
-            found = self.kept.get(key)
+            hash(key)
         except TypeError:      # a value that cannot be a key
             return self.made(values)
-        if found is None:
-            if len(self.kept) >= KEPT:
-                self.kept.clear()
-            found = self.kept[key] = self.made(values)
-        return found
+        return self.cache.get(key, lambda: self.made(values))
 
     def made(self, values: Sequence[Any]) -> Any:
         """This part, made anew."""

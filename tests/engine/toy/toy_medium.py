@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from types import MappingProxyType
 
 import astrarium as ar
 from astrarium import engine, registry
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key, Order, ticks
+from astrarium.engine.reference.native_media import MediumKind
 from astrarium.engine.reference.traffic import Traffic
 
 
@@ -21,16 +21,6 @@ class Toy:
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
         del traffic
         self._clock, self._dims, self._strides = clock, network.dims, strides(network.dims)
-
-    @staticmethod
-    def check(network: NetworkPlan) -> None:
-        """Any network will do."""
-
-    @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
-        """Links are busy or not."""
-        del dims
-        return ()
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -45,11 +35,14 @@ class Toy:
         clock.at(clock.now, DEPART, key, lambda: clock.at(clock.now + time, DONE, key, delivered))
 
 
+TOY = MediumKind(Toy)
+
+
 def main() -> None:
     """One registry line, then a training step on both engines."""
     table = registry._BUILT_IN
     assert not isinstance(table["backend"], str)
-    line = {"toy": ("toy_medium:Toy", "Messages never wait for each other.")}
+    line = {"toy": ("toy_medium:TOY", "Messages never wait for each other.")}
     registry._BUILT_IN = MappingProxyType({**table, "backend": MappingProxyType({**table["backend"], **line})})
     design = ar.Design(
         workload=ar.Transformer("llama3-8b", tp=2, pp=2, dp=2, global_batch=8, micro_batch=1, seq=1024),

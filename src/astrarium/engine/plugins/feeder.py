@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 
 from astrarium.engine.plan import CollectivePlan, Kind
 from astrarium.engine.plugins.given import ask
-from astrarium.engine.plugins.work import Work, WorkSource
+from astrarium.engine.plugins.work import Stage, Work, WorkSource
 from astrarium.errors import PluginError, UnsupportedError
-
-if TYPE_CHECKING:
-    from astrarium.engine.source import Stage
 
 __all__ = ["Feeder", "fits"]
 

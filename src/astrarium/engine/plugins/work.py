@@ -7,12 +7,18 @@ MoE routing and speculative decoding hand out work that depends on what happened
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from astrarium.engine.plan import Kind, Lane, Plan
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["PlanSource", "Work", "WorkSource", "collective", "compute", "recv", "remote", "send", "timer"]
+from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Plan, Policy, Remote
+
+__all__ = ["PlanSource", "Stage", "Work", "WorkSource", "collective", "compute", "recv", "remote", "send", "timer"]
+
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,30 @@ class Work:
     collective: int = -1
     group: int = -1
     priority: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Where a source runs: rank r on NPU `npu_of[r]` of `network`; what its collectives and groups may be.
+
+    `group_of[c]`: the group that collective c was made for (-1: all ranks); None: any that it fits.
+    """
+
+    npu_of: I32
+    network: NetworkPlan
+    groups: tuple[I32, ...] = ()
+    collectives: tuple[CollectivePlan, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    remote: Remote = field(default_factory=Remote)
+    lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
+    reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))     # as in a Plan
+    group_of: tuple[int, ...] | None = None
+
+    @staticmethod
+    def of(plan: Plan) -> Stage:
+        """A Plan's stage, without its programs."""
+        return Stage(plan.npu_of, plan.network, plan.groups, plan.collectives, plan.policy, plan.remote, plan.lanes,
+                     plan.reduce_bandwidth)
 
 
 class WorkSource(Protocol):

@@ -38,7 +38,7 @@ class AstraEngine:
         self.mail: Mail = RendezvousMail(direct) if plan.policy.rendezvous else direct
         self.remote = RemoteMemory(plan.remote)
         self.meetings = Meetings(plan)
-        self.custom = {id(c.custom): [table(p) for p in c.custom.programs] for c in plan.collectives if c.custom}
+        self.custom = {c.custom: [table(p) for p in c.custom.programs] for c in plan.collectives if c.custom}
         self.ranks = [Runtime(self, rank, rows, record) for rank, rows in enumerate(tables(plan))]
 
     def run(self) -> None:
@@ -151,6 +151,6 @@ class Runtime:
         if custom is None:
             raise UnsupportedError("collective", "a custom phase without a custom program")
         members = self._engine.meetings.members(meeting.group)
-        program = self._engine.custom[id(custom)][int(custom.program_of[position])]
+        program = self._engine.custom[custom][int(custom.program_of[position])]
         return Custom(self.events, self.mail, custom, program, position, members.__getitem__,
                       lambda tag: tag * 4 + P2P, done)     # matched with those of the traces, as in ASTRA-sim

@@ -40,8 +40,8 @@ class NativeEngine:
         self.post = Post()
         self.remote_free: dict[int, int] = {}
         self._boards: dict[int, Board] = {}
-        self._tables: dict[int, ScheduleTable] = {}
-        self.custom = {id(c.custom): [table(p) for p in c.custom.programs] for c in plan.collectives if c.custom}
+        self._tables: dict[Schedule, ScheduleTable] = {}
+        self.custom = {c.custom: [table(p) for p in c.custom.programs] for c in plan.collectives if c.custom}
         self.ranks = [NativeRuntime(self, rank, rows, record) for rank, rows in enumerate(tables(plan))]
 
     def run(self) -> None:
@@ -65,9 +65,9 @@ class NativeEngine:
 
     def table(self, schedule: Schedule) -> ScheduleTable:
         """The lists of a schedule, made once."""
-        known = self._tables.get(id(schedule))
+        known = self._tables.get(schedule)
         if known is None:
-            known = self._tables[id(schedule)] = ScheduleTable(schedule)
+            known = self._tables[schedule] = ScheduleTable(schedule)
         return known
 
     def board(self, meeting: Meeting) -> Board:
@@ -160,7 +160,7 @@ class NativeRuntime:
             engine.board(meeting).join(engine.clock, plan.lasts, len(engine.meetings.members(group)),
                                        (self.rank, node, 0, 0), done)
         elif plan.custom is not None:
-            program = engine.custom[id(plan.custom)][int(plan.custom.program_of[position])]
+            program = engine.custom[plan.custom][int(plan.custom.program_of[position])]
             CustomWalk(engine, engine.post, plan.custom, program, meeting, self.rank, position, node, done).start()
         else:
             Walk(engine, engine.board(meeting), plan, meeting, self.rank, position, node, done).start()

@@ -9,11 +9,12 @@ from astrarium.engine.activities import NEVER, UNIT, Activities
 from astrarium.engine.plan import Dim, NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order
+from astrarium.engine.reference.native_media import MediumKind
 from astrarium.engine.reference.routes import Hop, Routes
 from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
-__all__ = ["Flows"]
+__all__ = ["FLOWS"]
 
 NOBODY = (0, 0, 0, 0)
 
@@ -32,17 +33,6 @@ class Flows:
         self._known: set[Port] = set()
         self._due = NEVER               # the earliest look at ends that is scheduled
         self._looked_at = False
-
-    @staticmethod
-    def check(network: NetworkPlan) -> None:
-        """Rates are whole numbers of parts, of 63 bits."""
-        if not all(1e-6 <= dim.bandwidth <= 1e9 for dim in network.dims):
-            raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
-
-    @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
-        """A link is busy by the part of its bandwidth that is drawn."""
-        return [parts(dim.bandwidth) for dim in dims]
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -91,3 +81,17 @@ class Flows:
         assert self._traffic is not None
         for port in ports:
             self._traffic.shared(port, begin, end - begin, rate)
+
+
+def _check(network: NetworkPlan) -> None:
+    """Rates are whole numbers of parts, of 63 bits."""
+    if not all(1e-6 <= dim.bandwidth <= 1e9 for dim in network.dims):
+        raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
+
+
+def _whole(dims: Sequence[Dim]) -> Sequence[int]:
+    """A link is busy by the part of its bandwidth that is drawn."""
+    return [parts(dim.bandwidth) for dim in dims]
+
+
+FLOWS = MediumKind(Flows, _check, _whole)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
-from astrarium.engine.reference.native_media import Keys
+from astrarium.engine.reference.native_media import Keys, MediumKind
 from astrarium.engine.reference.routes import Hop, Routes
 from astrarium.engine.reference.traffic import Port, Traffic
 
-__all__ = ["Links"]
+__all__ = ["LINKS"]
 
 
 class Links:
@@ -22,16 +20,6 @@ class Links:
         self._cut_through = network.cut_through
         self._clock, self._routes, self._traffic = clock, Routes(network.dims), traffic
         self._free: dict[Port, int] = {}
-
-    @staticmethod
-    def check(network: NetworkPlan) -> None:
-        """Any network will do."""
-
-    @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
-        """Links are busy or not."""
-        del dims
-        return ()
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -53,3 +41,6 @@ class Links:
         last = max(left, tail) + hop.latency
         head = left - wire + hop.latency if self._cut_through and step + 1 < len(route) else last
         self._clock.at(head, ARRIVE, keys[1], lambda: self._next(keys, route, step + 1, last, size, delivered))
+
+
+LINKS = MediumKind(Links)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from astrarium import registry
 from astrarium.engine.plan import Dim, NetworkPlan
@@ -25,16 +26,26 @@ class Medium(Protocol):
              tag: int = 0) -> None: ...
 
 
-class MediumKind(Protocol):
-    """A class of media, as its line in the registry (kind `backend`) has it."""
+def _any_network(network: NetworkPlan) -> None:
+    del network
 
-    def __call__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium: ...
 
-    def check(self, network: NetworkPlan) -> None:
-        """Raises UnsupportedError for what it cannot carry."""
+def _all_or_nothing(dims: Sequence[Dim]) -> Sequence[int]:
+    del dims
+    return ()
 
-    def whole(self, dims: Sequence[Dim]) -> Sequence[int]:
-        """Per dim the parts per ps of a busy link; empty where a link is busy or not."""
+
+@dataclass(frozen=True)
+class MediumKind:
+    """A class of media, as its line in the registry (kind `backend`) has it: `open` makes one for a run.
+
+    `check` raises UnsupportedError for a network that it cannot carry. `whole` gives, per dim, the parts per ps of a
+    busy link; nothing where a link is busy or not.
+    """
+
+    open: Callable[[BatchClock, NetworkPlan, Traffic | None], Medium]
+    check: Callable[[NetworkPlan], None] = _any_network
+    whole: Callable[[Sequence[Dim]], Sequence[int]] = _all_or_nothing
 
 
 def medium_kind(name: str) -> MediumKind:
@@ -43,9 +54,11 @@ def medium_kind(name: str) -> MediumKind:
     if entry is None or entry.package or not entry.target:
         own = [e.name for e in registry.entries("backend").values() if e.target and not e.package]
         raise UnsupportedError("network.backend", f"no medium is called {name}", expected=" or ".join(own))
-    return cast(MediumKind, registry.load("backend", name))
+    kind = registry.load("backend", name)
+    assert isinstance(kind, MediumKind)
+    return kind
 
 
 def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium:
     """The medium of a plan's network."""
-    return medium_kind(network.backend)(clock, network, traffic)
+    return medium_kind(network.backend).open(clock, network, traffic)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from astrarium.engine.plan import Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
-from astrarium.engine.reference.native_media import Keys
+from astrarium.engine.reference.native_media import Keys, MediumKind
 from astrarium.engine.reference.routes import port_numbers
 from astrarium.engine.reference.traffic import Port, Traffic
 
-__all__ = ["Ports"]
+__all__ = ["PORTS"]
 
 
 class Way:
@@ -45,16 +43,6 @@ class Ports:
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
-
-    @staticmethod
-    def check(network: NetworkPlan) -> None:
-        """Any network will do."""
-
-    @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
-        """Links are busy or not."""
-        del dims
-        return ()
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
@@ -114,3 +102,6 @@ class Ports:
             if self._traffic is not None:
                 self._traffic.add(way.entry, size, start, wire)
         self._clock.at(start + wire, DONE, key, delivered)
+
+
+PORTS = MediumKind(Ports)

@@ -47,6 +47,7 @@ def groups_of(mesh: Mesh, arguments: Iterable[Arguments], where: Places) -> Grou
         of = np.full(mesh.ranks, -2, np.int32)
         of[table] = np.arange(len(members), len(members) + len(table), dtype=np.int32)[:, None]
         found[axes, among, stream] = of
+        table.flags.writeable = False
         members += list(table)
     return Groups(tuple(members), found)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
+from astrarium.cache import Cache
 from astrarium.workload.graph.amount import Amount, Program, Tape
 from astrarium.workload.graph.ir import Block
 from astrarium.workload.graph.layout import Layout
@@ -15,7 +16,7 @@ from astrarium.workload.pieces import BlockPieces, Fusion, Numbers, Piece, Step
 
 __all__ = ["Forms"]
 
-MOST = 256      # forms, beyond which they are made anew: some 50 KB each
+MOST = 256      # forms: some 50 KB each
 
 
 class Unsized:
@@ -80,7 +81,7 @@ class Forms:
     """Forms of blocks by all that they depend on. Bounded; for several threads at once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Form] = {}
+        self._known: Cache[Form] = Cache(MOST)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -91,13 +92,10 @@ class Forms:
         rings = {op.ring for op in block.ops if op.ring}
         key = (block, tuple(layout.axes.items()), tuple(sorted((axis, layout.ranks(axis)) for axis in rings)),
                recompute, fuse, tuple(widths.items()), backward, numbers, temporary)
-        form = self._known.get(key)
-        if form is None:
+
+        def made() -> Form:
             tape = Tape()
-            made = lower_block(block, Unsized(layout, tape), recompute=recompute, fuse=fuse, widths=widths,
-                               backward=backward, numbers=numbers, temporary=temporary)
-            form = Form.of(made, tape)
-            if len(self._known) >= MOST:
-                self._known.clear()
-            self._known[key] = form
-        return form.sized(layout)
+            return Form.of(lower_block(block, Unsized(layout, tape), recompute=recompute, fuse=fuse, widths=widths,
+                                       backward=backward, numbers=numbers, temporary=temporary), tape)
+
+        return self._known.get(key, made).sized(layout)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from astrarium.errors import InternalError
 from astrarium.vocab import CommOp
-from astrarium.workload.graph.ir import base
-from astrarium.workload.graph.layout import Measures
+from astrarium.workload.graph.ir import Measures, base
 
 __all__ = ["Change", "Placed", "changes"]
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from astrarium.workload.graph.layout import Measures
-
-__all__ = ["Block", "Cost", "Costs", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm", "point",
-           "scan"]
+__all__ = ["Block", "Cost", "Costs", "Measures", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm",
+           "point", "scan"]
 
 _USE = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9.]*)\[([^\]]*)\]\s*")
 
@@ -47,6 +44,25 @@ class Cost:
 
     flops: float
     gemm: float = 0.0
+
+
+class Measures(Protocol):
+    """What the lowering of a block asks of a layout: which axes shard a dim, and how much is then on one rank."""
+
+    def axes_of(self, dim: str) -> tuple[str, ...]:
+        """See layout.Layout."""
+
+    def ranks(self, axis: str) -> int:
+        """See layout.Layout."""
+
+    def degree(self, axes: Sequence[str]) -> float:
+        """See layout.Layout."""
+
+    def local(self, dim: str) -> float:
+        """See layout.Layout."""
+
+    def elements(self, dims: tuple[str, ...]) -> float:
+        """See layout.Layout."""
 
 
 class Costs(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astrarium.workload.graph.ir import Block, Op, Use, base
-from astrarium.workload.graph.layout import Measures
+from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
 from astrarium.workload.pieces import Numbers, Sketch
 
 __all__ = ["kernel_of", "merged"]

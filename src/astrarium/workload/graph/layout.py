@@ -6,35 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
 
 from astrarium.errors import InputError
 from astrarium.workload.graph.ir import base
 
-__all__ = ["UNEVEN", "Layout", "Measures", "Number", "Size"]
+__all__ = ["UNEVEN", "Layout", "Number", "Size"]
 
 UNEVEN = ("refuse", "pad", "fractional")
 Number = int | Fraction
 Size = Number | float     # a float is a mean (rows per expert, lookups per table), which divides as it comes
-
-
-class Measures(Protocol):
-    """What the lowering of a block asks of a layout: which axes shard a dim, and how much is then on one rank."""
-
-    def axes_of(self, dim: str) -> tuple[str, ...]:
-        """See Layout."""
-
-    def ranks(self, axis: str) -> int:
-        """See Layout."""
-
-    def degree(self, axes: Sequence[str]) -> float:
-        """See Layout."""
-
-    def local(self, dim: str) -> float:
-        """See Layout."""
-
-    def elements(self, dims: tuple[str, ...]) -> float:
-        """See Layout."""
 
 
 @dataclass(frozen=True)

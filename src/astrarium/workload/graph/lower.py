@@ -8,8 +8,7 @@ from astrarium.vocab import CommOp
 from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY
 from astrarium.workload.graph.infer import Placed, changes
-from astrarium.workload.graph.ir import Block, Op, Use, base
-from astrarium.workload.graph.layout import Measures
+from astrarium.workload.graph.ir import Block, Measures, Op, Use, base
 from astrarium.workload.graph.ops import KINDS, gradient
 from astrarium.workload.graph.side import WIDTHS, Axes, Known, Side
 from astrarium.workload.pieces import BF16, FUSED, BlockPieces, Fusion, Numbers, Piece, Weight

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from astrarium.errors import InternalError
 from astrarium.workload.graph.amount import largest
-from astrarium.workload.graph.ir import Cost, Costs, Op, Use
-from astrarium.workload.graph.layout import Measures
+from astrarium.workload.graph.ir import Cost, Costs, Measures, Op, Use
 
 __all__ = ["KINDS", "Kind", "gradient", "looked_up"]
 

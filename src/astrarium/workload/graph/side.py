@@ -11,9 +11,8 @@ from astrarium.vocab import NodeKind
 from astrarium.workload.graph.amount import largest
 from astrarium.workload.graph.draft import ENTRY, Draft, Drafts
 from astrarium.workload.graph.infer import Placed, changes
-from astrarium.workload.graph.ir import Block, Op, Use
+from astrarium.workload.graph.ir import Block, Measures, Op, Use
 from astrarium.workload.graph.kernels import kernel_of
-from astrarium.workload.graph.layout import Measures
 from astrarium.workload.graph.ops import KINDS, looked_up
 from astrarium.workload.graph.ring import emit_ring
 from astrarium.workload.pieces import Fusion, Numbers

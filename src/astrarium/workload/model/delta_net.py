@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar
 from astrarium.config import Config, Knob, Problem
 from astrarium.errors import UnsupportedError
 from astrarium.workload.graph import Options
-from astrarium.workload.graph.ir import Cost, Costs, Op, append, point, scan
-from astrarium.workload.graph.layout import Measures, Size
+from astrarium.workload.graph.ir import Cost, Costs, Measures, Op, append, point, scan
+from astrarium.workload.graph.layout import Size
 from astrarium.workload.model.parts import ACTIVATION, INSIDE, NORM, linear
 
 __all__ = ["DeltaNet", "delta_axes", "delta_counts", "delta_ops", "delta_sizes"]

@@ -16,8 +16,8 @@ from astrarium.config import Knob, Problem
 from astrarium.errors import UnsupportedError
 from astrarium.workload.divisors import divides
 from astrarium.workload.graph import Options, Stack
-from astrarium.workload.graph.ir import Block, Cost, Costs, Op, add, append, gather, gemm, point, scan
-from astrarium.workload.graph.layout import Measures, Size
+from astrarium.workload.graph.ir import Block, Cost, Costs, Measures, Op, add, append, gather, gemm, point, scan
+from astrarium.workload.graph.layout import Size
 from astrarium.workload.graph.packed import Packed
 from astrarium.workload.model.base import Counts, Generation, Model, Split
 from astrarium.workload.model.cached import sparse

@@ -132,6 +132,7 @@ def _groups(work: Stage) -> tuple[tuple[I32, ...], dict[str, I32]]:
         rows = np.ascontiguousarray(grid.transpose(order)).reshape(-1, grid.shape[inner[axis]])
         of[axis] = np.zeros(work.ranks, np.int32)
         of[axis][rows] = len(members) + np.arange(len(rows), dtype=np.int32)[:, None]
+        rows.flags.writeable = False
         members += list(rows)
     return tuple(members), of
 

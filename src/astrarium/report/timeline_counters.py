@@ -1,14 +1,25 @@
-"""Counters of a timeline: how busy the links of each network dim are over time."""
+"""Counters of a timeline: the local memory that each rank holds, and how busy each network dim's links are."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from astrarium.engine import Outcome, Plan
 from astrarium.report.timeline import Counter
+from astrarium.result import Result
 from astrarium.result.links import dims_of, links_of
 
-__all__ = ["network_counters"]
+__all__ = ["memory_counters", "network_counters"]
+
+
+def memory_counters(result: Result) -> Callable[[int], Sequence[Counter]]:
+    """`Recorded.counters` of a result; ranks whose traces name no tensors have none."""
+    def of(rank: int) -> Sequence[Counter]:
+        time, held = result.memory.over_time(int(result.outcome.row[rank]))
+        return (Counter("memory", "bytes", time, held),) if time.size else ()
+    return of
 
 
 def network_counters(plan: Plan, outcome: Outcome) -> tuple[Counter, ...]:

@@ -16,14 +16,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from astrarium.catalog.columns import COLUMNS, check_row
 from astrarium.errors import InputError, nearest
 
-__all__ = ["VARIABLE", "overlay", "parse", "rows_of"]
+__all__ = ["VARIABLE", "parse", "rows_of"]
 
 VARIABLE = "ASTRARIUM_CATALOG"
 LONGEST = 1 << 24        # bytes of a file
@@ -34,30 +33,6 @@ def parse(text: str) -> Mapping[str, Any]:
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     found: Mapping[str, Any] = toml.loads(text)
     return found
-
-
-@contextmanager
-def overlay(*files: str | os.PathLike[str]) -> Iterator[None]:
-    """Within it, the rows of these files stand beside the catalog's, for worker processes too. Raises InputError for a
-    file that cannot be read, a kind, column or value that the catalog does not have, and a name that is taken."""
-    before = os.environ.get(VARIABLE)
-    paths = [os.path.abspath(os.fspath(file)) for file in files]
-    if bad := next((path for path in paths if os.pathsep in path), None):
-        raise InputError(bad, f"has a {os.pathsep!r} in its name", expected="a path without it")
-    if paths:
-        os.environ[VARIABLE] = os.pathsep.join(filter(None, (before, *paths)))
-    try:
-        if paths:
-            from astrarium.catalog import load
-
-            for kind in COLUMNS:
-                load(kind)
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(VARIABLE, None)
-        else:
-            os.environ[VARIABLE] = before
 
 
 def rows_of(kind: str, files: str, ours: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""How collectives of one operation run: what a design says of them, and what it leaves to be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
+
+from astrarium.collective.algorithms import Options
+from astrarium.collective.compose import Composition
+from astrarium.collective.estimate import Around
+from astrarium.collective.groups import FLAT, SubDim
+from astrarium.engine.plan import Dim
+from astrarium.errors import InputError
+from astrarium.vocab import CommOp
+
+__all__ = ["Free", "Link", "Settings"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network dim as Themis sees it: `bandwidth` out of one NPU in bytes/ns, `latency` of one message in ns."""
+
+    bandwidth: float
+    latency: float
+
+
+@dataclass(frozen=True)
+class Free:
+    """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
+    beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
+    chunks in flight per phase where the design says how many."""
+
+    algorithms: bool
+    composition: bool
+    chunks: bool
+    dims: tuple[Dim, ...]
+    around: Around
+    plain: tuple[tuple[str, ...], tuple[str, ...]]
+    active: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How collectives of one operation run.
+
+    `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).
+    `scatters` and `gathers` (none: `algorithms`) are for the reduce_scatter and all_gather steps of an all_reduce.
+    `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
+    flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it. `free`: what
+    is still to be chosen, and for what network (`choose`); none: nothing.
+    """
+
+    algorithms: tuple[str, ...]
+    composition: Composition = Composition.BLUECONNECT
+    chunks: int = 1
+    active_chunks: int = 1
+    flat_algorithm: str = "ring"
+    options: Options = field(default_factory=Options)
+    links: tuple[Link, ...] = ()
+    endpoint_delay: float = 0.0
+    scatters: tuple[str, ...] = ()
+    gathers: tuple[str, ...] = ()
+    free: Free | None = None
+
+    @cached_property
+    def key(self) -> Hashable:
+        """All of it, as plain values: quickly hashed."""
+        return (self.algorithms, self.scatters, self.gathers, self._rest)
+
+    def on(self, shape: Sequence[SubDim]) -> Hashable:
+        """The same, as far as it matters to a group of `shape`: of algorithms, those of its dims."""
+        dims = [part.dim for part in shape]
+        return (*[names if len(names) < 2 else tuple([names[dim:dim + 1] for dim in dims])
+                  for names in (self.algorithms, self.scatters, self.gathers)], self._rest)
+
+    @cached_property
+    def _rest(self) -> Hashable:
+        return (self.composition.value, self.chunks, self.active_chunks, self.flat_algorithm, astuple(self.options),
+                tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free)
+
+    def chosen(self) -> Settings:
+        """The same, with nothing left to choose."""
+        return self if self.free is None else replace(self, free=None)
+
+    def algorithm(self, op: CommOp, part: SubDim, path: str) -> str:
+        """The algorithm of a step on `part`; InputError when the list is too short for its dim."""
+        if part.dim == FLAT:
+            return self.flat_algorithm
+        chosen = (self.scatters if op == CommOp.REDUCE_SCATTER else self.gathers if op == CommOp.ALL_GATHER else ()) \
+            or self.algorithms
+        if len(chosen) == 1:
+            return chosen[0]
+        if part.dim >= len(chosen):
+            raise InputError(path, f"{len(chosen)} algorithms, but the group reaches network dim {part.dim}",
+                             expected=f"one algorithm, or at least {part.dim + 1}")
+        return chosen[part.dim]

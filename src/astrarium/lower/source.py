@@ -1,0 +1,63 @@
+"""The work of a design from its source: trace files that are read, a generator that is asked."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from astrarium.design import Design
+from astrarium.errors import InputError
+from astrarium.lower.kept import Kept
+from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
+from astrarium.trace.columns import Traces
+from astrarium.trace.read import read_traces, refuse_more, trace_of_rank
+from astrarium.workload.config import Trace
+from astrarium.workload.generate import generate
+from astrarium.workload.single import SingleCollective
+
+__all__ = ["TraceCache", "read_files", "read_work"]
+
+TraceCache = MutableMapping[tuple[str, int], Traces]
+"""Traces by (path, number of ranks); give one dict to several runs, and files are read once."""
+
+
+def read_work(design: Design, cache: TraceCache, kept: Kept) -> Work:
+    """The work of a design: of the files that its workload names, through `cache`, or of its generator, through `kept`.
+    Raises what reading, generating and `work_of` do."""
+    workload, ranks = design.workload, rank_count(design)
+    if isinstance(workload, SingleCollective):
+        return work_of(design, None)
+    if isinstance(workload, Trace):
+        return work_of(design, _traces(design, workload, cache))
+    return kept.works.get((workload, ranks), lambda: from_generated(generate(workload, ranks, kept.forms), ranks))
+
+
+def read_files(design: Design, cache: TraceCache) -> None:
+    """Read what `read_work` would, where that is files."""
+    if isinstance(design.workload, Trace):
+        _traces(design, design.workload, cache)
+
+
+def _traces(design: Design, workload: Trace, cache: TraceCache) -> Traces:
+    if workload.rank is not None:
+        return _one_rank(design, workload, workload.rank, cache)
+    key = (workload.path, rank_count(design))
+    if key not in cache:
+        refuse_more(*key)
+        cache[key] = read_traces(*key)
+    return cache[key]
+
+
+def _one_rank(design: Design, workload: Trace, rank: int, cache: TraceCache) -> Traces:
+    """The trace of one rank, alone by its recorded times or on all NPUs."""
+    from astrarium.profile.equal_ranks import equal_ranks
+    from astrarium.profile.recorded import world_size
+
+    ranks = rank_count(design)
+    key = (trace_of_rank(workload.path, rank), 1)
+    if key not in cache:
+        cache[key] = read_traces(*key)
+    job = world_size(cache[key], 0) or 1
+    if ranks == 1 < job and not replays_everything(design):
+        raise InputError("workload.rank", f"rank {rank} of a job of {job} ranks on one NPU: nobody to communicate with",
+                         expected=f"a network of {job} NPUs (equal ranks), or its recorded times (run --trace --rank)")
+    return cache[key] if ranks == 1 else equal_ranks(cache[key], rank, ranks)
