@@ -1,4 +1,3 @@
-#include "fold/quotient/blocks.hpp"
 #include "plan/check_plan.hpp"
 #include "bind/convert.hpp"
 #include "media/medium.hpp"
@@ -32,7 +31,7 @@ public:
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_, into_.ranks->common->sound);
-        if (plan_.policy.order != Order::astra_sim) find_blocks(plan_, into_.ranks->common->sound.uses);
+        if (plan_.policy.order != Order::astra_sim) into_.ranks->common->find_blocks(plan_);
     }
 
 private:

@@ -128,7 +128,7 @@ struct Dim {
     Shape shape = Shape::ring;
     int npus = 1;
     double bandwidth = 1, latency = 0;
-    std::vector<int> blocks = {};  // fully connected: see find_blocks; empty where coordinates are read as one number
+    std::vector<int> blocks = {};  // fully connected: see blocks_of; empty where coordinates are read as one number
 };
 
 class Medium;

@@ -82,16 +82,13 @@ private:
 
 }  // namespace
 
-void find_blocks(Plan& plan, const std::vector<std::vector<SlotUse>>& uses) {
-    Borders borders(plan, uses);
-    for (std::size_t d = 0; d < plan.network.dims.size(); ++d) {
-        Dim& dim = plan.network.dims[d];
-        if (dim.shape != Shape::fully_connected || dim.npus < 3) continue;
-        const std::set<int> found = borders.of(d);
-        bool nested = true;
-        for (auto border = found.begin(); std::next(border) != found.end(); ++border) nested = nested && *std::next(border) % *border == 0;
-        if (nested && found.size() > 2) dim.blocks.assign(found.begin(), found.end());
-    }
+std::vector<int> blocks_of(const Plan& plan, const std::vector<std::vector<SlotUse>>& uses, std::size_t d) {
+    const Dim& dim = plan.network.dims[d];
+    if (dim.shape != Shape::fully_connected || dim.npus < 3) return {};
+    const std::set<int> found = Borders(plan, uses).of(d);
+    for (auto border = found.begin(); std::next(border) != found.end(); ++border)
+        if (*std::next(border) % *border != 0) return {};
+    return found.size() > 2 ? std::vector<int>(found.begin(), found.end()) : std::vector<int>{};
 }
 
 }  // namespace astrarium

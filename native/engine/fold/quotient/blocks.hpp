@@ -11,7 +11,7 @@ namespace astrarium {
 // Named by how many places further the peer is, members of a group that is a part of the dim differ: the last one's next is the
 // first, three places back. So a coordinate is read in digits, one per kind of block that groups, or ranks that send to each
 // other, are (8 NPUs, groups of 4: 4 x 2), and a port is named by the difference in each digit: then the members of such a block are
-// alike. Sets Dim::blocks.
-void find_blocks(Plan& plan, const std::vector<std::vector<SlotUse>>& uses);
+// alike. Dim::blocks; empty where there are none.
+std::vector<int> blocks_of(const Plan& plan, const std::vector<std::vector<SlotUse>>& uses, std::size_t dim);
 
 }  // namespace astrarium
