@@ -2,6 +2,7 @@
 #include "plan/check_plan.hpp"
 #include "bind/convert.hpp"
 #include "media/medium.hpp"
+#include "plan/graph.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -234,6 +235,16 @@ private:
         for (nb::handle d : s.attr("dims"))
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
                                           number<double>(d, "bandwidth"), number<double>(d, "latency"), {}});
+        if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"));
+    }
+
+    void graph(nb::handle s, std::int64_t ecmp) {
+        Graph g;
+        g.nodes = number<std::int32_t>(s, "nodes"), g.ecmp = ecmp;
+        g.source = view<std::int32_t>(s, "source"), g.target = view<std::int32_t>(s, "target");
+        g.bandwidth = view<double>(s, "bandwidth"), g.latency = view<double>(s, "latency");
+        g.buffer = view<std::int64_t>(s, "buffer"), g.lanes = view<std::int32_t>(s, "lanes");
+        plan_.network.graph = std::make_shared<const Graph>(g);
     }
 
     void policy(nb::handle s) {
@@ -307,6 +318,7 @@ nb::dict write_outcome(const Outcome& o) {
     d["link_dim"] = arrays.of(o.link_dim);
     d["link_from"] = arrays.of(o.link_from);
     d["link_to"] = arrays.of(o.link_to);
+    d["link_number"] = arrays.of(o.link_number);
     d["link_bytes"] = arrays.of(o.link_bytes);
     d["link_busy"] = arrays.of(o.link_busy);
     d["use_width"] = o.use_width;

@@ -50,7 +50,7 @@ void Fold::check_supported() const {
     if (policy.rendezvous) throw Unfoldable{"rendezvous"};
     if (policy.shared_bus) throw Unfoldable{"a shared local bus"};
     if (policy.queues_per_dim > 1) throw Unfoldable{"several queues per dim"};
-    if (const char* why = plan_.network.medium->never_folds) throw Unfoldable{why};
+    if (const char* why = never_folds(plan_)) throw Unfoldable{why};
     const bool shared = plan_.network.medium->links;
     for (const Collective& c : plan_.collectives) {
         if (c.custom) throw Unfoldable{"a custom collective"};

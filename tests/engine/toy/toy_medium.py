@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import astrarium as ar
 from astrarium import engine, registry
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key, Order, ticks
@@ -17,6 +17,8 @@ from astrarium.engine.reference.traffic import Traffic
 
 class Toy:
     """Messages never wait for each other."""
+
+    has_links = False
 
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
         del traffic
@@ -27,9 +29,9 @@ class Toy:
         """Any network will do."""
 
     @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
+    def whole(network: NetworkPlan) -> Sequence[int]:
         """Links are busy or not."""
-        del dims
+        del network
         return ()
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,

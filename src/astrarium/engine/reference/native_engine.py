@@ -77,8 +77,8 @@ class NativeEngine:
 
 def _traffic(plan: Plan) -> Traffic:
     network = plan.network
-    whole = () if network.backend == Backend.FOREIGN else medium_kind(network.backend).whole(network.dims)
-    return Traffic(len(network.dims), whole)
+    whole = () if network.backend == Backend.FOREIGN else medium_kind(network.backend).whole(network)
+    return Traffic(network, plan.npus, whole)
 
 
 def _foreign(clock: BatchClock, plan: Plan, team: Team) -> ForeignWires | None:

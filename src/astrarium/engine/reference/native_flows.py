@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 
 from astrarium.engine.activities import NEVER, UNIT, Activities
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.fabric import bandwidths, fabric_of
+from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order
-from astrarium.engine.reference.routes import Hop, Routes
 from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
 __all__ = ["Flows"]
 
 NOBODY = (0, 0, 0, 0)
+WHOLE = 2**30       # parts of a busy link of a graph, whatever its bandwidth
 
 
 def parts(bandwidth: float) -> int:
@@ -26,8 +28,11 @@ def parts(bandwidth: float) -> int:
 class Flows:
     """fluid: a message's bytes leave at the rate that its links share out, and arrive the latency of all links on."""
 
+    has_links = True
+
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
-        self._clock, self._traffic, self._routes = clock, traffic, Routes(network.dims)
+        self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network)
+        self._graph = network.graph
         self._flows: Activities[Port] = Activities(None if traffic is None else self._spent)
         self._known: set[Port] = set()
         self._due = NEVER               # the earliest look at ends that is scheduled
@@ -36,22 +41,22 @@ class Flows:
     @staticmethod
     def check(network: NetworkPlan) -> None:
         """Rates are whole numbers of parts, of 63 bits."""
-        if not all(1e-6 <= dim.bandwidth <= 1e9 for dim in network.dims):
+        if not all(1e-6 <= bandwidth <= 1e9 for bandwidth in bandwidths(network)):
             raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
 
     @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
+    def whole(network: NetworkPlan) -> Sequence[int]:
         """A link is busy by the part of its bandwidth that is drawn."""
-        return [parts(dim.bandwidth) for dim in dims]
+        return [parts(dim.bandwidth) for dim in network.dims] if network.graph is None else [WHOLE]
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
         """As `Medium` says."""
         del tag, order
         self._clock.at(self._clock.now, DEPART, key,
-                       partial(self._begin, key, self._routes.between(source, destination), size, delivered))
+                       partial(self._begin, key, self._fabric.between(source, destination), size, delivered))
 
-    def _begin(self, key: Key, route: list[Hop], size: int, delivered: Event) -> None:
+    def _begin(self, key: Key, route: Sequence[Hop], size: int, delivered: Event) -> None:
         if self._flows.now != self._clock.now:
             self._flows.advance(self._clock.now)
         for hop in route:
@@ -61,7 +66,7 @@ class Flows:
         self._flows.start(size, [hop.port for hop in route], partial(self._end, key, route, size, delivered))
         self._look()
 
-    def _end(self, key: Key, route: list[Hop], size: int, delivered: Event) -> None:
+    def _end(self, key: Key, route: Sequence[Hop], size: int, delivered: Event) -> None:
         """The last byte has left."""
         if self._traffic is not None:
             for hop in route:
@@ -90,4 +95,5 @@ class Flows:
     def _spent(self, ports: tuple[Port, ...], begin: int, end: int, rate: int) -> None:
         assert self._traffic is not None
         for port in ports:
-            self._traffic.shared(port, begin, end - begin, rate)
+            share = rate if self._graph is None else rate * WHOLE // parts(self._graph.bandwidth[port[3]])
+            self._traffic.shared(port, begin, end - begin, share)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from astrarium import registry
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import BatchClock, Key, Order
 from astrarium.engine.reference.traffic import Traffic
@@ -26,15 +26,18 @@ class Medium(Protocol):
 
 
 class MediumKind(Protocol):
-    """A class of media, as its line in the registry (kind `backend`) has it."""
+    """A class of media, as its line in the registry (kind `backend`) has it. `has_links`: it has links of its own,
+    and a graph may give them."""
+
+    has_links: bool
 
     def __call__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium: ...
 
     def check(self, network: NetworkPlan) -> None:
         """Raises UnsupportedError for what it cannot carry."""
 
-    def whole(self, dims: Sequence[Dim]) -> Sequence[int]:
-        """Per dim the parts per ps of a busy link; empty where a link is busy or not."""
+    def whole(self, network: NetworkPlan) -> Sequence[int]:
+        """Per dim of the traffic the parts per ps of a busy link; empty where a link is busy or not."""
 
 
 def medium_kind(name: str) -> MediumKind:

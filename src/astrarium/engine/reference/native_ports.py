@@ -41,6 +41,8 @@ class Way:
 class Ports:
     """closed_form: out ports at the source, then the head travels, then in ports at the destination; cut through."""
 
+    has_links = False
+
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
         self._free: dict[Port, int] = {}
@@ -51,9 +53,9 @@ class Ports:
         """Any network will do."""
 
     @staticmethod
-    def whole(dims: Sequence[Dim]) -> Sequence[int]:
+    def whole(network: NetworkPlan) -> Sequence[int]:
         """Links are busy or not."""
-        del dims
+        del network
         return ()
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,

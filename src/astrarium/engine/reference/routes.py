@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from astrarium.engine.plan import Dim, Shape
 from astrarium.engine.reference.geometry import coordinate, differing_dims, strides
-from astrarium.engine.reference.native_clock import ticks
+from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.traffic import Port
 
-__all__ = ["Hop", "Routes", "port_numbers"]
-
-
-class Hop:
-    """One link of a route."""
-
-    __slots__ = ("bandwidth", "latency", "port")
-
-    def __init__(self, port: Port, dim: Dim) -> None:
-        self.port, self.bandwidth, self.latency = port, dim.bandwidth, ticks(dim.latency)
+__all__ = ["Routes", "port_numbers"]
 
 
 class Routes:
@@ -42,10 +33,9 @@ class Routes:
             while (start := coordinate(at, stride, dim.npus)) != end:
                 number, place = _neighbour(dim, start, end)
                 landing = at + (place - start) * stride
-                if dim.shape == Shape.SWITCH:
-                    route += [Hop((d, at, -1, 0), dim), Hop((d, -1, landing, 0), dim)]
-                else:
-                    route.append(Hop((d, at, landing, number), dim))
+                switch = dim.shape == Shape.SWITCH
+                ports: list[Port] = [(d, at, -1, 0), (d, -1, landing, 0)] if switch else [(d, at, landing, number)]
+                route += [Hop(port, dim.bandwidth, dim.latency) for port in ports]
                 at = landing
         return route
 
