@@ -3,6 +3,7 @@
 #include "bind/convert.hpp"
 #include "media/medium.hpp"
 #include "plan/graph.hpp"
+#include "plan/rates.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -29,11 +30,13 @@ public:
         policy(source.attr("policy"));
         remote(source.attr("remote"));
         plan_.reduce_bandwidth = view<double>(source, "reduce_bandwidth");
+        if (const nb::object given = source.attr("changes"); !given.is_none()) changes(given);
         const nb::object lanes = source.attr("lanes");
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_, into_.ranks->common->sound);
         find_blocks(plan_, into_.ranks->common->sound.uses);
+        plan_.npu_rates = rates_of(plan_.changes, Changing::npu), plan_.link_rates = rates_of(plan_.changes, Changing::link);
     }
 
 private:
@@ -245,6 +248,10 @@ private:
         g.bandwidth = view<double>(s, "bandwidth"), g.latency = view<double>(s, "latency");
         g.buffer = view<std::int64_t>(s, "buffer"), g.lanes = view<std::int32_t>(s, "lanes");
         plan_.network.graph = std::make_shared<const Graph>(g);
+    }
+
+    void changes(nb::handle s) {
+        plan_.changes = {view<std::int64_t>(s, "time"), view<std::uint8_t>(s, "what"), view<std::int32_t>(s, "number"), view<std::int64_t>(s, "factor")};
     }
 
     void policy(nb::handle s) {

@@ -31,7 +31,7 @@ private:
 
     Outcome unfolded() {
         if (plan_.policy.order == Order::astra_sim) return run_astra(plan_, record_);
-        return record_ ? run_native(plan_, true) : run_native_periods(plan_, facts_.beats());
+        return record_ || plan_.changes.time.size > 0 ? run_native(plan_, record_) : run_native_periods(plan_, facts_.beats());
     }
 
     // Where members of a class turn out to differ, their positions are told apart, and it starts again.

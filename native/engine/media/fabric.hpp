@@ -6,6 +6,7 @@
 #include "media/medium.hpp"
 #include "media/traffic.hpp"
 #include "plan/graph.hpp"
+#include "plan/rates.hpp"
 
 namespace astrarium {
 
@@ -23,6 +24,8 @@ class DimsFabric {
 public:
     DimsFabric(const Network& network, const Traffic& traffic) : network_(network), geometry_(network), traffic_(traffic) {}
     Hop next(const Flight& flight) const;
+    template <class Visit>
+    void each_link(Visit&& visit) const;  // visit(number of the link), in the order of the dims' graph
     double bandwidth(const Hop& hop) const { return network_.dims[hop.dim].bandwidth; }
     double latency(const Hop& hop) const { return network_.dims[hop.dim].latency; }
 
@@ -38,6 +41,10 @@ class GraphFabric {
 public:
     GraphFabric(const Network& network, const Traffic& traffic);
     Hop next(const Flight& flight) const;
+    template <class Visit>
+    void each_link(Visit&& visit) const {
+        for (std::size_t link = 0; link < graph_.links(); ++link) visit(link);
+    }
     double bandwidth(const Hop& hop) const { return graph_.bandwidth[hop.number]; }
     double latency(const Hop& hop) const { return graph_.latency[hop.number]; }
 
@@ -65,6 +72,41 @@ private:
     mutable Asked asked_;                         // last: media ask for a turn, and again as it is taken
     mutable std::uint32_t answer_ = 0;
 };
+
+template <class Visit>
+void DimsFabric::each_link(Visit&& visit) const {
+    const auto npus = static_cast<std::int32_t>(traffic_.rows.rows);
+    for (std::size_t d = 0; d < network_.dims.size(); ++d)
+        for (std::int32_t npu = 0; npu < npus; ++npu)
+            for (std::size_t port = 0; port < Traffic::ports_per_npu(network_.dims[d]); ++port)
+                if (has_link(network_.dims[d], geometry_.coordinate(npu, d), port)) visit(traffic_.port(d, npu, static_cast<int>(port)));
+    for (std::size_t d = 0; d < network_.dims.size(); ++d)
+        for (std::int32_t npu = 0; npu < npus && network_.dims[d].shape == Shape::switch_ && network_.dims[d].npus > 1; ++npu)
+            visit(traffic_.port(d, npu, 0) + traffic_.ports());
+}
+
+// The changes of a plan's links, by their numbers in the fabric.
+template <class Fabric>
+Rates link_rates(const Plan& plan, const Fabric& fabric) {
+    Rates out;
+    std::size_t given = 0;
+    if (plan.link_rates) fabric.each_link([&](std::size_t number) { plan.link_rates->copy(given++, number, out); });
+    return out;
+}
+
+// For a stall: says which of the wanted links stand still for ever, by their numbers in the plan.
+template <class Fabric, class Wanted>
+std::vector<std::string> links_that_stand(const Fabric& fabric, const Rates& rates, Wanted&& wanted) {
+    std::vector<std::string> out;
+    std::size_t given = 0;
+    if (rates.empty()) return out;
+    fabric.each_link([&](std::size_t number) {
+        if (const Tick since = rates.stops(number); since != never && wanted(number))
+            out.push_back("link " + std::to_string(given) + " stands still for ever, since " + std::to_string(since) + " ps");
+        ++given;
+    });
+    return out;
+}
 
 // A medium for the fabric of a plan.
 template <template <class> class Of>

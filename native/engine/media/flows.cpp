@@ -1,5 +1,6 @@
 // fluid: each message draws on all links of its way at once, at max-min fair rates that change as others come and go; its bytes arrive
 // the latency of all links after they left. With the same integers: astrarium.engine.reference.native_flows.
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -31,7 +32,7 @@ template <class Fabric>
 class Flows final : public Medium {
 public:
     Flows(const Plan& plan, bool record, Carried& run)
-        : network_(plan.network), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_) {
+        : network_(plan.network), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
         if (record) count_use();
     }
 
@@ -51,13 +52,20 @@ public:
     void wake(std::uint32_t what, Tick now) override {
         if (what == end) return run_to(now);
         looked_at_ = false;
-        const Tick next = under_way_.next_time();
+        Tick next = under_way_.next_time();
+        if (changed_ < changes_.size() && !under_way_.idle()) next = std::min(next, changes_[changed_].first);
         if (next >= due_) return;
         due_ = next;
         run_.wake(end, next, Carried::Turn::before);
     }
 
     Traffic* traffic() override { return &traffic_; }
+    std::vector<std::string> waits(Tick, std::uint64_t) const override {
+        return links_that_stand(fabric_, rates_, [this](std::size_t number) {
+            const auto known = resource_of_.find(number);
+            return known != resource_of_.end() && under_way_.drawn(known->second);
+        });
+    }
 
 private:
     enum What : std::uint32_t { share, end };
@@ -71,9 +79,20 @@ private:
         const auto [at, fresh] = resource_of_.try_emplace(hop.number, 0);
         if (fresh) {
             links_.push_back({hop, ticks(fabric_.latency(hop), false), parts_per_ps(fabric_.bandwidth(hop))});
-            at->second = under_way_.add_resource(links_.back().parts);
+            at->second = under_way_.add_resource(capacity(links_.back()));
         }
         return at->second;
+    }
+
+    std::int64_t capacity(const Link& link) const {
+        return rates_.empty() ? link.parts : Rates::parts(link.parts, rates_.speed(link.hop.number, run_.now()));
+    }
+
+    // Links are from now on as they have become since.
+    void change(Tick now) {
+        for (; changed_ < changes_.size() && changes_[changed_].first <= now; ++changed_)
+            if (const auto known = resource_of_.find(changes_[changed_].second); known != resource_of_.end())
+                under_way_.set_capacity(known->second, capacity(links_[known->second]));
     }
 
     void count_use() {
@@ -91,6 +110,7 @@ private:
     void run_to(Tick now) {
         if (due_ == now) due_ = never;
         under_way_.advance(now, [this, now](MessageId id, const Activities::Resources& links) { end_flow(id, links, now); });
+        change(now);
         look(now);
     }
 
@@ -120,6 +140,9 @@ private:
     Activities under_way_;
     std::vector<Link> links_;  // of the resources
     std::unordered_map<std::size_t, std::uint32_t> resource_of_;  // per link
+    const Rates rates_;
+    const std::vector<std::pair<Tick, std::size_t>> changes_;  // of links, in order of time: those before `changed_` are over
+    std::size_t changed_ = 0;
     Tick due_ = never;  // the earliest look at ends that is scheduled
     bool looked_at_ = false;
 };

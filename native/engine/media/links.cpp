@@ -1,5 +1,6 @@
 // contention: every link of a message's way carries one message at a time, first come first served. Whole messages are stored and
-// forwarded, or (cut through) heads are forwarded as they arrive; a link is held for a whole message in both.
+// forwarded, or (cut through) heads are forwarded as they arrive; a link is held for a whole message in both. What a link that stands still
+// for ever has, or would have next, is over `never`.
 #include <algorithm>
 
 #include "media/fabric.hpp"
@@ -11,7 +12,7 @@ template <class Fabric>
 class Links final : public Medium {
 public:
     Links(const Plan& plan, bool record, Carried& run)
-        : cut_through_(plan.network.cut_through), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_) {
+        : cut_through_(plan.network.cut_through), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)) {
         free_.assign(plan.network.graph ? plan.network.graph->links() : 2 * traffic_.ports(), 0);
     }
 
@@ -27,10 +28,12 @@ public:
 
     Turn reserve(const Flight& f, Tick now) override {
         const Hop hop = fabric_.next(f);
-        const Tick serial = ticks(static_cast<double>(f.size) / fabric_.bandwidth(hop), false);
+        const Tick work = ticks(static_cast<double>(f.size) / fabric_.bandwidth(hop), false);
         Tick& free = free_[hop.number];
         const Tick start = std::max(now, free);
-        free = add(start, serial);
+        free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(hop.number, start, work);
+        const Tick serial = free - start;
+        if (free == never) return {hop.number, start, serial};
         traffic_.charge(hop.number, false, f.size, serial);
         if (hop.leaves_npu) traffic_.use(hop.dim, start, serial, f.at);
         return {hop.number, start, serial};
@@ -42,19 +45,25 @@ public:
         const Hop hop = fabric_.next(f);
         const Tick latency = ticks(fabric_.latency(hop), false), end = add(turn.start, turn.serial);
         f.at = hop.landing, f.at_switch = hop.to_switch;
-        if (!cut_through_) return add(end, latency);
-        f.tail = add(std::max(end, f.tail), latency);
-        return f.at == f.destination ? f.tail : add(turn.start, latency);
+        if (!cut_through_) return later(end, latency);
+        f.tail = later(std::max(end, f.tail), latency);
+        return f.at == f.destination ? f.tail : later(turn.start, latency);
     }
 
     Traffic* traffic() override { return &traffic_; }
     std::vector<const std::vector<Tick>*> free_times() const override { return {&free_}; }
+    std::vector<std::string> waits(Tick, std::uint64_t) const override {
+        return links_that_stand(fabric_, rates_, [this](std::size_t number) { return free_[number] == never; });
+    }
 
 private:
+    static Tick later(Tick time, Tick by) { return time == never ? never : add(time, by); }
+
     const bool cut_through_;
     Carried& run_;
     Traffic traffic_;
     const Fabric fabric_;
+    const Rates rates_;
     std::vector<Tick> free_;  // when links are free
 };
 

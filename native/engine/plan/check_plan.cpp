@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "plan/graph.hpp"
+#include "plan/rates.hpp"
 
 namespace astrarium {
 namespace {
@@ -18,6 +19,7 @@ public:
     void check() {
         check_network();
         check_policy();
+        check_changes(plan_);
         check_size(static_cast<double>(sound_.largest));
         for (const Schedule& s : plan_.schedules) check_schedule(s), widest_.emplace(&s, widest(s));
         for (const Collective& c : plan_.collectives) check_collective(c);

@@ -160,6 +160,15 @@ struct Network {
     std::shared_ptr<const Graph> graph;  // null: the dims say it all
 };
 
+enum class Changing : std::uint8_t { npu, link };
+struct Changes {  // of speed, while it runs; see astrarium.engine.plan.Changes
+    View<std::int64_t> time;
+    View<std::uint8_t> what;
+    View<std::int32_t> number;
+    View<std::int64_t> factor;
+};
+class Rates;
+
 struct Remote {
     RemoteKind kind = RemoteKind::none;
     std::int64_t latency = 0;
@@ -196,6 +205,8 @@ struct Plan {
     Remote remote;
     int lanes[lane_count] = {1, 1, 1, 1, 1};
     View<double> reduce_bandwidth;  // per NPU, or empty: the policy's
+    Changes changes;
+    std::shared_ptr<const Rates> npu_rates, link_rates;  // of the changes; null where there are none
 
     std::size_t ranks() const { return program_of.size; }
     double reduction_rate(std::int32_t npu) const {
@@ -205,7 +216,10 @@ struct Plan {
 };
 
 // Why equal ranks cannot run once, or null.
-inline const char* never_folds(const Plan& plan) { return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds; }
+inline const char* never_folds(const Plan& plan) {
+    if (plan.changes.time.size > 0) return "speeds that change while it runs";
+    return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
+}
 
 // What a run measured; see astrarium.engine.outcome.Outcome.
 struct Outcome {

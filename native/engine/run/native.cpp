@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "media/foreign_medium.hpp"
+#include "plan/rates.hpp"
 #include "plan/run.hpp"
 
 namespace astrarium {
@@ -169,10 +170,10 @@ void Native::explain_stall() const {
     for (const auto& [key, meeting] : meetings_)
         for (std::size_t k = meeting.met; k < meeting.posted.size() && key.tag >= 0; ++k)
             why[key.destination] += " " + describe(key.destination, static_cast<std::uint32_t>(meeting.posted[k])) + " waits for a send that never comes";
-    std::vector<std::string> waits;
-    if (medium_ && unfinished_ > 0) waits = medium_->waits(clock_.now, idle_);
+    std::vector<std::string> waits = medium_ && unfinished_ > 0 ? medium_->waits(clock_.now, idle_) : std::vector<std::string>{};
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].left == 0) continue;
+        say_if_it_stands(plan_, r, waits);
         std::string text = "rank " + std::to_string(r) + ":" + why[r];
         for (int lane = -1; lane < lane_count; ++lane)
             if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";

@@ -266,7 +266,7 @@ private:
 
     // for the medium
     Flight& flight(MessageId id) override { return messages_[id].flight; }
-    void ask_again(MessageId id, Tick when) override { clock_.at(when, BatchClock::arrive, arrives(id)); }
+    void ask_again(MessageId id, Tick when) override { if (when != never) clock_.at(when, BatchClock::arrive, arrives(id)); }
     void delivered(MessageId id, Tick when) override { clock_.at(when, BatchClock::done, {messages_[id].high, messages_[id].low, send_over, id, 0}); }
     void wake(std::uint32_t what, Tick when, Turn turn) override {
         const bool after = turn == Turn::after;

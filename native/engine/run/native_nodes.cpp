@@ -1,4 +1,5 @@
 // Native rule book, nodes: ready sets, lanes, and what issuing does.
+#include "plan/rates.hpp"
 #include "run/native.hpp"
 
 namespace astrarium {
@@ -101,7 +102,7 @@ void Native::issue(std::uint32_t rank, std::uint32_t node) {
     switch (static_cast<Kind>(program.kind[node])) {
         case Kind::delay:
         case Kind::skip:
-            clock_.at(add(clock_.now, program.duration[node]), BatchClock::done, {key, 0, node_over, rank, node});
+            if (const Tick end = end_of(plan_, program, rank, node, clock_.now, busy_[rank]); end != never) clock_.at(end, BatchClock::done, {key, 0, node_over, rank, node});
             break;
         case Kind::collective: issue_collective(rank, node, slot); break;
         case Kind::send: issue_send(rank, node, slot); break;

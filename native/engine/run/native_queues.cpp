@@ -36,7 +36,7 @@ void Native::send_next(std::uint32_t queue) {
     Queue& q = queues_[queue];
     const Sender from = sender_of(q.instance, q.state);
     const std::uint32_t id = make_send(from, q.next, 1);
-    clock_.at(medium_->leave(messages_[id].flight, q.turn), BatchClock::arrive, arrives(id));
+    if (const Tick there = medium_->leave(messages_[id].flight, q.turn); there != never) clock_.at(there, BatchClock::arrive, arrives(id));
     q.turn.start = add(q.turn.start, q.turn.serial);
     if (--q.left == 0) return queue_free_.push_back(queue);
     messages_[id].queue = queue;

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from astrarium.vocab import Schedule
 
-__all__ = ["FIRST_LINK", "Algorithm", "Backend", "Chunk", "CollectivePlan", "CustomProgram", "Dim", "Graph", "Kind",
-           "Lane", "NetworkPlan", "Order", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind",
-           "Shape"]
+__all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Backend", "Changes", "Changing", "Chunk", "CollectivePlan",
+           "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick", "Plan", "Policy",
+           "Program", "Remote", "RemoteKind", "Shape"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
+FULL_SPEED = 1_000_000      # of Changes.factor
 
 I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
@@ -217,6 +218,28 @@ class NetworkPlan:
     ecmp: int = 0
 
 
+class Changing(enum.IntEnum):
+    """What a change is of."""
+
+    NPU = 0     # its nodes of the COMPUTE lane
+    LINK = 1    # the bytes of all messages on it
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What goes at another speed from some time on, until its next change. Arrays [changes], in any order; of two
+    changes of one thing at one time the later row counts.
+
+    An NPU that stands still keeps its lanes; a link that does keeps its message. Collectives' reductions, remote
+    memory and latencies do not change.
+    """
+
+    time: I64       # ps, 0 or more
+    what: U8        # Changing
+    number: I32     # of the NPU; of the link: its row in the graph, without one in that of the dims (network.graph)
+    factor: I64     # parts per million of full speed (what the plan says): 0, stands still, to FULL_SPEED
+
+
 class RemoteKind(enum.IntEnum):
     NONE = 0
     PER_NPU = 1
@@ -273,6 +296,7 @@ class Plan:
     remote: Remote = field(default_factory=Remote)
     lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
     reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))    # [npus], or [0]: the policy's everywhere
+    changes: Changes | None = None
 
     def reduction_rate(self, npu: int) -> float:
         """Bytes/s at which an NPU's memory serves the reductions of collectives; 0: they are free."""

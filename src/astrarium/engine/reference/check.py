@@ -26,6 +26,7 @@ from astrarium.engine.plan import (
     Shape,
 )
 from astrarium.engine.plugins.feeder import fits
+from astrarium.engine.reference.check_changes import check_changes
 from astrarium.engine.reference.check_graph import check_graph
 from astrarium.engine.reference.check_schedule import array, check_schedule, require, whole, widest
 from astrarium.engine.reference.native_media import medium_kind
@@ -94,6 +95,8 @@ def _check_network(plan: Plan) -> float:
         heaviest = LONGEST_NS / graph.nodes * float(graph.bandwidth.min())
     if kind is not None:
         kind.check(plan.network)
+    if plan.changes is not None:
+        check_changes(plan, plan.changes, kind is not None and kind.has_links)
     if plan.network.backend == Backend.LINKS and len(plan.network.dims) == 1:
         require(plan.network.dims[0].shape <= Shape.FULLY_CONNECTED, "a shape that ASTRA-sim's links do not know")
     return heaviest

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from astrarium.engine.plan import FIRST_LINK, Graph
 from astrarium.engine.reference.hop import Hop
+from astrarium.engine.reference.traffic import Port
 
 __all__ = ["FAR", "GraphRoutes", "distances", "mix64", "rows_by_node"]
 
@@ -70,3 +71,7 @@ class GraphRoutes:
             way.append(self._hops[link])
             at = self._target[link]
         return way
+
+    def ports(self) -> list[Port]:
+        """The names of the links, by number."""
+        return [hop.port for hop in self._hops]

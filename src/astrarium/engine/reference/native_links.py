@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astrarium.engine.plan import NetworkPlan
+from astrarium.engine.plan import Changes, NetworkPlan
 from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.fabric import fabric_of
+from astrarium.engine.reference.fabric import fabric_of, link_rates, links_that_stand
 from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
 from astrarium.engine.reference.native_media import Keys
+from astrarium.engine.reference.rates import NEVER
 from astrarium.engine.reference.traffic import Port, Traffic
 
 __all__ = ["Links"]
@@ -21,10 +22,12 @@ class Links:
 
     has_links = True
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                 changes: Changes | None = None) -> None:
         self._cut_through = network.cut_through
         self._clock, self._fabric, self._traffic = clock, fabric_of(network), traffic
         self._free: dict[Port, int] = {}
+        self._rates = link_rates(self._fabric, changes)
 
     @staticmethod
     def check(network: NetworkPlan) -> None:
@@ -49,10 +52,26 @@ class Links:
             self._clock.at(self._clock.now, DONE, keys[0], delivered)
             return
         hop = route[step]
+        start = max(self._clock.now, self._free.get(hop.port, 0))
+        left = self._free[hop.port] = self._left(hop, start, size)
+        if self._traffic is not None and left < NEVER:
+            self._traffic.add(hop.port, size, start, left - start)
+        last = _later(max(left, tail), hop.latency)
+        head = _later(start, hop.latency) if self._cut_through and step + 1 < len(route) else last
+        if head < NEVER:
+            self._clock.at(head, ARRIVE, keys[1], lambda: self._next(keys, route, step + 1, last, size, delivered))
+
+    def _left(self, hop: Hop, start: int, size: int) -> int:
+        """When the last byte of a message has left, whose turn begins at `start`."""
         wire = ticks(size / hop.bandwidth)
-        left = self._free[hop.port] = max(self._clock.now, self._free.get(hop.port, 0)) + wire
-        if self._traffic is not None:
-            self._traffic.add(hop.port, size, left - wire, wire)
-        last = max(left, tail) + hop.latency
-        head = left - wire + hop.latency if self._cut_through and step + 1 < len(route) else last
-        self._clock.at(head, ARRIVE, keys[1], lambda: self._next(keys, route, step + 1, last, size, delivered))
+        if start == NEVER:
+            return NEVER
+        return self._rates.finish(hop.port, start, wire) if self._rates else start + wire
+
+    def waits(self) -> list[str]:
+        """Links that stand still, and keep a message."""
+        return links_that_stand(self._fabric, self._rates, {port for port, time in self._free.items() if time == NEVER})
+
+
+def _later(time: int, latency: int) -> int:
+    return time if time == NEVER else time + latency

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from astrarium import registry
-from astrarium.engine.plan import NetworkPlan
+from astrarium.engine.plan import Changes, NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import BatchClock, Key, Order
 from astrarium.engine.reference.traffic import Traffic
@@ -24,14 +24,18 @@ class Medium(Protocol):
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None: ...
 
+    def waits(self) -> list[str]:
+        """Sentences for a stall: what keeps messages for ever."""
+
 
 class MediumKind(Protocol):
-    """A class of media, as its line in the registry (kind `backend`) has it. `has_links`: it has links of its own,
-    and a graph may give them."""
+    """A class of media, as its line in the registry (kind `backend`) has it. `has_links`: it has links of its own;
+    a graph may give them, and they may change."""
 
     has_links: bool
 
-    def __call__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium: ...
+    def __call__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                 changes: Changes | None = None) -> Medium: ...
 
     def check(self, network: NetworkPlan) -> None:
         """Raises UnsupportedError for what it cannot carry."""
@@ -49,6 +53,7 @@ def medium_kind(name: str) -> MediumKind:
     return cast(MediumKind, registry.load("backend", name))
 
 
-def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium:
-    """The medium of a plan's network."""
-    return medium_kind(network.backend)(clock, network, traffic)
+def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                changes: Changes | None = None) -> Medium:
+    """The medium of a plan's network. `changes`: of its links, where it has any."""
+    return medium_kind(network.backend)(clock, network, traffic, changes)

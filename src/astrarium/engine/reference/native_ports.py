@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astrarium.engine.plan import Dim, NetworkPlan, Shape
+from astrarium.engine.plan import Changes, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
@@ -43,10 +43,16 @@ class Ports:
 
     has_links = False
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                 changes: Changes | None = None) -> None:
+        del changes
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
+
+    def waits(self) -> list[str]:
+        """Ports stand still never."""
+        return []
 
     @staticmethod
     def check(network: NetworkPlan) -> None:
