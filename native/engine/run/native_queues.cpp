@@ -13,13 +13,11 @@ void Native::queue_sends(std::uint32_t instance, std::uint32_t state, std::uint3
     for (; number < end; ++number) {
         const Medium::Turn turn = medium_->reserve(flight_of(from, from.first + number), clock_.now);
         const auto at = std::find_if(last.begin(), last.end(), [&](std::uint32_t q) { return queues_[q].turn.link == turn.link; });
-        if (at != last.end()) {
-            Queue& q = queues_[*at];
-            if (turn.serial == q.turn.serial && turn.serial > 0 && turn.start == add(q.turn.start, times(q.left, turn.serial))) {
+        if (at != last.end())
+            if (Queue& q = queues_[*at]; turn.serial == q.turn.serial && turn.serial > 0 && turn.start == add(q.turn.start, times(q.left, turn.serial))) {
                 ++q.left;
                 continue;
             }
-        }
         if (queue_free_.empty()) queue_free_.push_back(static_cast<std::uint32_t>(queues_.size())), queues_.emplace_back();
         const std::uint32_t id = queue_free_.back();
         queue_free_.pop_back();
@@ -31,17 +29,19 @@ void Native::queue_sends(std::uint32_t instance, std::uint32_t state, std::uint3
 }
 
 // The next message of a queue, which leaves in its turn. The one after it comes to be when this one is at the next device: before it
-// could be there itself.
+// could be there itself. Cut through, the head of the next one is there as the tail of one that ends there is: both come to be at once.
 void Native::send_next(std::uint32_t queue) {
     Queue& q = queues_[queue];
     const Sender from = sender_of(q.instance, q.state);
-    const std::uint32_t id = make_send(from, q.next, 1);
-    if (const Tick there = medium_->leave(messages_[id].flight, q.turn); there != never) clock_.at(there, BatchClock::arrive, arrives(id));
-    q.turn.start = add(q.turn.start, q.turn.serial);
-    if (--q.left == 0) return queue_free_.push_back(queue);
-    messages_[id].queue = queue;
-    do ++q.next;
-    while (medium_->first_link(flight_of(from, from.first + q.next)) != q.turn.link);
+    for (;;) {
+        const std::uint32_t id = make_send(from, q.next, 1);
+        if (const Tick there = medium_->leave(messages_[id].flight, q.turn); there != never) clock_.at(there, BatchClock::arrive, arrives(id));
+        q.turn.start = add(q.turn.start, q.turn.serial);
+        if (--q.left == 0) return queue_free_.push_back(queue);
+        do ++q.next;
+        while (medium_->first_link(flight_of(from, from.first + q.next)) != q.turn.link);
+        if (Message& m = messages_[id]; !plan_.network.cut_through || m.flight.at != m.flight.destination) return void(m.queue = queue);
+    }
 }
 
 }  // namespace astrarium
