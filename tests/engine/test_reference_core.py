@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plans.draw import random_plan
-from tests.plans.hand import astra_ring, collective, delay, plan_of, recv, send
+from tests.plans.hand import astra_ring, collective, delay, native_collective, plan_of, recv, send
 
 from astrarium import engine
 from astrarium.engine.outcome import Outcome
@@ -53,6 +53,20 @@ def test_native_programs(seed: int) -> None:
 @settings(max_examples=150, deadline=None)
 def test_astra_sim_programs(seed: int) -> None:
     assert_same(random_plan(seed, compat=True, ends=False))
+
+
+@pytest.mark.parametrize("shape", [Shape.RING, Shape.MESH, Shape.RING_ONE_WAY])
+def test_tails_and_heads_that_come_at_once(shape: Shape) -> None:
+    """Cut through: a message ends at the neighbour as the head of the next one, which goes further, comes there."""
+    draw = random.Random(3)
+    for _ in range(60):
+        n = draw.choice([4, 5, 6, 8])
+        network = NetworkPlan("contention", (Dim(shape, n, draw.choice([1.0, 10.0]), draw.choice([0.0, 1.0, 10.0])),),
+                              cut_through=True)
+        every = native_collective("direct", CommOp.ALL_TO_ALL, n, n * draw.choice([8, 100]),
+                                  chunks=draw.choice([1, 2, 3]), active=draw.choice([0, 1, 2]))
+        ranks = [[delay(draw.choice([0, 0, 1000, 5000])), collective(0, 0)] for _ in range(n)]
+        assert_same(plan_of(ranks, network, collectives=[every]))
 
 
 def test_the_shared_bus_measures_its_gap_between_whole_ns() -> None:

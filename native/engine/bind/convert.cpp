@@ -1,6 +1,8 @@
 #include "plan/check_plan.hpp"
 #include "bind/convert.hpp"
 #include "media/medium.hpp"
+#include "plan/graph.hpp"
+#include "plan/rates.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -27,11 +29,13 @@ public:
         policy(source.attr("policy"));
         remote(source.attr("remote"));
         plan_.reduce_bandwidth = view<double>(source, "reduce_bandwidth");
+        if (const nb::object given = source.attr("changes"); !given.is_none()) changes(given);
         const nb::object lanes = source.attr("lanes");
         if (nb::len(lanes) != lane_count) throw std::invalid_argument("broken plan: lanes differ in number");
         for (int lane = 0; lane < lane_count; ++lane) plan_.lanes[lane] = nb::cast<int>(lanes[lane]);
         check_plan(plan_, into_.ranks->common->sound);
         if (plan_.policy.order != Order::astra_sim) into_.ranks->common->find_blocks(plan_);
+        plan_.npu_rates = rates_of(plan_.changes, Changing::npu), plan_.link_rates = rates_of(plan_.changes, Changing::link);
     }
 
 private:
@@ -232,6 +236,20 @@ private:
         for (nb::handle d : s.attr("dims"))
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
                                           number<double>(d, "bandwidth"), number<double>(d, "latency"), {}});
+        if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"));
+    }
+
+    void graph(nb::handle s, std::int64_t ecmp) {
+        Graph g;
+        g.nodes = number<std::int32_t>(s, "nodes"), g.ecmp = ecmp;
+        g.source = view<std::int32_t>(s, "source"), g.target = view<std::int32_t>(s, "target");
+        g.bandwidth = view<double>(s, "bandwidth"), g.latency = view<double>(s, "latency");
+        g.buffer = view<std::int64_t>(s, "buffer"), g.lanes = view<std::int32_t>(s, "lanes");
+        plan_.network.graph = std::make_shared<const Graph>(g);
+    }
+
+    void changes(nb::handle s) {
+        plan_.changes = {view<std::int64_t>(s, "time"), view<std::uint8_t>(s, "what"), view<std::int32_t>(s, "number"), view<std::int64_t>(s, "factor")};
     }
 
     void policy(nb::handle s) {
@@ -305,6 +323,7 @@ nb::dict write_outcome(const Outcome& o) {
     d["link_dim"] = arrays.of(o.link_dim);
     d["link_from"] = arrays.of(o.link_from);
     d["link_to"] = arrays.of(o.link_to);
+    d["link_number"] = arrays.of(o.link_number);
     d["link_bytes"] = arrays.of(o.link_bytes);
     d["link_busy"] = arrays.of(o.link_busy);
     d["use_width"] = o.use_width;

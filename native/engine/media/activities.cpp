@@ -17,6 +17,11 @@ std::uint32_t Activities::add_resource(std::int64_t capacity) {
     return static_cast<std::uint32_t>(resources_.size() - 1);
 }
 
+void Activities::set_capacity(std::uint32_t resource, std::int64_t capacity) {
+    resources_[resource].capacity = capacity;
+    touched_.push_back(resource);
+}
+
 void Activities::start(std::int64_t work, Resources resources, std::uint32_t what) {
     if (free_.empty()) {
         free_.push_back(static_cast<std::uint32_t>(activities_.size()));
@@ -82,12 +87,28 @@ void Activities::gather() {
             }
 }
 
+// What draws on a resource without capacity has no rate, whatever its others could give.
+void Activities::stop(std::uint32_t served) {
+    for (const std::uint32_t r : sharing_) {
+        if (resources_[r].capacity > 0) continue;
+        for (const std::uint32_t id : resources_[r].users) {
+            Activity& a = activities_[id];
+            if (a.round == served) continue;
+            a.round = served;
+            give(id, 0);
+            for (const std::uint32_t drawn : a.resources) --resources_[drawn].left;
+        }
+    }
+}
+
 // A resource's share only grows while others are served, so an entry of the heap may lag, but never ahead.
 void Activities::share() {
     using Entry = std::pair<std::int64_t, std::uint32_t>;  // share, order of first use
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> tightest;
-    for (const std::uint32_t r : sharing_) tightest.emplace(share_of(resources_[r].spare, resources_[r].left), resources_[r].order);
     const std::uint32_t served = ++round_;  // activities whose rate is settled
+    stop(served);
+    for (const std::uint32_t r : sharing_)
+        if (resources_[r].left > 0) tightest.emplace(share_of(resources_[r].spare, resources_[r].left), resources_[r].order);
     while (!tightest.empty()) {
         const auto [lagging, order] = tightest.top();
         tightest.pop();
@@ -115,7 +136,8 @@ void Activities::give(std::uint32_t activity, std::int64_t rate) {
     if (spent_ && a.rate > 0) spent_(a.resources, a.since, now_, a.rate);
     a.left -= static_cast<Wide>(a.rate) * (now_ - a.since);
     a.since = now_;
-    a.rate = rate;
+    a.rate = rate, a.ends = never;
+    if (rate == 0) return;
     const Wide end = static_cast<Wide>(now_) + (a.left > 0 ? (a.left + rate - 1) / rate : 0);
     if (end >= never) throw Unsupported("time exceeds 2^63 ps (106 days)");
     a.ends = static_cast<Tick>(end);

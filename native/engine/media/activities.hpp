@@ -22,6 +22,9 @@ public:
     explicit Activities(Spent spent = nullptr) : spent_(std::move(spent)) {}
     Tick now() const { return now_; }
     std::uint32_t add_resource(std::int64_t capacity);  // parts per ps
+    void set_capacity(std::uint32_t resource, std::int64_t capacity);  // 0: what draws on it stands still
+    bool drawn(std::uint32_t resource) const { return !resources_[resource].users.empty(); }
+    bool idle() const { return free_.size() == activities_.size(); }
     // Begins now; `what` comes back from `advance` when the work is done. The resources are distinct, at least one.
     void start(std::int64_t work, Resources resources, std::uint32_t what);
     Tick next_time();  // of the next end, or `never`
@@ -68,6 +71,7 @@ private:
     void finish(std::uint32_t activity);
     void settle();
     void gather();
+    void stop(std::uint32_t served);
     void share();
     void give(std::uint32_t activity, std::int64_t rate);
 

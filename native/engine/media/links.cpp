@@ -1,52 +1,74 @@
-#include "media/links.hpp"
-
+// contention: every link of a message's way carries one message at a time, first come first served. Whole messages are stored and
+// forwarded, or (cut through) heads are forwarded as they arrive; a link is held for a whole message in both. What a link that stands still
+// for ever has, or would have next, is over `never`.
 #include <algorithm>
+
+#include "media/fabric.hpp"
 
 namespace astrarium {
 namespace {
 
-const MediumKind kind{.name = "contention", .links = true, .queues = true, .open = open_as<Links>};
+template <class Fabric>
+class Links final : public Medium {
+public:
+    Links(const Plan& plan, bool record, Carried& run)
+        : cut_through_(plan.network.cut_through), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)) {
+        free_.assign(plan.network.graph ? plan.network.graph->links() : 2 * traffic_.ports(), 0);
+    }
+
+    void ask(MessageId id, Tick now) override {
+        Flight& flight = run_.flight(id);
+        if (flight.at == flight.destination)
+            run_.delivered(id, now);
+        else
+            run_.ask_again(id, leave(flight, reserve(flight, now)));
+    }
+
+    void wake(std::uint32_t, Tick) override {}
+
+    Turn reserve(const Flight& f, Tick now) override {
+        const Hop hop = fabric_.next(f);
+        const Tick work = ticks(static_cast<double>(f.size) / fabric_.bandwidth(hop), false);
+        Tick& free = free_[hop.number];
+        const Tick start = std::max(now, free);
+        free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(hop.number, start, work);
+        const Tick serial = free - start;
+        if (free == never) return {hop.number, start, serial};
+        traffic_.charge(hop.number, false, f.size, serial);
+        if (hop.leaves_npu) traffic_.use(hop.dim, start, serial, f.at);
+        return {hop.number, start, serial};
+    }
+
+    std::size_t first_link(const Flight& flight) const override { return fabric_.next(flight).number; }
+
+    Tick leave(Flight& f, const Turn& turn) override {
+        const Hop hop = fabric_.next(f);
+        const Tick latency = ticks(fabric_.latency(hop), false), end = add(turn.start, turn.serial);
+        f.at = hop.landing, f.at_switch = hop.to_switch;
+        if (!cut_through_) return later(end, latency);
+        f.tail = later(std::max(end, f.tail), latency);
+        return f.at == f.destination ? f.tail : later(turn.start, latency);
+    }
+
+    Traffic* traffic() override { return &traffic_; }
+    std::vector<const std::vector<Tick>*> free_times() const override { return {&free_}; }
+    std::vector<std::string> waits(Tick, std::uint64_t) const override {
+        return links_that_stand(fabric_, rates_, [this](std::size_t number) { return free_[number] == never; });
+    }
+
+private:
+    static Tick later(Tick time, Tick by) { return time == never ? never : add(time, by); }
+
+    const bool cut_through_;
+    Carried& run_;
+    Traffic traffic_;
+    const Fabric fabric_;
+    const Rates rates_;
+    std::vector<Tick> free_;  // when links are free
+};
+
+const MediumKind kind{.name = "contention", .links = true, .has_links = true, .queues = true, .open = open_on_fabric<Links>};
 const Registered registered(kind);
 
 }  // namespace
-
-void Links::ask(MessageId id, Tick now) {
-    Flight& flight = run_.flight(id);
-    if (flight.at == flight.destination)
-        run_.delivered(id, now);
-    else
-        run_.ask_again(id, leave(flight, reserve(flight, now)));
-}
-
-// Of the links of a message's way, innermost dim first.
-Links::Next Links::next(const Flight& f) const {
-    std::size_t d = 0;
-    while (geometry_.coordinate(f.at, d) == geometry_.coordinate(f.destination, d)) ++d;
-    const int from = geometry_.coordinate(f.at, d), to = geometry_.coordinate(f.destination, d);
-    const auto [which, place] = geometry_.step(d, from, to);
-    const bool to_switch = network_.dims[d].shape == Shape::switch_ && !f.at_switch;
-    const int landing = to_switch ? f.at : f.at + (place - from) * geometry_.stride(d);
-    return {d, traffic_.port(d, f.at_switch ? landing : f.at, which), landing, f.at_switch, to_switch};
-}
-
-Medium::Turn Links::reserve(const Flight& f, Tick now) {
-    const Next link = next(f);
-    const Tick serial = ticks(static_cast<double>(f.size) / network_.dims[link.dim].bandwidth, false);
-    Tick& free = link.down ? down_[link.link] : up_[link.link];
-    const Tick start = std::max(now, free);
-    free = add(start, serial);
-    traffic_.charge(link.link, link.down, f.size, serial);
-    if (!link.down) traffic_.use(link.dim, start, serial, f.at);
-    return {link.link, start, serial};
-}
-
-Tick Links::leave(Flight& f, const Turn& turn) {
-    const Next link = next(f);
-    const Tick latency = ticks(network_.dims[link.dim].latency, false), end = add(turn.start, turn.serial);
-    f.at = link.landing, f.at_switch = link.leaves_for_switch;
-    if (!network_.cut_through) return add(end, latency);
-    f.tail = add(std::max(end, f.tail), latency);
-    return f.at == f.destination ? f.tail : add(turn.start, latency);
-}
-
 }  // namespace astrarium

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "plan/graph.hpp"
+
 namespace astrarium {
 
 std::size_t Traffic::ports_per_npu(const Dim& dim) {
@@ -14,7 +16,11 @@ std::size_t Traffic::ports_per_npu(const Dim& dim) {
     }
 }
 
-Traffic::Traffic(const Network& network, PortRows of, bool record) : rows(std::move(of)), usage(network.dims.size()), network_(network), record_(record) {
+Traffic::Traffic(const Network& network, PortRows of, bool record) : rows(std::move(of)), usage(network.graph ? 1 : network.dims.size()), network_(network), record_(record) {
+    if (network.graph) {
+        if (record) bytes_.assign(network.graph->links(), 0), busy_.assign(network.graph->links(), 0);
+        return;
+    }
     for (const Dim& dim : network.dims) {
         base_.push_back(total_);
         total_ += ports_per_npu(dim) * rows.rows;
@@ -50,6 +56,7 @@ std::vector<Load> Traffic::loads() const {
 
 void Traffic::report(Outcome& out, bool links) {
     usage.report(out);
+    if (network_.graph) return report_graph(out);
     const Geometry geometry(network_);
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
         if (bytes_[i] == 0) continue;
@@ -70,6 +77,16 @@ void Traffic::report(Outcome& out, bool links) {
         out.link_to.push_back(inward ? npu : peer);
         out.link_bytes.push_back(bytes_[i]);
         out.link_busy.push_back(busy_[i]);
+    }
+}
+
+void Traffic::report_graph(Outcome& out) const {
+    for (std::size_t link = 0; link < bytes_.size(); ++link) {
+        if (bytes_[link] == 0) continue;
+        out.link_dim.push_back(0);
+        out.link_number.push_back(static_cast<std::int32_t>(link));
+        out.link_from.push_back(network_.graph->source[link]), out.link_to.push_back(network_.graph->target[link]);
+        out.link_bytes.push_back(bytes_[link]), out.link_busy.push_back(busy_[link]);
     }
 }
 

@@ -30,7 +30,8 @@ struct PortRows {
 };
 
 // Ports of an NPU in a dim: ring and mesh forward 0 and backward 1; switch 0; fully_connected one per peer coordinate; hypercube one per
-// bit. Links have the same numbers (out side); a switch's down links follow (in side).
+// bit. Links have the same numbers (out side); a switch's down links follow (in side). Links of a graph have the graph's numbers; they are
+// one dim.
 class Traffic {
 public:
     Traffic(const Network& network, PortRows rows, bool record);
@@ -57,6 +58,8 @@ public:
     Usage usage;
 
 private:
+    void report_graph(Outcome& out) const;
+
     const Network& network_;
     bool record_;
     std::size_t total_ = 0;

@@ -4,6 +4,9 @@
 #include <bit>
 #include <unordered_map>
 
+#include "plan/graph.hpp"
+#include "plan/rates.hpp"
+
 namespace astrarium {
 namespace {
 
@@ -16,6 +19,7 @@ public:
     void check() {
         check_network();
         check_policy();
+        check_changes(plan_);
         check_size(static_cast<double>(sound_.largest));
         for (const Schedule& s : plan_.schedules) check_schedule(s), widest_.emplace(&s, widest(s));
         for (const Collective& c : plan_.collectives) check_collective(c);
@@ -49,11 +53,20 @@ private:
         const MediumKind& medium = *network.medium;
         require(medium.astra_sim == astra(), "a back end of the other rule book");
         require(network.whole_ns == astra(), "ASTRA-sim counts whole ns, and only it");
+        if (network.graph) check_links_of_graph();
         if (medium.check) medium.check(network);
         if (!medium.astra_sim || !medium.links) return;
         const Dim& dim = network.dims[0];
         require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");
         if (dim.shape == Shape::fully_connected && dim.npus > 16384) throw Unsupported("a network of more than 2^28 links");
+    }
+
+    void check_links_of_graph() {
+        check_graph(plan_.network, plan_.npus);
+        const Graph& graph = *plan_.network.graph;
+        const double most = longest_ns / graph.nodes;  // along all nodes
+        if (*std::max_element(graph.latency.begin(), graph.latency.end()) >= most) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+        heaviest_ = most * *std::min_element(graph.bandwidth.begin(), graph.bandwidth.end());
     }
 
     void check_policy() {

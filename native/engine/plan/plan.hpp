@@ -135,6 +135,7 @@ class Medium;
 class Carried;
 struct Plan;
 struct Network;
+struct Graph;
 
 // What moves bytes: what the engine has to know of it beforehand.
 struct MediumKind {
@@ -143,6 +144,7 @@ struct MediumKind {
     bool meets = true;       // messages wait for each other
     bool ends = false;       // but only at the ports of their ends
     bool links = false;      // on links between NPUs: of collectives only those of everybody keep to themselves
+    bool has_links = false;  // of its own: a graph may give them
     bool own_clock = false;  // beside the run's
     bool receives = false;   // is told of receives, too
     bool queues = false;     // an NPU sends one message after the other over a link: those that wait need not exist
@@ -155,7 +157,17 @@ struct Network {
     const MediumKind* medium = nullptr;
     std::vector<Dim> dims;
     bool whole_ns = false, cut_through = false;
+    std::shared_ptr<const Graph> graph;  // null: the dims say it all
 };
+
+enum class Changing : std::uint8_t { npu, link };
+struct Changes {  // of speed, while it runs; see astrarium.engine.plan.Changes
+    View<std::int64_t> time;
+    View<std::uint8_t> what;
+    View<std::int32_t> number;
+    View<std::int64_t> factor;
+};
+class Rates;
 
 struct Remote {
     RemoteKind kind = RemoteKind::none;
@@ -193,6 +205,8 @@ struct Plan {
     Remote remote;
     int lanes[lane_count] = {1, 1, 1, 1, 1};
     View<double> reduce_bandwidth;  // per NPU, or empty: the policy's
+    Changes changes;
+    std::shared_ptr<const Rates> npu_rates, link_rates;  // of the changes; null where there are none
 
     std::size_t ranks() const { return program_of.size; }
     double reduction_rate(std::int32_t npu) const {
@@ -200,6 +214,12 @@ struct Plan {
     }
     const Program& program(std::size_t rank) const { return programs[program_of[rank]]; }
 };
+
+// Why equal ranks cannot run once, or null.
+inline const char* never_folds(const Plan& plan) {
+    if (plan.changes.time.size > 0) return "speeds that change while it runs";
+    return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
+}
 
 // What a run measured; see astrarium.engine.outcome.Outcome.
 struct Outcome {
@@ -209,6 +229,7 @@ struct Outcome {
     std::vector<Tick> start, end;
     std::vector<std::int32_t> link_dim, link_from, link_to;
     std::vector<std::int32_t> link_port;  // native networks: which of the NPU's ports of the dim; not reported
+    std::vector<std::int32_t> link_number;  // of a graph
     std::vector<std::int64_t> link_bytes;
     std::vector<Tick> link_busy;
     Tick use_width = 0;                  // of a bin, ps

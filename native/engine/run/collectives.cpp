@@ -19,7 +19,7 @@ std::string op_name(int op) {
 
 Collectives::Collectives(const Plan& plan, BatchClock& clock, Nodes& nodes, Messages& messages, bool alone)
     : plan_(plan), clock_(clock), nodes_(nodes), messages_(messages), alone_(alone), membership_(plan), geometry_(plan.network), send_order_(plan), receive_delays_(plan),
-      turns_(*this, messages, clock), next_serial_(plan.groups.size() + 1), open_(plan.groups.size() + 1), skipped_(plan.groups.size() + 1, 0) {}
+      turns_(plan, *this, messages, clock), next_serial_(plan.groups.size() + 1), open_(plan.groups.size() + 1), skipped_(plan.groups.size() + 1, 0) {}
 
 std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, std::uint32_t serial) {
     if (free_.empty()) {

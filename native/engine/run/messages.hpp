@@ -61,7 +61,7 @@ public:
     void free(MessageId id) { free_.push_back(id); }
     void post(MessageId id);           // it leaves in this instant
     void leave(MessageId id);          // with those that leave in the same event
-    void leave_in_turn(MessageId id, const Medium::Turn& turn) { clock_.at(medium_->leave(pool_[id].flight, turn), BatchClock::arrive, arrives(id)); }
+    void leave_in_turn(MessageId id, const Medium::Turn& turn) { ask_again(id, medium_->leave(pool_[id].flight, turn)); }
     void arrive(MessageId id);         // at its in port, or at the next device
     std::size_t size() const { return pool_.size(); }
 
@@ -78,7 +78,7 @@ private:
 
     // for the medium
     Flight& flight(MessageId id) override { return pool_[id].flight; }
-    void ask_again(MessageId id, Tick when) override { clock_.at(when, BatchClock::arrive, arrives(id)); }
+    void ask_again(MessageId id, Tick when) override { if (when != never) clock_.at(when, BatchClock::arrive, arrives(id)); }
     void delivered(MessageId id, Tick when) override { clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0}); }
     void wake(std::uint32_t what, Tick when, Turn turn) override {
         const bool after = turn == Turn::after;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/rates.hpp"
+
 namespace astrarium {
 namespace {
 
@@ -140,7 +142,10 @@ void Nodes::issue(std::uint32_t rank, std::uint32_t node) {
     busy_[rank] += mine.busy[node];
     if (record_) start_[number(r, rank, node)] = clock_.now;
     const auto kind = static_cast<Kind>(mine.kind[node]);
-    if (kind == Kind::delay || kind == Kind::skip) return over(rank, node, add(clock_.now, mine.duration[node]));
+    if (kind == Kind::delay || kind == Kind::skip) {
+        if (const Tick end = end_of(plan_, mine, rank, node, clock_.now, busy_[rank]); end != never) over(rank, node, end);
+        return;
+    }
     tasks_.issue(kind, rank, node, static_cast<std::size_t>(plan_.slot_ptr[rank]) + static_cast<std::size_t>(mine.slot[node] < 0 ? 0 : mine.slot[node]));
 }
 
@@ -171,6 +176,7 @@ void Nodes::complete(std::uint32_t rank, std::uint32_t node) {
 void Nodes::explain(std::vector<std::string> why, std::vector<std::string>& waits) const {
     for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
         if (ranks_[r].left == 0) continue;
+        say_if_it_stands(plan_, r, waits);
         std::string text = "rank " + std::to_string(r) + ":" + why[r];
         for (int lane = -1; lane < lane_count; ++lane)
             if (!ranks_[r].ready.empty(lane)) text += " " + describe(r, ranks_[r].ready.lowest(lane)) + " waits for its lane";

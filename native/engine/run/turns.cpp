@@ -29,17 +29,20 @@ void Turns::queue(std::uint32_t instance, std::uint32_t state, std::uint32_t num
     for (const std::uint32_t id : all) send_next(id);
 }
 
-// The one after it comes to be when this one is at the next device: before it could be there itself.
+// The one after it comes to be when this one is at the next device: before it could be there itself. Cut through, the head of the next
+// one is there as the tail of one that ends there is: both come to be at once.
 void Turns::send_next(std::uint32_t queue) {
     Queue& q = queues_[queue];
     const Sender from = collectives_.sender_of(q.instance, q.state);
-    const MessageId id = collectives_.make_send(from, q.next, 1);
-    messages_.leave_in_turn(id, q.turn);
-    q.turn.start = add(q.turn.start, q.turn.serial);
-    if (--q.left == 0) return free_.push_back(queue);
-    messages_[id].queue = queue;
-    do ++q.next;
-    while (messages_.medium()->first_link(collectives_.flight_of(from, from.first + q.next)) != q.turn.link);
+    for (;;) {
+        const MessageId id = collectives_.make_send(from, q.next, 1);
+        messages_.leave_in_turn(id, q.turn);
+        q.turn.start = add(q.turn.start, q.turn.serial);
+        if (--q.left == 0) return free_.push_back(queue);
+        do ++q.next;
+        while (messages_.medium()->first_link(collectives_.flight_of(from, from.first + q.next)) != q.turn.link);
+        if (Message& m = messages_[id]; !cut_through_ || m.flight.at != m.flight.destination) return void(m.queue = queue);
+    }
 }
 
 void Turns::write(Recurrence& to, std::uint32_t queue) const {

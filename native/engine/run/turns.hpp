@@ -12,7 +12,8 @@ class Collectives;
 
 class Turns {
 public:
-    Turns(Collectives& collectives, Messages& messages, BatchClock& clock) : collectives_(collectives), messages_(messages), clock_(clock) {}
+    Turns(const Plan& plan, Collectives& collectives, Messages& messages, BatchClock& clock)
+        : cut_through_(plan.network.cut_through), collectives_(collectives), messages_(messages), clock_(clock) {}
     // Sends `number` to `end` of a participant ask for their links.
     void queue(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end);
     // The next message of a queue, which leaves in its turn.
@@ -24,6 +25,7 @@ private:
         std::uint32_t instance = 0, state = 0, next = 0, left = 0;
         Medium::Turn turn;  // of the next one
     };
+    const bool cut_through_;
     Collectives& collectives_;
     Messages& messages_;
     BatchClock& clock_;

@@ -50,8 +50,16 @@ class Activities(Generic[Resource]):
         units = round(capacity * UNIT)
         if units < 1:
             raise InputError("capacity", repr(capacity), expected=f"at least {1 / UNIT:g} per ps")
-        self._capacity[resource] = units
+        self.set_parts(resource, units)
+
+    def set_parts(self, resource: Resource, parts: int) -> None:
+        """The same in parts per ps (UNIT is a unit of work). 0: what draws on it stands still."""
+        self._capacity[resource] = parts
         self._stale = True
+
+    def drawn(self) -> set[Resource]:
+        """The resources of all that is under way."""
+        return {resource for activity in self._running.values() for resource in activity.resources}
 
     def start(self, work: float, resources: Iterable[Resource], ended: Callable[[], None]) -> None:
         """Begin an activity now; `ended()` runs when its work is done. Without work it ends at once."""
@@ -91,7 +99,7 @@ class Activities(Generic[Resource]):
     def _give(self, activity: _Activity[Resource], rate: int) -> None:
         if activity.rate != rate:
             self._account(activity)
-            activity.rate, activity.ends = rate, self.now - -max(activity.left, 0) // rate
+            activity.rate, activity.ends = rate, self.now - -max(activity.left, 0) // rate if rate else NEVER
 
     def _share(self) -> None:
         """Max-min fair rates by progressive filling; ties by order of start."""
@@ -100,12 +108,13 @@ class Activities(Generic[Resource]):
         for activity in self._running.values():
             for resource in activity.resources:
                 users.setdefault(resource, []).append(activity)
+        stopped = [resource for resource in users if not self._capacity[resource]]
         while users:
-            tightest = min(users, key=lambda resource: spare[resource] // len(users[resource]))
-            rate = max(spare[tightest] // len(users[tightest]), 1)
+            tightest = stopped.pop() if stopped else min(users, key=lambda each: spare[each] // len(users[each]))
+            rate = max(spare[tightest] // len(users[tightest]), 1) if self._capacity[tightest] else 0
             for activity in tuple(users[tightest]):
                 self._give(activity, rate)
                 for resource in activity.resources:
                     spare[resource] -= rate
                     users[resource].remove(activity)
-            users = {resource: left for resource, left in users.items() if left}
+            users = {resource: left for resource, left in users.items() if left or resource in stopped}

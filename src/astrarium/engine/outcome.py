@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ class Outcome:
     `start` and `end` [sum of nodes over rows] hold every node's issue and completion, row after row (`node_ptr`
     [rows + 1]), in the order of the row's Program; both are empty unless the run recorded nodes. `link_*` [links] is
     the traffic: the link or port (dim, from NPU, to NPU; -1 where a switch or a port has no peer), bytes, busy ps.
+    Of a network with a graph, rows stand in the order of `link_number`, the links' rows in the graph (else empty);
+    their ends are its nodes, and their dim is 0, the only one of `use_busy`.
     `use_busy` [dims * 256] is, dim after dim, how long the links and ports that leave NPUs (link_from >= 0) were busy,
     added up, in each of 256 bins of `use_width` ps (the power of two from 1,024 on that makes them reach to the
     makespan): those of all NPUs, also where the run was folded. 0 and empty unless traffic was recorded.
@@ -45,6 +47,7 @@ class Outcome:
     unfolded_because: str = ""
     counted: int = 0
     in_program_order: bool = False
+    link_number: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def makespan(self) -> int:

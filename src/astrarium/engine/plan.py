@@ -15,8 +15,12 @@ import numpy.typing as npt
 
 from astrarium.vocab import Schedule
 
-__all__ = ["Algorithm", "Backend", "Chunk", "CollectivePlan", "CustomProgram", "Dim", "Kind", "Lane", "NetworkPlan",
-           "Order", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "Shape"]
+__all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Backend", "Changes", "Changing", "Chunk", "CollectivePlan",
+           "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick", "Plan", "Policy",
+           "Program", "Remote", "RemoteKind", "Shape"]
+
+FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
+FULL_SPEED = 1_000_000      # of Changes.factor
 
 I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
@@ -180,12 +184,60 @@ class Dim:
     latency: float           # ns of one hop
 
 
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes and directed links. The plan's NPUs are nodes 0..npus-1; further nodes are devices, such as switches.
+
+    Every array is [links], a link's number is its row; two nodes may have several links. All nodes pass messages on,
+    NPUs too. Way of a message: as few links as possible. Where several links of a node begin such ways,
+    `NetworkPlan.ecmp` says which one is taken.
+    """
+
+    nodes: int
+    source: I32      # node where the link begins
+    target: I32      # node where it ends
+    bandwidth: F64   # bytes per ns, above 0
+    latency: F64     # ns, from its start to its end
+    buffer: I64      # bytes that may wait at its end, 0: any number. For media of packets; others ignore it
+    lanes: I32       # virtual channels that share it, at least 1. For media of packets; others ignore it
+
+
 @dataclass(frozen=True)
 class NetworkPlan:
+    """What moves bytes. With a `graph` its links do, and `dims` are only those that collectives are laid out on.
+
+    `ecmp` (with a graph): FIRST_LINK, or the seed of a hash of seed, source NPU, destination NPU and node. It chooses
+    one of the links with which the shortest ways go on from that node: all messages between two NPUs go one way.
+    """
+
     backend: str                # a name of `Backend`, or of a medium
     dims: tuple[Dim, ...]    # innermost first; NPU number = sum of coordinate * product of inner sizes
     whole_ns: bool = False   # truncate every delay to whole ns (ASTRA-sim) instead of rounding once to ps
     cut_through: bool = False   # contention: heads are forwarded as they arrive, not whole messages
+    graph: Graph | None = None  # None: the dims say it all, and ways are computed
+    ecmp: int = 0
+
+
+class Changing(enum.IntEnum):
+    """What a change is of."""
+
+    NPU = 0     # its nodes of the COMPUTE lane
+    LINK = 1    # the bytes of all messages on it
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """What goes at another speed from some time on, until its next change. Arrays [changes], in any order; of two
+    changes of one thing at one time the later row counts.
+
+    An NPU that stands still keeps its lanes; a link that does keeps its message. Collectives' reductions, remote
+    memory and latencies do not change.
+    """
+
+    time: I64       # ps, 0 or more
+    what: U8        # Changing
+    number: I32     # of the NPU; of the link: its row in the graph, without one in that of the dims (network.graph)
+    factor: I64     # parts per million of full speed (what the plan says): 0, stands still, to FULL_SPEED
 
 
 class RemoteKind(enum.IntEnum):
@@ -244,6 +296,7 @@ class Plan:
     remote: Remote = field(default_factory=Remote)
     lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
     reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))    # [npus], or [0]: the policy's everywhere
+    changes: Changes | None = None
 
     def reduction_rate(self, npu: int) -> float:
         """Bytes/s at which an NPU's memory serves the reductions of collectives; 0: they are free."""

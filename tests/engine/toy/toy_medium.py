@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import astrarium as ar
 from astrarium import engine, registry
-from astrarium.engine.plan import NetworkPlan
+from astrarium.engine.plan import Changes, NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import DEPART, DONE, BatchClock, Key, Order, ticks
@@ -18,9 +18,14 @@ from astrarium.engine.reference.traffic import Traffic
 class Toy:
     """Messages never wait for each other."""
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
-        del traffic
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                 changes: Changes | None = None) -> None:
+        del traffic, changes
         self._clock, self._dims, self._strides = clock, network.dims, strides(network.dims)
+
+    def waits(self) -> list[str]:
+        """Nothing waits."""
+        return []
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:

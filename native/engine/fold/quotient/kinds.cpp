@@ -8,7 +8,7 @@
 namespace astrarium {
 
 void check_foldable(const Plan& plan, const RankClasses& classes, bool record) {
-    if (const char* why = plan.network.medium->never_folds) throw Unfoldable{why};
+    if (const char* why = never_folds(plan)) throw Unfoldable{why};
     if (std::any_of(plan.collectives.begin(), plan.collectives.end(), [](const Collective& c) { return c.custom.has_value(); })) throw Unfoldable{"a custom collective"};
     if (!plan.network.medium->links) return;
     // Links carry other ranks' messages: only collectives of everybody, one at a time, keep to themselves.

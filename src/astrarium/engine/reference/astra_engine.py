@@ -33,7 +33,7 @@ class AstraEngine:
 
     def __init__(self, plan: Plan, record: Record | None) -> None:
         self.plan, self.clock = plan, Clock()
-        self.traffic = Traffic(len(plan.network.dims)) if record is not None else None
+        self.traffic = Traffic(plan.network, plan.npus) if record is not None else None
         direct = DirectMail(self.clock, astra_network(self.clock, plan.network, self.traffic), plan.npu_of.tolist())
         self.mail: Mail = RendezvousMail(direct) if plan.policy.rendezvous else direct
         self.remote = RemoteMemory(plan.remote)

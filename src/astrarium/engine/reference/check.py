@@ -26,6 +26,8 @@ from astrarium.engine.plan import (
     Shape,
 )
 from astrarium.engine.plugins.feeder import fits
+from astrarium.engine.reference.check_changes import check_changes
+from astrarium.engine.reference.check_graph import check_graph
 from astrarium.engine.reference.check_schedule import array, check_schedule, require, whole, widest
 from astrarium.engine.reference.native_media import medium_kind
 from astrarium.errors import InternalError, UnsupportedError
@@ -85,8 +87,16 @@ def _check_network(plan: Plan) -> float:
     astra = plan.policy.order == Order.ASTRA_SIM
     require((plan.network.backend in (Backend.UNSHARED, Backend.LINKS)) == astra, "a back end of the other rule book")
     require(plan.network.whole_ns == astra, "ASTRA-sim counts whole ns, and only it")
-    if not astra and plan.network.backend != Backend.FOREIGN:
-        medium_kind(plan.network.backend).check(plan.network)
+    kind = None if astra or plan.network.backend == Backend.FOREIGN else medium_kind(plan.network.backend)
+    if (graph := plan.network.graph) is not None:
+        check_graph(plan.network, graph, plan.npus, kind is not None and kind.has_links)
+        if float(graph.latency.max()) >= LONGEST_NS / graph.nodes:
+            raise _too_long()
+        heaviest = LONGEST_NS / graph.nodes * float(graph.bandwidth.min())
+    if kind is not None:
+        kind.check(plan.network)
+    if plan.changes is not None:
+        check_changes(plan, plan.changes, kind is not None and kind.has_links)
     if plan.network.backend == Backend.LINKS and len(plan.network.dims) == 1:
         require(plan.network.dims[0].shape <= Shape.FULLY_CONNECTED, "a shape that ASTRA-sim's links do not know")
     return heaviest

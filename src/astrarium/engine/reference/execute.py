@@ -28,7 +28,7 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     check_plan(plan)
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None
-    foreign: list[str] = []
+    kept_by: list[str] = []       # what keeps ranks for ever, as far as it is known
     engine: AstraEngine | NativeEngine
     if plan.policy.order == Order.ASTRA_SIM:
         engine = AstraEngine(plan, kept)
@@ -36,12 +36,12 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     else:
         engine = NativeEngine(plan, kept, team)
         engine.run()
-        foreign = engine.foreign.waits() if engine.foreign is not None else []
+        kept_by = engine.waits()
     ranks = engine.ranks
     stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in ranks if r.nodes.left]
     if stalled:
         waits = stall_sentences(stalled, engine.meetings, lambda rank, node: ranks[rank].argument(node))
-        raise StallError(foreign + waits)
+        raise StallError(kept_by + waits)
     finish = np.array([r.nodes.finish for r in ranks], dtype=np.int64)
     return Outcome(row=np.arange(len(ranks), dtype=np.int32), finish=finish,
                    busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),

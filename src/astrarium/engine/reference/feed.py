@@ -49,7 +49,8 @@ class _Feed:
         waits = engine.foreign.waits() if engine.foreign is not None else []
         stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in engine.ranks if r.nodes.left]
         if stalled:
-            waits += stall_sentences(stalled, engine.meetings, lambda rank, node: engine.ranks[rank].argument(node))
+            waits = engine.waits() + stall_sentences(stalled, engine.meetings,
+                                                     lambda rank, node: engine.ranks[rank].argument(node))
         if waits:
             raise StallError(waits)
         rows = [self._record.rows(rank) for rank in range(len(engine.ranks))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from astrarium.engine.plan import Backend, Kind, Plan, RemoteKind
+from astrarium.engine.plan import Backend, Changing, Kind, Lane, Plan, RemoteKind
 from astrarium.engine.plugins.given import Team, ask_whole
 from astrarium.engine.plugins.library import Library
 from astrarium.engine.reference.clock import Event
@@ -17,6 +17,7 @@ from astrarium.engine.reference.native_media import Medium, medium_kind, open_me
 from astrarium.engine.reference.native_post import Post
 from astrarium.engine.reference.native_rank import NativeRank
 from astrarium.engine.reference.program import Table, peer_and_tag, table, tables
+from astrarium.engine.reference.rates import NEVER, rates_of
 from astrarium.engine.reference.record import Record
 from astrarium.engine.reference.schedules import ScheduleTable
 from astrarium.engine.reference.traffic import Traffic
@@ -34,7 +35,8 @@ class NativeEngine:
         self.plan, self.policy, self.clock = plan, plan.policy, BatchClock()
         self.foreign = _foreign(self.clock, plan, self.team)
         self.traffic = _traffic(plan) if record is not None and self.foreign is None else None
-        self.network: Medium = self.foreign or open_medium(self.clock, plan.network, self.traffic)
+        self.network: Medium = self.foreign or open_medium(self.clock, plan.network, self.traffic, plan.changes)
+        self.rates = rates_of(plan.changes, Changing.NPU)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()
         self.post = Post()
@@ -50,6 +52,14 @@ class NativeEngine:
             self.foreign.run(lambda: any(rank.nodes.left for rank in self.ranks))
         else:
             self.clock.run()
+
+    def waits(self) -> list[str]:
+        """Sentences for a stall: links and NPUs that stand still for ever, where something waits for them, and what a
+        plug-in keeps."""
+        stopped = {self.npu_of[rank.rank]: self.rates.stops(self.npu_of[rank.rank]) for rank in self.ranks
+                   if rank.nodes.left}
+        return ([] if not stopped else self.network.waits()) + [
+            f"NPU {npu} stands still for ever, since {since} ps" for npu, since in stopped.items() if since is not None]
 
     def pick(self, rank: int, lane: int, nodes: list[int]) -> int:
         """The choice of the scheduling plug-in."""
@@ -77,8 +87,8 @@ class NativeEngine:
 
 def _traffic(plan: Plan) -> Traffic:
     network = plan.network
-    whole = () if network.backend == Backend.FOREIGN else medium_kind(network.backend).whole(network.dims)
-    return Traffic(len(network.dims), whole)
+    whole = () if network.backend == Backend.FOREIGN else medium_kind(network.backend).whole(network)
+    return Traffic(network, plan.npus, whole)
 
 
 def _foreign(clock: BatchClock, plan: Plan, team: Team) -> ForeignWires | None:
@@ -122,8 +132,19 @@ class NativeRuntime:
         elif kind in (Kind.SEND, Kind.RECV):
             self._message(node, done)
         else:
-            end = self._remote_end(node) if kind == Kind.REMOTE else clock.now + self.rows.duration[node]
-            clock.at(end, DONE, (self.rank, node, 0, 0), done)
+            end = self._remote_end(node) if kind == Kind.REMOTE else self._delay_end(node)
+            if end < NEVER:
+                clock.at(end, DONE, (self.rank, node, 0, 0), done)
+
+    def _delay_end(self, node: int) -> int:
+        """When a node that only lasts ends; what it lasts longer for its NPU's changes counts as busy, too."""
+        now, duration, rates = self._engine.clock.now, self.rows.duration[node], self._engine.rates
+        if not rates or self.rows.lane[node] != Lane.COMPUTE:
+            return now + duration
+        end = rates.finish(self._engine.npu_of[self.rank], now, duration)
+        if self.rows.busy[node]:
+            self.nodes.busy += end - now - duration
+        return end
 
     def _message(self, node: int, done: Event) -> None:
         engine, size = self._engine, self.rows.size[node]

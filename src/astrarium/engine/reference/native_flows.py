@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from functools import partial
 
 from astrarium.engine.activities import NEVER, UNIT, Activities
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import FULL_SPEED, Changes, NetworkPlan
 from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.fabric import bandwidths, fabric_of, link_rates, links_that_stand
+from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order
 from astrarium.engine.reference.native_media import MediumKind
-from astrarium.engine.reference.routes import Hop, Routes
 from astrarium.engine.reference.traffic import Port, Traffic
 from astrarium.errors import UnsupportedError
 
 __all__ = ["FLOWS"]
 
 NOBODY = (0, 0, 0, 0)
+WHOLE = 2**30       # parts of a busy link of a graph, whatever its bandwidth
 
 
 def parts(bandwidth: float) -> int:
@@ -27,10 +29,14 @@ def parts(bandwidth: float) -> int:
 class Flows:
     """fluid: a message's bytes leave at the rate that its links share out, and arrive the latency of all links on."""
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
-        self._clock, self._traffic, self._routes = clock, traffic, Routes(network.dims)
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                 changes: Changes | None = None) -> None:
+        self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network)
+        self._graph = network.graph
         self._flows: Activities[Port] = Activities(None if traffic is None else self._spent)
-        self._known: set[Port] = set()
+        self._parts: dict[Port, int] = {}       # per ps at full speed, of the links that were drawn on
+        self._rates = link_rates(self._fabric, changes)
+        self._changes = self._rates.changes()   # those to come
         self._due = NEVER               # the earliest look at ends that is scheduled
         self._looked_at = False
 
@@ -39,19 +45,19 @@ class Flows:
         """As `Medium` says."""
         del tag, order
         self._clock.at(self._clock.now, DEPART, key,
-                       partial(self._begin, key, self._routes.between(source, destination), size, delivered))
+                       partial(self._begin, key, self._fabric.between(source, destination), size, delivered))
 
-    def _begin(self, key: Key, route: list[Hop], size: int, delivered: Event) -> None:
+    def _begin(self, key: Key, route: Sequence[Hop], size: int, delivered: Event) -> None:
         if self._flows.now != self._clock.now:
-            self._flows.advance(self._clock.now)
+            self._advance()
         for hop in route:
-            if hop.port not in self._known:
-                self._known.add(hop.port)
-                self._flows.set_capacity(hop.port, hop.bandwidth / 1000)
+            if hop.port not in self._parts:
+                self._parts[hop.port] = parts(hop.bandwidth)
+                self._set_capacity(hop.port)
         self._flows.start(size, [hop.port for hop in route], partial(self._end, key, route, size, delivered))
         self._look()
 
-    def _end(self, key: Key, route: list[Hop], size: int, delivered: Event) -> None:
+    def _end(self, key: Key, route: Sequence[Hop], size: int, delivered: Event) -> None:
         """The last byte has left."""
         if self._traffic is not None:
             for hop in route:
@@ -67,6 +73,8 @@ class Flows:
     def _share(self) -> None:
         self._looked_at = False
         following = self._flows.next_time()
+        if self._changes and self._flows.drawn():
+            following = min(following, self._changes[0][0])
         if following < self._due:
             self._due = following
             self._clock.at(following, DONE, NOBODY, self._run)
@@ -74,24 +82,41 @@ class Flows:
     def _run(self) -> None:
         if self._due == self._clock.now:
             self._due = NEVER
-        self._flows.advance(self._clock.now)
+        self._advance()
         self._look()
+
+    def _advance(self) -> None:
+        """Go on to now, with the links as they are from now on."""
+        self._flows.advance(self._clock.now)
+        while self._changes and self._changes[0][0] <= self._clock.now:
+            port = self._changes.pop(0)[1]
+            if port in self._parts:
+                self._set_capacity(port)
+
+    def _set_capacity(self, port: Port) -> None:
+        speed = self._rates.speed(port, self._clock.now)
+        self._flows.set_parts(port, max(self._parts[port] * speed // FULL_SPEED, 1 if speed else 0))
+
+    def waits(self) -> list[str]:
+        """Links that stand still, and that a flow draws on."""
+        return links_that_stand(self._fabric, self._rates, self._flows.drawn())
 
     def _spent(self, ports: tuple[Port, ...], begin: int, end: int, rate: int) -> None:
         assert self._traffic is not None
         for port in ports:
-            self._traffic.shared(port, begin, end - begin, rate)
+            share = rate if self._graph is None else rate * WHOLE // parts(self._graph.bandwidth[port[3]])
+            self._traffic.shared(port, begin, end - begin, share)
 
 
 def _check(network: NetworkPlan) -> None:
     """Rates are whole numbers of parts, of 63 bits."""
-    if not all(1e-6 <= dim.bandwidth <= 1e9 for dim in network.dims):
+    if not all(1e-6 <= bandwidth <= 1e9 for bandwidth in bandwidths(network)):
         raise UnsupportedError("workload", "flows over links of less than 1e-6 or more than 1e9 bytes per ns")
 
 
-def _whole(dims: Sequence[Dim]) -> Sequence[int]:
+def _whole(network: NetworkPlan) -> Sequence[int]:
     """A link is busy by the part of its bandwidth that is drawn."""
-    return [parts(dim.bandwidth) for dim in dims]
+    return [parts(dim.bandwidth) for dim in network.dims] if network.graph is None else [WHOLE]
 
 
-FLOWS = MediumKind(Flows, _check, _whole)
+FLOWS = MediumKind(Flows, has_links=True, check=_check, whole=_whole)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from astrarium import registry
-from astrarium.engine.plan import Dim, NetworkPlan
+from astrarium.engine.plan import Changes, NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import BatchClock, Key, Order
 from astrarium.engine.reference.traffic import Traffic
@@ -25,13 +25,16 @@ class Medium(Protocol):
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None: ...
 
+    def waits(self) -> list[str]:
+        """Sentences for a stall: what keeps messages for ever."""
+
 
 def _any_network(network: NetworkPlan) -> None:
     del network
 
 
-def _all_or_nothing(dims: Sequence[Dim]) -> Sequence[int]:
-    del dims
+def _all_or_nothing(network: NetworkPlan) -> Sequence[int]:
+    del network
     return ()
 
 
@@ -39,13 +42,15 @@ def _all_or_nothing(dims: Sequence[Dim]) -> Sequence[int]:
 class MediumKind:
     """A class of media, as its line in the registry (kind `backend`) has it: `open` makes one for a run.
 
-    `check` raises UnsupportedError for a network that it cannot carry. `whole` gives, per dim, the parts per ps of a
-    busy link; nothing where a link is busy or not.
+    `has_links`: it has links of its own; a graph may give them, and they may change. `check` raises UnsupportedError
+    for a network that it cannot carry. `whole` gives, per dim of the traffic, the parts per ps of a busy link; nothing
+    where a link is busy or not.
     """
 
-    open: Callable[[BatchClock, NetworkPlan, Traffic | None], Medium]
+    open: Callable[[BatchClock, NetworkPlan, Traffic | None, Changes | None], Medium]
+    has_links: bool = False
     check: Callable[[NetworkPlan], None] = _any_network
-    whole: Callable[[Sequence[Dim]], Sequence[int]] = _all_or_nothing
+    whole: Callable[[NetworkPlan], Sequence[int]] = _all_or_nothing
 
 
 def medium_kind(name: str) -> MediumKind:
@@ -59,6 +64,7 @@ def medium_kind(name: str) -> MediumKind:
     return kind
 
 
-def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> Medium:
-    """The medium of a plan's network."""
-    return medium_kind(network.backend).open(clock, network, traffic)
+def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                changes: Changes | None = None) -> Medium:
+    """The medium of a plan's network. `changes`: of its links, where it has any."""
+    return medium_kind(network.backend).open(clock, network, traffic, changes)

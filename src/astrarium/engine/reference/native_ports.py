@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astrarium.engine.plan import Dim, NetworkPlan, Shape
+from astrarium.engine.plan import Changes, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
@@ -39,10 +39,16 @@ class Way:
 class Ports:
     """closed_form: out ports at the source, then the head travels, then in ports at the destination; cut through."""
 
-    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None) -> None:
+    def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
+                 changes: Changes | None = None) -> None:
+        del changes
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
+
+    def waits(self) -> list[str]:
+        """Ports stand still never."""
+        return []
 
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:

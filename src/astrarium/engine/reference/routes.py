@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from astrarium.engine.plan import Dim, Shape
 from astrarium.engine.reference.geometry import coordinate, differing_dims, strides
-from astrarium.engine.reference.native_clock import ticks
+from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.traffic import Port
 
-__all__ = ["Hop", "Routes", "port_numbers"]
-
-
-class Hop:
-    """One link of a route."""
-
-    __slots__ = ("bandwidth", "latency", "port")
-
-    def __init__(self, port: Port, dim: Dim) -> None:
-        self.port, self.bandwidth, self.latency = port, dim.bandwidth, ticks(dim.latency)
+__all__ = ["Routes", "port_numbers"]
 
 
 class Routes:
@@ -33,6 +26,27 @@ class Routes:
             route = self._known[source, destination] = self._route(source, destination)
         return route
 
+    def ports(self) -> list[Port]:
+        """The names of the links, numbered as `network.graph.graph_of` does: those that leave NPUs, then switches'."""
+        switches = [d for d, dim in enumerate(self._dims) if dim.shape == Shape.SWITCH and dim.npus > 1]
+        npus = range(prod(dim.npus for dim in self._dims))
+        return ([port for d in range(len(self._dims)) for npu in npus for port in self._ports_of(d, npu)]
+                + [(d, -1, npu, 0) for d in switches for npu in npus])
+
+    def _ports_of(self, d: int, npu: int) -> list[Port]:
+        """Of the links of a dim those that leave an NPU, by port."""
+        dim, stride = self._dims[d], self._strides[d]
+        n, place = dim.npus, coordinate(npu, stride, dim.npus)
+        if n == 1:
+            return []
+        if dim.shape == Shape.SWITCH:
+            return [(d, npu, -1, 0)]
+        ends = {Shape.RING: [(place + 1) % n, (place - 1) % n][:n - 1], Shape.RING_ONE_WAY: [(place + 1) % n],
+                Shape.MESH: [end for end in (place + 1, place - 1) if 0 <= end < n],
+                Shape.HYPERCUBE: [place ^ 1 << bit for bit in range(n.bit_length() - 1)],
+                Shape.FULLY_CONNECTED: [end for end in range(n) if end != place]}[dim.shape]
+        return [(d, npu, npu + (end - place) * stride, _neighbour(dim, place, end)[0]) for end in ends]
+
     def _route(self, source: int, destination: int) -> list[Hop]:
         route: list[Hop] = []
         at = source
@@ -42,10 +56,9 @@ class Routes:
             while (start := coordinate(at, stride, dim.npus)) != end:
                 number, place = _neighbour(dim, start, end)
                 landing = at + (place - start) * stride
-                if dim.shape == Shape.SWITCH:
-                    route += [Hop((d, at, -1, 0), dim), Hop((d, -1, landing, 0), dim)]
-                else:
-                    route.append(Hop((d, at, landing, number), dim))
+                switch = dim.shape == Shape.SWITCH
+                ports: list[Port] = [(d, at, -1, 0), (d, -1, landing, 0)] if switch else [(d, at, landing, number)]
+                route += [Hop(port, dim.bandwidth, dim.latency) for port in ports]
                 at = landing
         return route
 

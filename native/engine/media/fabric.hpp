@@ -1,0 +1,118 @@
+// Fabrics: which links a message takes. Media are compiled for each of them, so that dims need no table.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "media/medium.hpp"
+#include "media/traffic.hpp"
+#include "plan/graph.hpp"
+#include "plan/rates.hpp"
+
+namespace astrarium {
+
+// The next link of a message's way.
+struct Hop {
+    std::size_t number = 0;   // of the link
+    std::size_t dim = 0;      // of the traffic
+    std::int32_t landing = 0; // where it ends: Flight::at then
+    bool to_switch = false;   // Flight::at_switch then
+    bool leaves_npu = true;
+};
+
+// Dimension-ordered, innermost dim first. A link has the number of its port; those out of switches come after these.
+class DimsFabric {
+public:
+    DimsFabric(const Network& network, const Traffic& traffic) : network_(network), geometry_(network), traffic_(traffic) {}
+    Hop next(const Flight& flight) const;
+    template <class Visit>
+    void each_link(Visit&& visit) const;  // visit(number of the link), in the order of the dims' graph
+    double bandwidth(const Hop& hop) const { return network_.dims[hop.dim].bandwidth; }
+    double latency(const Hop& hop) const { return network_.dims[hop.dim].latency; }
+
+private:
+    const Network& network_;
+    const Geometry geometry_;
+    const Traffic& traffic_;
+};
+
+// Ways of the fewest links, looked up as messages ask. Distances to a destination are kept for the last ones only, in a bounded number of
+// bytes; destinations whose links all come from one node (a switch) need those to that node.
+class GraphFabric {
+public:
+    GraphFabric(const Network& network, const Traffic& traffic);
+    Hop next(const Flight& flight) const;
+    template <class Visit>
+    void each_link(Visit&& visit) const {
+        for (std::size_t link = 0; link < graph_.links(); ++link) visit(link);
+    }
+    double bandwidth(const Hop& hop) const { return graph_.bandwidth[hop.number]; }
+    double latency(const Hop& hop) const { return graph_.latency[hop.number]; }
+
+private:
+    using Field = std::vector<std::uint16_t>;  // per node: links from there
+    static constexpr std::size_t most_bytes = std::size_t{1} << 28;
+    static constexpr std::uint32_t none = 0xffffffffu;
+    const Field& field(std::int32_t node) const;
+    std::uint32_t choose(const Flight& flight) const;
+
+    const Graph& graph_;
+    const std::int32_t npus_;
+    const LinksOf out_, in_;
+    std::vector<std::int32_t> before_;            // per node: where all links to it come from, or itself
+    std::size_t most_;
+    mutable std::vector<Field> fields_;
+    mutable std::vector<std::int32_t> owner_;     // of fields
+    mutable std::vector<std::uint32_t> field_of_; // per node
+    mutable std::size_t oldest_ = 0;
+    mutable std::vector<std::uint32_t> able_;     // links that begin one of the shortest ways
+    struct Asked {
+        std::int32_t source = -1, destination = -1, at = -1;
+        bool operator==(const Asked&) const = default;
+    };
+    mutable Asked asked_;                         // last: media ask for a turn, and again as it is taken
+    mutable std::uint32_t answer_ = 0;
+};
+
+template <class Visit>
+void DimsFabric::each_link(Visit&& visit) const {
+    const auto npus = static_cast<std::int32_t>(traffic_.rows.rows);
+    for (std::size_t d = 0; d < network_.dims.size(); ++d)
+        for (std::int32_t npu = 0; npu < npus; ++npu)
+            for (std::size_t port = 0; port < Traffic::ports_per_npu(network_.dims[d]); ++port)
+                if (has_link(network_.dims[d], geometry_.coordinate(npu, d), port)) visit(traffic_.port(d, npu, static_cast<int>(port)));
+    for (std::size_t d = 0; d < network_.dims.size(); ++d)
+        for (std::int32_t npu = 0; npu < npus && network_.dims[d].shape == Shape::switch_ && network_.dims[d].npus > 1; ++npu)
+            visit(traffic_.port(d, npu, 0) + traffic_.ports());
+}
+
+// The changes of a plan's links, by their numbers in the fabric.
+template <class Fabric>
+Rates link_rates(const Plan& plan, const Fabric& fabric) {
+    Rates out;
+    std::size_t given = 0;
+    if (plan.link_rates) fabric.each_link([&](std::size_t number) { plan.link_rates->copy(given++, number, out); });
+    return out;
+}
+
+// For a stall: says which of the wanted links stand still for ever, by their numbers in the plan.
+template <class Fabric, class Wanted>
+std::vector<std::string> links_that_stand(const Fabric& fabric, const Rates& rates, Wanted&& wanted) {
+    std::vector<std::string> out;
+    std::size_t given = 0;
+    if (rates.empty()) return out;
+    fabric.each_link([&](std::size_t number) {
+        if (const Tick since = rates.stops(number); since != never && wanted(number))
+            out.push_back("link " + std::to_string(given) + " stands still for ever, since " + std::to_string(since) + " ps");
+        ++given;
+    });
+    return out;
+}
+
+// A medium for the fabric of a plan.
+template <template <class> class Of>
+std::unique_ptr<Medium> open_on_fabric(const Plan& plan, bool record, Carried& run) {
+    if (plan.network.graph) return std::make_unique<Of<GraphFabric>>(plan, record, run);
+    return std::make_unique<Of<DimsFabric>>(plan, record, run);
+}
+
+}  // namespace astrarium

@@ -1,0 +1,77 @@
+"""Ways through a graph: as few links as possible, and a hash where several links begin such ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from astrarium.engine.plan import FIRST_LINK, Graph
+from astrarium.engine.reference.hop import Hop
+from astrarium.engine.reference.traffic import Port
+
+__all__ = ["FAR", "GraphRoutes", "distances", "mix64", "rows_by_node"]
+
+FAR = 2**31 - 1     # links from a node that has no way
+MOST = 1024         # destinations whose distances are kept
+WORD = 2**64 - 1
+
+
+def mix64(word: int) -> int:
+    """A hash of 64 bits: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    word = (word + 0x9E3779B97F4A7C15) & WORD
+    word = ((word ^ word >> 30) * 0xBF58476D1CE4E5B9) & WORD
+    word = ((word ^ word >> 27) * 0x94D049BB133111EB) & WORD
+    return word ^ word >> 31
+
+
+def rows_by_node(nodes: int, ends: Iterable[int]) -> list[list[int]]:
+    """Per node the numbers of the links that have it as this end, ascending."""
+    rows: list[list[int]] = [[] for _ in range(nodes)]
+    for number, node in enumerate(ends):
+        rows[node].append(number)
+    return rows
+
+
+def distances(start: int, links: Sequence[Sequence[int]], ends: Sequence[int]) -> list[int]:
+    """Links between `start` and each node; FAR where there is no way. `links` [nodes] of a node, and their other
+    `ends` [links]: those that leave nodes and their targets, or those that come to nodes and their sources."""
+    found = [FAR] * len(links)
+    found[start] = 0
+    reached = [start]
+    for node in reached:
+        for link in links[node]:
+            if found[ends[link]] == FAR:
+                found[ends[link]] = found[node] + 1
+                reached.append(ends[link])
+    return found
+
+
+class GraphRoutes:
+    """The links between two NPUs, looked up as a message asks: distances to a destination are found once, and kept for
+    the last destinations only."""
+
+    def __init__(self, graph: Graph, ecmp: int) -> None:
+        self._ecmp = ecmp
+        self._source, self._target = graph.source.tolist(), graph.target.tolist()
+        self._out, self._in = (rows_by_node(graph.nodes, ends) for ends in (self._source, self._target))
+        rows = zip(self._source, self._target, graph.bandwidth.tolist(), graph.latency.tolist(), strict=True)
+        self._hops = [Hop((0, source, target, number), bandwidth, latency)
+                      for number, (source, target, bandwidth, latency) in enumerate(rows)]
+        self._to = lru_cache(maxsize=MOST)(lambda destination: distances(destination, self._in, self._source))
+
+    def between(self, source: int, destination: int) -> list[Hop]:
+        """The links in order; none from an NPU to itself."""
+        left = self._to(destination)
+        pair = 0 if self._ecmp == FIRST_LINK else mix64(mix64(self._ecmp) ^ (source << 32 | destination))
+        way: list[Hop] = []
+        at = source
+        while at != destination:
+            able = [link for link in self._out[at] if left[self._target[link]] + 1 == left[at]]
+            link = able[0 if self._ecmp == FIRST_LINK else mix64(pair ^ at) % len(able)]
+            way.append(self._hops[link])
+            at = self._target[link]
+        return way
+
+    def ports(self) -> list[Port]:
+        """The names of the links, by number."""
+        return [hop.port for hop in self._hops]
