@@ -1,6 +1,7 @@
 #include "fold/timers/collective_timers.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "fold/timers/class_timer.hpp"
 #include "fold/timers/line_timer.hpp"
@@ -109,7 +110,7 @@ std::shared_ptr<const Measured> CollectiveTimers::shared(std::uint32_t id, std::
 Measured CollectiveTimers::measured(const Asked& asked) {
     for (const auto& timer : timers_)
         if (auto found = timer->time(asked)) return std::move(*found);
-    throw Unfoldable{"a collective that no timer can tell the time of"};
+    throw std::logic_error("the last timer did not tell a time");
 }
 
 std::uint64_t CollectiveTimers::events() const {
