@@ -97,8 +97,8 @@ def test_limits_count_lines_without_the_docstring(tmp_path: Path) -> None:
 
 def test_includes_that_point_upward_and_questions_about_the_rule_book_are_breaches(tmp_path: Path) -> None:
     contracts = tool("contracts")
-    for name, text in {"plan/plan.hpp": '#include "media/ports.hpp"\n', "astra/astra.cpp": '#include "run/native.hpp"\n',
-                       "fold/fold.cpp": "if (astra_) return;\n",
+    for name, text in {"plan/plan.hpp": '#include "media/ports.hpp"\n',
+                       "astra/astra.cpp": '#include "run/native.hpp"\n', "fold/fold.cpp": "if (astra_) return;\n",
                        "run/native.cpp": '#include "fold/fold.hpp"\n', "loose.cpp": ""}.items():
         path = tmp_path / "native" / "engine" / name
         path.parent.mkdir(parents=True, exist_ok=True)
