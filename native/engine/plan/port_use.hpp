@@ -1,7 +1,6 @@
-// When ports are in use: a few spans of time, disjoint and ascending.
+// When ports are in use.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -13,57 +12,27 @@ struct Span {
     bool operator==(const Span&) const = default;
 };
 
-// Spans of one collective at one NPU's ports in or out of a dim; of more than a few, those closest to each other count as one.
-class Spans {
+// From the first to the last use of one collective at one NPU's ports in or out of a dim.
+class Used {
 public:
     void add(Tick from, Tick until) {
         until = std::max(until, from + 1);  // a message without bytes waits for its turn too
-        std::size_t at = count_;
-        while (at > 0 && spans_[at - 1].from > from) --at;
-        if (at > 0 && spans_[at - 1].until >= from) {
-            --at;
-            spans_[at].until = std::max(spans_[at].until, until);
-        } else {
-            std::move_backward(spans_.begin() + static_cast<std::ptrdiff_t>(at), spans_.begin() + static_cast<std::ptrdiff_t>(count_),
-                               spans_.begin() + static_cast<std::ptrdiff_t>(count_ + 1));
-            spans_[at] = {from, until};
-            ++count_;
-        }
-        while (at + 1 < count_ && spans_[at + 1].from <= spans_[at].until) {
-            spans_[at].until = std::max(spans_[at].until, spans_[at + 1].until);
-            erase(at + 1);
-        }
-        if (count_ > most) merge_closest();
+        span_ = empty() ? Span{from, until} : Span{std::min(span_.from, from), std::max(span_.until, until)};
     }
-    void join(const Spans& other, Tick base) {
-        for (const Span& span : other) add(astrarium::add(base, span.from), astrarium::add(base, span.until));
+    void join(const Used& other, Tick base) {
+        if (!other.empty()) add(astrarium::add(base, other.span_.from), astrarium::add(base, other.span_.until));
     }
-    bool empty() const { return count_ == 0; }
-    Tick from() const { return spans_[0].from; }
-    Tick until() const { return spans_[count_ - 1].until; }
-    const Span* begin() const { return spans_.data(); }
-    const Span* end() const { return spans_.data() + count_; }
-    bool operator==(const Spans& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+    bool empty() const { return span_.until == 0; }
+    Tick from() const { return span_.from; }
+    Tick until() const { return span_.until; }
+    bool operator==(const Used&) const = default;
 
 private:
-    static constexpr std::size_t most = 4;
-    void erase(std::size_t at) {
-        std::move(spans_.begin() + static_cast<std::ptrdiff_t>(at + 1), spans_.begin() + static_cast<std::ptrdiff_t>(count_), spans_.begin() + static_cast<std::ptrdiff_t>(at));
-        --count_;
-    }
-    void merge_closest() {
-        std::size_t best = 0;
-        for (std::size_t i = 1; i + 1 < count_; ++i)
-            if (spans_[i + 1].from - spans_[i].until < spans_[best + 1].from - spans_[best].until) best = i;
-        spans_[best].until = spans_[best + 1].until;
-        erase(best + 1);
-    }
-    std::array<Span, most + 1> spans_{};
-    std::size_t count_ = 0;
+    Span span_{0, 0};
 };
 
 struct PortUse {  // in one dim
-    Spans out, in;
+    Used out, in;
     bool operator==(const PortUse&) const = default;
 };
 
