@@ -1,0 +1,54 @@
+"""One object for those of equal content: programs, collectives and schedules of plans that were lowered apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from operator import is_
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+__all__ = ["Shared"]
+
+T = TypeVar("T")
+
+
+class Shared:
+    """The first object of each content."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[Any, Any]] = {}       # id -> (the object itself, so that the id stays its; the first)
+        self._first: dict[Any, Any] = {}
+
+    def first(self, value: T) -> T:
+        """The first object of equal content; of a new one, with the first objects of its parts in it."""
+        if isinstance(value, tuple):
+            parts = tuple(map(self.first, value))
+            return value if all(map(is_, parts, value)) else parts      # type: ignore[return-value]
+        if not _has_fields(value):
+            return value
+        if id(value) not in self._of:
+            own = [getattr(value, name) for name in _names(value)]
+            found = list(map(self.first, own))
+            new = value if all(map(is_, found, own)) else type(value)(*found)
+            self._of[id(value)] = value, self._first.setdefault((type(value), *map(_key, found)), new)
+        return self._of[id(value)][1]       # type: ignore[no-any-return]
+
+
+def _has_fields(value: object) -> bool:
+    return is_dataclass(value) or isinstance(value, msgspec.Struct)
+
+
+def _names(value: Any) -> Sequence[str]:
+    return value.__struct_fields__ if isinstance(value, msgspec.Struct) else [field.name for field in fields(value)]
+
+
+def _key(part: Any) -> Any:
+    """What tells a part of an object apart, where parts with fields are the first of their content."""
+    if isinstance(part, np.ndarray):
+        return part.dtype.str, part.tobytes()
+    if isinstance(part, tuple):
+        return tuple(map(_key, part))
+    return id(part) if _has_fields(part) else part
