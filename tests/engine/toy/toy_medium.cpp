@@ -30,7 +30,7 @@ private:
     Traffic traffic_;
 };
 
-const MediumKind kind{.name = "toy", .never_folds = "a toy", .open = open_as<Toy>};
+const MediumKind kind{.name = "toy", .open = open_as<Toy>};
 const Registered registered(kind);
 
 }  // namespace

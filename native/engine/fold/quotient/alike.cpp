@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::size_t most_ways = 4096 * 4096;  // that are compared for one phase
 
-// The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction. `flat`: the
-// messages of a phase may cross several dims, and so share a port of fully_connected where they go to one coordinate.
-void way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only, bool flat, std::vector<int>& out) {
+// The way from one NPU to another, as far as it matters: per dim that differs, its shape's hops and direction. Messages of a phase that
+// cross several dims share a port of fully_connected where they go to one coordinate.
+void way(const Network& network, const Geometry& geometry, int from, int to, bool lowest_only, std::vector<int>& out) {
     out.clear();
     for (std::size_t d = 0; d < network.dims.size(); ++d) {
         const Dim& dim = network.dims[d];
@@ -24,7 +24,7 @@ void way(const Network& network, const Geometry& geometry, int from, int to, boo
             case Shape::ring: out.push_back(hops == forward ? hops : -hops); break;
             case Shape::hypercube: out.push_back(a ^ b); break;
             case Shape::mesh: return out.clear();  // nobody on a line stands like another
-            case Shape::fully_connected: out.push_back(flat ? forward : hops); break;
+            case Shape::fully_connected: out.push_back(forward); break;
             default: out.push_back(hops);
         }
         if (lowest_only) {
@@ -82,7 +82,7 @@ bool same_ways(const Plan& plan, const Phase& phase, const std::vector<int>& npu
             const int index = index_in(phase, static_cast<std::uint32_t>(p));
             const int peer = exclusive ? index ^ distance : (index + distance) % phase.n;
             const auto there = static_cast<std::size_t>(static_cast<int>(p) + (peer - index) * phase.stride);
-            way(plan.network, geometry, npus[p], npus[there], lowest, phase.dim < 0, mine);
+            way(plan.network, geometry, npus[p], npus[there], lowest, mine);
             if (mine.empty()) return false;
             if (p == 0)
                 first = mine;
