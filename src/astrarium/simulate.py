@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from astrarium import engine
 from astrarium.design import Design
-from astrarium.engine import execute_in_order, run_source
 from astrarium.errors import EXPLAINED, InputError
 from astrarium.lower import (
     Kept,
     TraceCache,
     capacities,
     first_rank,
-    in_its_terms,
     lower,
     plugins_of,
     read_files,
@@ -68,9 +67,11 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
 
     def run() -> Result:
         try:
-            ran, outcome = execute_in_order(plan, record=record, fold=folded, pure=pure, plugins=given, note=note,
-                                            kept=None if kept is None else kept.measurements)
+            ran, outcome = engine.execute_in_order(plan, record=record, fold=folded, pure=pure, plugins=given,
+                                                   note=note, kept=None if kept is None else kept.measurements)
         except EXPLAINED as error:
+            from astrarium.lower import in_its_terms  # rarely needed
+
             said = in_its_terms(error, design, source)
             if said is error:
                 raise
@@ -85,7 +86,7 @@ def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None, c
         raise InputError("traces", f"workload {design.workload.tag} decides as it runs", expected="no traces")
     given = plugins_of(design, plugins)
     source, stage = stage_of(design, given, caches)
-    done = run_source(source, stage, given, pure=pure)
+    done = engine.run_source(source, stage, given, pure=pure)
     return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome))
 
 

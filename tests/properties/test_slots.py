@@ -31,7 +31,7 @@ def repeated(program: Program, chained: bool) -> Program:
     n, slots = len(program.node_id), int(program.slot.max(initial=-1)) + 1
     children = [program.child[a:b].tolist() for a, b in zip(program.child_ptr[:-1], program.child_ptr[1:], strict=True)]
     children += [[c + n for c in row] for row in children]
-    parents = np.tile(program.parents, 2)
+    parents = np.tile(program.parents, 2).copy()     # a tile of nothing is the array itself, which is read-only
     if chained:
         roots, leaves = np.flatnonzero(program.parents == 0) + n, np.flatnonzero(np.diff(program.child_ptr) == 0)
         parents[roots] = len(leaves)

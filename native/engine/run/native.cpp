@@ -91,7 +91,7 @@ void Native::instant() {
 void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
-    if (purpose_ == Purpose::attempt && history_->redone() > clock_.handled + many_redone) throw TooManyReturns{};
+    if (purpose_ == Purpose::attempt && (record_ || history_->redone() > clock_.handled + many_redone)) throw TooManyReturns{};
 }
 
 void Native::handle(const Keyed& event) {

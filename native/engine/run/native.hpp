@@ -18,7 +18,8 @@ public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
-    // conflicts: all collectives are timed, and those that meet others are noted. attempt: a result, unless it goes back too often.
+    // conflicts: all collectives are timed, and those that meet others are noted. attempt: a result, unless it goes back too often (where it
+    // records: at all).
     enum class Purpose { result, attempt, conflicts };
     struct TooManyReturns {};
     Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose);

@@ -27,6 +27,8 @@ auto or_unfoldable(Run&& run) {
 
 }  // namespace
 
+// A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. Where periods
+// are counted few have to be found, most often; there it comes once much was redone, else with the first that is found.
 Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool record) {
     const auto run = [&](Native::Purpose purpose) {
         const bool recorded = record && purpose != Native::Purpose::conflicts;

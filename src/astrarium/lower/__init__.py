@@ -9,18 +9,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from astrarium.lower.explain import capacities, first_rank, in_its_terms
+    from astrarium.lower.explain import in_its_terms
     from astrarium.lower.kept import Kept
     from astrarium.lower.native_plugins import plugins_of
     from astrarium.lower.native_work import Given, Work, work_of
+    from astrarium.lower.rows import capacities, first_rank
     from astrarium.lower.rule_books import lower, stage_of
     from astrarium.lower.source import TraceCache, read_files, read_work
 
 _WHERE = {
-    "explain": ("capacities", "first_rank", "in_its_terms"),
+    "explain": ("in_its_terms",),
     "kept": ("Kept",),
     "native_plugins": ("plugins_of",),
     "native_work": ("Given", "Work", "work_of"),
+    "rows": ("capacities", "first_rank"),
     "rule_books": ("lower", "stage_of"),
     "source": ("TraceCache", "read_files", "read_work"),
 }

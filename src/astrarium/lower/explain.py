@@ -1,4 +1,4 @@
-"""What a run says, in the terms of its design: file, rank, node and name of what cannot run; first rank, capacities."""
+"""What a run says, in the terms of its design: file, rank, node and name of what cannot run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from astrarium.design import Design
     from astrarium.trace import Dependencies, Finding
 
-__all__ = ["capacities", "execute_workload", "explained", "explained_generated", "first_rank", "in_its_terms"]
+__all__ = ["execute_workload", "explained", "explained_generated", "in_its_terms"]
 
 Groups = Mapping[str, Sequence[int]]
 NAMED = 100     # waits whose nodes are named; a message shows fewer
@@ -43,30 +43,6 @@ def in_its_terms(error: AstrariumError, design: Design, source: Traces | Generat
     if source is None or not isinstance(design.workload, Trace):
         return error
     return explained(error, source, named_groups(design.workload, source), design.workload.dependencies)
-
-
-def first_rank(design: Design) -> int:
-    """The number of the first rank: another than 0 where one rank of a larger job runs alone."""
-    from astrarium.lower.native_work import rank_count
-    from astrarium.workload.config import Trace
-
-    workload = design.workload
-    return workload.rank or 0 if isinstance(workload, Trace) and rank_count(design) == 1 else 0
-
-
-def capacities(design: Design, plan: Plan, outcome: Outcome) -> tuple[float | None, ...]:
-    """[rows] bytes of each row's NPU, None where the design does not say; empty where it never does."""
-    if not design.npu_types:
-        most = design.memory.capacity
-        return (float(most),) * len(outcome.finish) if most else ()
-    from astrarium.design import npu_types
-    from astrarium.result.nodes import first_ranks
-
-    limits = [None if memory.capacity is None else float(memory.capacity) for _, memory in npu_types(design)[1]]
-    if not any(limits):
-        return ()
-    kinds = npu_types(design)[0][plan.npu_of[first_ranks(outcome)]]
-    return tuple(limits[kind] for kind in kinds.tolist())
 
 
 def explained_generated(error: AstrariumError, generated: Generated) -> AstrariumError:
