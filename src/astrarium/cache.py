@@ -1,4 +1,4 @@
-"""A bounded cache by content. It is an argument of whoever uses it: results never depend on what it holds."""
+"""A bounded cache by content. Functions that use one take it as an argument; results never depend on what it holds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ V = TypeVar("V")
 
 
 class Cache(Generic[V]):
-    """At most `most` values by key; beyond, those asked for longest ago go. A key holds all that its value is made of.
-    For several threads at once."""
+    """At most `most` values, each under a key that holds all that the value is made of.
+
+    When it is full, the value that was asked for longest ago is dropped. Several threads may use it at once.
+    """
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, Lock()
         self._held: OrderedDict[Hashable, V] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value of `key`, made where it is not held (twice, where two threads ask at once; the first one stays)."""
+        """The value of `key`; `make()` makes it if it is not held.
+
+        Where two threads ask at once both may make it; both get the value that was stored first.
+        """
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)
@@ -38,7 +43,7 @@ class Cache(Generic[V]):
         return found
 
     def __reduce__(self) -> tuple[type[Cache[V]], tuple[int]]:
-        """In another process it begins empty."""
+        """A copy in another process begins empty."""
         return Cache, (self._most,)
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-// What can happen in a run under ASTRA-sim's rule book, and how an ending finds whoever waits for it.
+// What can happen in a run under ASTRA-sim's rule book, and what an ending ends (a node, or a member of a collective).
 #pragma once
 #include <cstdint>
 

@@ -39,7 +39,7 @@ class Knob:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a value; `path` is relative to whoever reports it."""
+    """One thing wrong with a value; `path` is relative to the section whose rule reports it."""
 
     path: str
     message: str

@@ -1,4 +1,4 @@
-"""One object for those of equal content: programs, collectives and schedules of plans that were lowered apart."""
+"""Finds programs, collectives and schedules of equal content in plans that were lowered apart, and makes them one object."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ class Work:
     """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name.
 
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
-    `source` is what it was made from: whoever runs one workload on many designs makes it once (`from_generated`) and
-    gives it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it, each key with
-    its kind in front.
+    `source` is what it was made from. To run one workload on many designs, make its Work once (`from_generated`) and
+    give it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it; a key begins
+    with the kind of its value.
     """
 
     classes: tuple[TraceClass, ...]

@@ -32,7 +32,7 @@ SHARING = frozenset({"transformer"})
 
 def generate(workload: Workload, ranks: int | None = None, forms: Forms | None = None) -> Generated:
     """What `ranks` ranks run (left out: as many as the workload needs). `forms` keeps what it has in common with other
-    workloads: whoever makes many gives the same to all.
+    workloads: give the same one to each of many.
 
     Raises InputError for a workload that is not generated, where the numbers of ranks differ, and where a size of the
     model does not divide.

@@ -174,9 +174,9 @@ CONDITIONS = (
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.cp * workload.pp == network.npus",),
 )
-"""The same, about rules that need nothing but numbers and names, as conditions over the paths of a design, for spaces:
-whoever breaks one is refused. Each entry is a condition, then others to take where a name of those before it means
-nothing (a field that is not set)."""
+"""Those of the rules that need only numbers and names, as conditions over the paths of a design. A space uses them to
+skip designs that the rules would refuse. Each entry is a condition, then others that are used in its place where it
+names a field that the design does not set."""
 
 
 class Transformer(Workload, frozen=True):

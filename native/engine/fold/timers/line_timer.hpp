@@ -13,8 +13,8 @@ class LineTimer final : public Timer {
 public:
     explicit LineTimer(const Timing& timing) : Timer(timing) {}
     std::optional<Measured> time(const Asked& asked) override;
-    // All members stand alike and come at once: in every stage the line of the first does what the others do. Null where members of
-    // a line turn out to differ, and where no lines are known.
+    // For members that are interchangeable and come at once: each stage runs only the line of the first member. Null where members of
+    // a line turn out to differ, or the collective cannot run line by line.
     LineStore::Looped first(const Collective& c, std::size_t kind);
 
     struct Stage {  // successive phases over one dim

@@ -20,7 +20,7 @@ LineStore::Looped SymmetricTimer::looped(const Asked& asked) {
     return timing_.facts.store->looped({timing_.facts.content(asked.collective, timing_.kinds.group(asked.kind))}, [&] { return loop_back(c, asked.kind); });
 }
 
-// None where members do not stand alike, or chunks race within an instant.
+// Null where members are not interchangeable, or where the order of chunks within an instant would decide.
 LineStore::Looped SymmetricTimer::loop_back(const Collective& c, std::size_t kind) {
     const std::vector<std::uint32_t>& members = timing_.kinds.members(kind);
     if (!symmetric(c, kind) || !reduce_alike(members)) return nullptr;

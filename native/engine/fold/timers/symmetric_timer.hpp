@@ -1,4 +1,4 @@
-// All members stand alike in every phase and come at once: one stands for all, its messages looped back.
+// Collectives whose members are interchangeable in every phase and come at once: one member runs, and receives what it sends.
 #pragma once
 #include "fold/timers/line_timer.hpp"
 
