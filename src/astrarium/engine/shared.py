@@ -1,4 +1,4 @@
-"""Finds programs, collectives and schedules of equal content in plans that were lowered apart, and makes them one object."""
+"""Makes programs, collectives and schedules of equal content, in plans that were lowered apart, one object."""
 
 from __future__ import annotations
 
