@@ -16,8 +16,8 @@ if [ ! -f "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then generat
 exec 9>build/.lock
 flock 9
 # shellcheck disable=SC2086
-"$cmake" -S . -B "$build" ${generator[@]+"${generator[@]}"} -DPython_EXECUTABLE="$python" -DASTRARIUM_LTO=OFF \
-    -DASTRARIUM_OUT="$(realpath "$out")" ${CMAKE_ARGS:-} >"$build.configure.log" 2>&1 \
+"$cmake" -S . -B "$build" ${generator[@]+"${generator[@]}"} -DPython_EXECUTABLE="$python" \
+    -DASTRARIUM_LTO=OFF -DASTRARIUM_UNITY=OFF -DASTRARIUM_OUT="$(realpath "$out")" ${CMAKE_ARGS:-} >"$build.configure.log" 2>&1 \
     || { cat "$build.configure.log"; exit 1; }
 "$cmake" --build "$build" --parallel "${CMAKE_JOBS:-2}"
 PYTHONPATH="$(dirname "$(realpath "$out")")" "$python" -c '

@@ -15,7 +15,7 @@ namespace astrarium {
 
 class ChunkMail {
 public:
-    ChunkMail(const Plan& plan, Clock& clock, AstraNetwork& network, AstraMail& mail, Meetings& meetings, Ties& ties)
+    ChunkMail(const Plan& plan, Clock& clock, AstraNetwork& network, AstraMail& mail, AstraMeetings& meetings, Ties& ties)
         : plan_(plan), clock_(clock), network_(network), mail_(mail), meetings_(meetings), ties_(ties) {}
 
     // To a place of the stream's ring, and from one; `source` tells a phase's receives apart, the same at both ends.
@@ -62,7 +62,7 @@ private:
     Clock& clock_;
     AstraNetwork& network_;
     AstraMail& mail_;
-    Meetings& meetings_;
+    AstraMeetings& meetings_;
     Ties& ties_;
     std::vector<Arrival> last_;  // per rank, where links are shared and ties watched
 };

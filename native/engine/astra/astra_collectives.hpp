@@ -100,7 +100,7 @@ private:
     NpuEvents& events_;
     DoneListener& listener_;
     Streams streams_;
-    Meetings meetings_;
+    AstraMeetings meetings_;
     Picker picker_;
     Queues queues_;
     Door door_;

@@ -13,7 +13,7 @@ namespace astrarium {
 
 class CustomMachine {
 public:
-    CustomMachine(NpuEvents& events, AstraMail& mail, const Meetings& meetings) : events_(events), mail_(mail), meetings_(meetings) {}
+    CustomMachine(NpuEvents& events, AstraMail& mail, const AstraMeetings& meetings) : events_(events), mail_(mail), meetings_(meetings) {}
 
     void start(const Stream& s);
     bool completed(const Stream& s, std::uint32_t node);  // true: the program has ended
@@ -31,7 +31,7 @@ private:
 
     NpuEvents& events_;
     AstraMail& mail_;
-    const Meetings& meetings_;
+    const AstraMeetings& meetings_;
     std::unordered_map<std::uint32_t, Run> runs_;  // by stream
 };
 

@@ -48,7 +48,7 @@ private:
     AstraNetwork network_;
     AstraMail mail_;
     AstraCollectives collectives_;
-    RemoteMemory remote_;
+    AstraRemote remote_;
     AstraRanks ranks_;
 };
 

@@ -35,10 +35,10 @@ void lay_out_surplus(Meeting& m) {
 
 }  // namespace
 
-Meetings::Meetings(const Plan& plan, bool alone, Streams& streams)
+AstraMeetings::AstraMeetings(const Plan& plan, bool alone, Streams& streams)
     : plan_(plan), alone_(alone), streams_(streams), membership_(plan), groups_(plan.groups.size() + 1) {}
 
-std::pair<std::uint32_t, std::uint32_t> Meetings::place(std::int32_t group, std::uint32_t rank, std::uint32_t node) {
+std::pair<std::uint32_t, std::uint32_t> AstraMeetings::place(std::int32_t group, std::uint32_t rank, std::uint32_t node) {
     const std::uint32_t number = group < 0 ? membership_.all() : static_cast<std::uint32_t>(group);
     const std::uint32_t position = membership_.position(number, rank);
     if (position == Membership::none)
@@ -47,7 +47,7 @@ std::pair<std::uint32_t, std::uint32_t> Meetings::place(std::int32_t group, std:
     return {number, position};
 }
 
-std::uint32_t Meetings::join(std::uint32_t group, std::uint32_t position, const Collective& c, std::uint32_t rank, std::uint32_t node) {
+std::uint32_t AstraMeetings::join(std::uint32_t group, std::uint32_t position, const Collective& c, std::uint32_t rank, std::uint32_t node) {
     Group& g = groups_[group];
     if (g.issued.empty()) g.issued.resize(alone_ ? 1 : membership_.size(group));
     const std::uint32_t number = g.issued[position]++;
@@ -63,7 +63,7 @@ std::uint32_t Meetings::join(std::uint32_t group, std::uint32_t position, const 
     return at;
 }
 
-void Meetings::check_same(const Collective& c, const Collective& other, std::uint32_t number, std::uint32_t rank,
+void AstraMeetings::check_same(const Collective& c, const Collective& other, std::uint32_t number, std::uint32_t rank,
                           std::uint32_t node) const {
     if (other.op == c.op && other.size == c.size) return;
     throw BadTrace("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) +
@@ -72,7 +72,7 @@ void Meetings::check_same(const Collective& c, const Collective& other, std::uin
                    std::to_string(other.size) + " bytes: the ranks issue this group's collectives in different orders");
 }
 
-std::uint32_t Meetings::open(std::uint32_t group, const Collective& c) {
+std::uint32_t AstraMeetings::open(std::uint32_t group, const Collective& c) {
     if (free_.empty()) {
         free_.push_back(static_cast<std::uint32_t>(meetings_.size()));
         meetings_.emplace_back();
@@ -98,7 +98,7 @@ std::uint32_t Meetings::open(std::uint32_t group, const Collective& c) {
     return at;
 }
 
-void Meetings::member_ended(std::uint32_t at) {
+void AstraMeetings::member_ended(std::uint32_t at) {
     Meeting& m = meetings_[at];
     if (++m.ended < m.members) return;
     streams_.give_back(m.streams, m.members * m.chunks);
@@ -107,7 +107,7 @@ void Meetings::member_ended(std::uint32_t at) {
     free_.push_back(at);
 }
 
-const std::vector<Phase>& Meetings::phases_of(const Stream& s) const {
+const std::vector<Phase>& AstraMeetings::phases_of(const Stream& s) const {
     const Collective& c = *of(s).collective;
     std::uint32_t chunk = s.chunk;
     for (const Chunk& kind : c.chunks) {
@@ -117,7 +117,7 @@ const std::vector<Phase>& Meetings::phases_of(const Stream& s) const {
     return c.chunks.back().phases;
 }
 
-std::string Meetings::waits(std::uint32_t rank) const {
+std::string AstraMeetings::waits(std::uint32_t rank) const {
     std::string text;
     for (const Group& group : groups_)
         for (const auto& [number, at] : group.open) {

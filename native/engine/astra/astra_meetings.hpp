@@ -32,10 +32,10 @@ struct Meeting {  // one collective of one group in flight
     std::size_t chunk_of(std::uint32_t position, std::uint32_t chunk) const { return static_cast<std::size_t>(position) * chunks + chunk; }
 };
 
-class Meetings {
+class AstraMeetings {
 public:
     // `alone`: one member runs, and stands for all.
-    Meetings(const Plan& plan, bool alone, Streams& streams);
+    AstraMeetings(const Plan& plan, bool alone, Streams& streams);
 
     // The meeting that the rank's next collective on a group belongs to. Throws BadTrace where others issued another one.
     std::uint32_t join(std::uint32_t group, std::uint32_t position, const Collective& collective, std::uint32_t rank, std::uint32_t node);

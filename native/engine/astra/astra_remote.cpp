@@ -5,7 +5,7 @@
 
 namespace astrarium {
 
-void RemoteMemory::access(std::uint32_t rank, std::uint32_t node) {
+void AstraRemote::access(std::uint32_t rank, std::uint32_t node) {
     const Remote& remote = plan_.remote;
     if (remote.kind == RemoteKind::none)
         throw Unsupported("rank " + std::to_string(rank) + ", " + describe_node(plan_, plan_.program(rank), rank, node) +
@@ -22,19 +22,19 @@ void RemoteMemory::access(std::uint32_t rank, std::uint32_t node) {
         serve(rank, node, port);
 }
 
-Tick RemoteMemory::start(std::uint32_t rank, std::uint32_t node) {
+Tick AstraRemote::start(std::uint32_t rank, std::uint32_t node) {
     const double size = static_cast<double>(plan_.program(rank).size[node]);
     const Tick time = add(plan_.remote.latency * 1000, ticks(size / plan_.remote.bandwidth, plan_.network.whole_ns));
     events_.after(rank, time, {npu_event::node_done, rank, node});
     return time;
 }
 
-void RemoteMemory::serve(std::uint32_t rank, std::uint32_t node, std::uint32_t port) {
+void AstraRemote::serve(std::uint32_t rank, std::uint32_t node, std::uint32_t port) {
     events_.after(rank, start(rank, node), {npu_event::remote_free, port});
     ports_[port].busy = true;
 }
 
-void RemoteMemory::freed(std::uint32_t port) {
+void AstraRemote::freed(std::uint32_t port) {
     ports_[port].busy = false;
     if (ports_[port].waiting.empty()) return;
     const auto [rank, node] = ports_[port].waiting.front();

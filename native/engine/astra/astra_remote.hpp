@@ -10,9 +10,9 @@
 
 namespace astrarium {
 
-class RemoteMemory {
+class AstraRemote {
 public:
-    RemoteMemory(const Plan& plan, NpuEvents& events) : plan_(plan), events_(events) {}
+    AstraRemote(const Plan& plan, NpuEvents& events) : plan_(plan), events_(events) {}
     void access(std::uint32_t rank, std::uint32_t node);  // ends in npu_event::node_done; throws Unsupported where there is no such memory
     void freed(std::uint32_t port);                       // npu_event::remote_free
 

@@ -2,18 +2,14 @@
 
 #include <unordered_map>
 
+#include "plan/mix.hpp"
+
 namespace astrarium {
 namespace {
 
 constexpr std::size_t most_runs = 8, fewest_nodes = 64;
 constexpr std::uint32_t fewest_periods = 4;
 constexpr std::uint8_t most_failures = 12;  // in a run of periods whose state does not recur
-
-std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
-    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-    h *= 0xd6e8feb86659fd93ull;
-    return h ^ h >> 32;
-}
 
 // Equal nodes at equal distances.
 struct Run {

@@ -5,20 +5,10 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "plan/mix.hpp"
 #include "plan/slots.hpp"
 
 namespace astrarium {
-namespace {
-
-inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
-    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-    h ^= h >> 32;
-    h *= 0xd6e8feb86659fd93ull;
-    return h ^ h >> 32;
-}
-
-}  // namespace
-
 Colours::Colours(const Plan& plan, const SlotUses& uses) : dims_(plan.network.dims.size()) {
     coordinates_.reserve(plan.npu_of.size * dims_);
     for (std::int32_t left : plan.npu_of)

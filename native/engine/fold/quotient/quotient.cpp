@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "plan/mix.hpp"
 #include "plan/slots.hpp"
 
 namespace astrarium {
@@ -21,13 +22,6 @@ std::uint64_t number(std::vector<std::uint64_t>& values) {
         v = table[at].second - 1;
     }
     return count;
-}
-
-inline std::uint64_t mix(std::uint64_t h, std::uint64_t value) {
-    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-    h ^= h >> 32;
-    h *= 0xd6e8feb86659fd93ull;
-    return h ^ h >> 32;
 }
 
 // The ways of the messages of a phase as far as they matter to the NPUs at their ends: per dim that differs, hops, ports. They are
