@@ -15,6 +15,11 @@ const Plan& that_fits(const Plan& plan, bool record, bool alone) {
     return plan;
 }
 
+Promotion::Scouting scouting_of(Native::Purpose purpose, bool record) {
+    if (purpose == Native::Purpose::scout) return Promotion::Scouting::now;
+    return purpose == Native::Purpose::attempt && record ? Promotion::Scouting::once_met : Promotion::Scouting::never;
+}
+
 }  // namespace
 
 Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins)
@@ -24,11 +29,11 @@ Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_per
 
 Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose)
     : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded, purpose}) {
-    promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record, purpose == Purpose::conflicts);
+    promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record, scouting_of(purpose, record));
     equals_.emplace(quotient, collectives_.membership(), *messages_.ports(), collectives_.send_order());
     collectives_.stand_for(quotient, *equals_, *promotion_);
     messages_.stand_for(*promotion_);
-    if (folded && !record && purpose != Purpose::conflicts) count_periods(folded->beats);
+    if (folded && !record && purpose != Purpose::scout) count_periods(folded->beats);
 }
 
 Native::Native(const Parts& parts)
@@ -41,7 +46,7 @@ Native::Native(const Parts& parts)
 
 Outcome Native::run() {
     nodes_.start();
-    if (folded_ && purpose_ != Purpose::conflicts) history_.emplace(*this), history_->keep();
+    if (promotion_ && promotion_->scouting() == Promotion::Scouting::never && folded_) history_.emplace(*this), history_->keep();
     all_instants();
     explain_stall();
     return outcome();
@@ -91,7 +96,7 @@ void Native::instant() {
 void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
-    if (purpose_ == Purpose::attempt && (record_ || history_->redone() > clock_.handled + many_redone)) throw TooManyReturns{};
+    if (purpose_ == Purpose::attempt && history_->redone() > clock_.handled + many_redone) throw Promotion::AttemptFailed{};
 }
 
 void Native::handle(const Keyed& event) {

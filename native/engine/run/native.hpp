@@ -18,11 +18,11 @@ public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
-    // conflicts: all collectives are timed, and those that meet others are noted. attempt: a result, unless it goes back too often (where it
-    // records: at all).
-    enum class Purpose { result, attempt, conflicts };
-    struct TooManyReturns {};
+    // scout: all collectives are timed, and those that meet others are noted. attempt: a result, unless collectives meet others: where it
+    // records it goes on as a scout from the first that does, else it goes back, until it has gone back too often.
+    enum class Purpose { result, attempt, scout };
     Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose);
+    bool failed() const { return purpose_ == Purpose::attempt && promotion_->scouting() == Promotion::Scouting::now; }
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();

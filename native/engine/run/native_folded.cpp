@@ -27,19 +27,25 @@ auto or_unfoldable(Run&& run) {
 
 }  // namespace
 
-// A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. Where periods
-// are counted few have to be found, most often; there it comes once much was redone, else with the first that is found.
+// A run with all collectives timed (few events) finds most of those that meet others: to go back for each takes longer. An attempt that
+// records has done so when it fails. Where periods are counted few have to be found, most often: there it comes once much was redone.
 Outcome run_native_quotient(Quotient& quotient, const Folded& folded, bool record) {
     const auto run = [&](Native::Purpose purpose) {
-        const bool recorded = record && purpose != Native::Purpose::conflicts;
-        return or_unfoldable([&] { return Native(quotient.plan(), quotient, &folded, recorded, purpose).run(); });
+        Native native(quotient.plan(), quotient, &folded, record, purpose);
+        try {
+            Outcome out = or_unfoldable([&native] { return native.run(); });
+            if (!native.failed()) return out;
+        } catch (const Unfoldable&) {
+            if (!native.failed()) throw;
+        }
+        throw Promotion::AttemptFailed{};
     };
     try {
         return run(Native::Purpose::attempt);
-    } catch (const Native::TooManyReturns&) {
+    } catch (const Promotion::AttemptFailed&) {
     }
     try {
-        run(Native::Purpose::conflicts);
+        if (!record) run(Native::Purpose::scout);
     } catch (const Unfoldable&) {  // as far as it came
     }
     return run(Native::Purpose::result);

@@ -7,8 +7,8 @@ constexpr std::uint32_t in_a_row = 3, timed_one_in = 8;  // collectives of a kin
 
 }  // namespace
 
-Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record, bool scouts)
-    : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record), scouts_(scouts) {
+Promotion::Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record, Scouting scouting)
+    : quotient_(quotient), folded_(folded), clock_(clock), ports_(*messages.ports()), collectives_(collectives), record_(record), scouting_(scouting) {
     const Plan& plan = quotient.plan();
     out_held_.assign(plan.ranks(), std::vector<Held>(plan.network.dims.size())), in_held_ = out_held_;
 }
@@ -19,7 +19,7 @@ bool Promotion::measures(std::uint32_t group, std::uint32_t serial) {
     const std::uint32_t kind = collectives_.kind_of(group), mine = number(group, serial);
     if (!folded_ || quotient_.size(kind) < 2) return false;
     bool met = quotient_.conflicts.contains(kind, mine);
-    if (!met && !scouts_ && mine % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
+    if (!met && !scouts() && mine % timed_one_in != 0 && !gatherings_.contains({group, serial})) {
         met = true;
         for (std::uint32_t before = 1; before <= in_a_row && met; ++before) met = mine >= before && quotient_.conflicts.contains(kind, mine - before);
         if (met) quotient_.conflicts.insert(kind, mine);
@@ -48,8 +48,8 @@ void Promotion::begin(std::uint32_t group, std::uint32_t serial, const Gathering
     const Measured* measured = timed(group, all, first);
     const auto early = [&](Tick done) { return add(first, done) <= clock_.now; };  // it would end before its last member comes
     if (measured && std::any_of(measured->done.begin(), measured->done.end(), early)) measured = nullptr;
-    if (measured && (stands(group, serial, all, *measured, first) || scouts_)) return stand(group, serial, all, *measured, first);
-    if (scouts_) throw Unfoldable{overlapping};
+    if (measured && (stands(group, serial, all, *measured, first) || scouts())) return stand(group, serial, all, *measured, first);
+    if (scouts()) throw Unfoldable{overlapping};
     if (first < clock_.now) go_back_before(collectives_.kind_of(group), serial, first);
     if (back_to_ != never) return;
     quotient_.conflicts.insert(collectives_.kind_of(group), number(group, serial));
@@ -96,7 +96,7 @@ bool Promotion::stands(std::uint32_t group, std::uint32_t serial, const Gatherin
         if (meets) meet(held);
         alone = alone && !meets && std::max(messages, held.asked) <= mine.from;
     });
-    if (!alone && scouts_) quotient_.conflicts.insert(collectives_.kind_of(group), serial);
+    if (!alone && scouts()) quotient_.conflicts.insert(collectives_.kind_of(group), serial);
     return alone;
 }
 
@@ -118,12 +118,14 @@ void Promotion::stand(std::uint32_t group, std::uint32_t serial, const Gathering
 
 // A timed collective has met others: it runs as messages after all. The run goes back to before it began.
 void Promotion::meet(const Held& held) {
-    if (scouts_) return quotient_.conflicts.insert(held.kind, held.serial);
+    if (scouting_ == Scouting::once_met) scouting_ = Scouting::now;
+    if (scouts()) return quotient_.conflicts.insert(held.kind, held.serial);
     go_back_before(held.kind, held.serial, held.begin);
 }
 
 void Promotion::go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin) {
     quotient_.conflicts.insert(kind, number(group_of(kind), serial));
+    if (scouting_ == Scouting::once_met) throw AttemptFailed{};
     back_to_ = std::min(back_to_, begin);
 }
 

@@ -20,8 +20,11 @@ struct Folded {
 
 class Promotion final : public Messages::Equals {
 public:
-    // Without `folded` no collective is timed. `scouts`: all are, and those that meet others are noted.
-    Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record, bool scouts);
+    // Scouting: all collectives are timed, and those that meet others are noted; nothing goes back. once_met: from the first that does.
+    enum class Scouting { never, once_met, now };
+    struct AttemptFailed {};  // a run with what is noted has to follow
+    // Without `folded` no collective is timed.
+    Promotion(Quotient& quotient, const Folded* folded, BatchClock& clock, Messages& messages, Collectives& collectives, bool record, Scouting scouting);
 
     // Whether a collective is timed: else it runs as messages. Then its members come.
     bool measures(std::uint32_t group, std::uint32_t serial);
@@ -35,6 +38,7 @@ public:
     // What turned out to be wrong: the run goes back before this time.
     Tick back_to() const { return back_to_; }
     void went_back() { back_to_ = never; }
+    Scouting scouting() const { return scouting_; }
 
     // Periods that recur: what a collective that gathers may still ask about; the state; how far the next periods are like this one.
     Tick horizon(Tick now) const;
@@ -71,6 +75,7 @@ private:
     bool stands(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
     void stand(std::uint32_t group, std::uint32_t serial, const Gathering& all, const Measured& measured, Tick begin);
     void meet(const Held& held);
+    bool scouts() const { return scouting_ == Scouting::now; }
     void go_back_before(std::uint32_t kind, std::uint32_t serial, Tick begin);
     void keep_apart(std::int32_t npu, Holdings& held);
 
@@ -79,7 +84,8 @@ private:
     BatchClock& clock_;
     Ports& ports_;
     Collectives& collectives_;
-    const bool record_, scouts_;
+    const bool record_;
+    Scouting scouting_;
     bool keeps_issues_ = false;
     std::map<std::pair<std::uint32_t, std::uint32_t>, Gathering> gatherings_;  // by group, serial
     Holdings out_held_, in_held_;
