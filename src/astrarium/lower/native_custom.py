@@ -12,7 +12,6 @@ from astrarium.collective.msccl_xml import Algo, parse_msccl
 from astrarium.design import Design
 from astrarium.engine.plan import CustomProgram
 from astrarium.errors import InputError
-from astrarium.trace.read import read_traces
 from astrarium.vocab import CommOp
 
 __all__ = ["CustomSource", "custom_sources"]
@@ -54,6 +53,8 @@ def custom_sources(design: Design) -> dict[CommOp, CustomSource]:
 
 def _source(op: CommOp, path: str, bandwidth: float) -> CustomSource:
     if not path.endswith(".xml"):
+        from astrarium.trace.read import read_traces  # rarely needed
+
         fixed = from_traces(read_traces(path))
         return CustomSource(path, len(fixed.program_of), fixed, None, bandwidth)
     try:

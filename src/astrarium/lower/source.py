@@ -9,7 +9,6 @@ from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
 from astrarium.trace.columns import Traces
-from astrarium.trace.read import read_traces, refuse_more, trace_of_rank
 from astrarium.workload.config import Trace
 from astrarium.workload.generate import generate
 from astrarium.workload.single import SingleCollective
@@ -38,6 +37,8 @@ def read_files(design: Design, cache: TraceCache) -> None:
 
 
 def _traces(design: Design, workload: Trace, cache: TraceCache) -> Traces:
+    from astrarium.trace.read import read_traces, refuse_more  # generated workloads start without it: 12 ms
+
     if workload.rank is not None:
         return _one_rank(design, workload, workload.rank, cache)
     key = (workload.path, rank_count(design))
@@ -51,6 +52,7 @@ def _one_rank(design: Design, workload: Trace, rank: int, cache: TraceCache) -> 
     """The trace of one rank, alone by its recorded times or on all NPUs."""
     from astrarium.profile.equal_ranks import equal_ranks
     from astrarium.profile.recorded import world_size
+    from astrarium.trace.read import read_traces, trace_of_rank
 
     ranks = rank_count(design)
     key = (trace_of_rank(workload.path, rank), 1)
