@@ -43,7 +43,7 @@ public:
     // Class `done` only marks state, in any order unless `strict`; the others are sorted.
     template <class Handle>
     void run(Handle&& handle) {
-        while (!empty()) instant(handle);
+        while (!empty()) instant(handle, [](const Keyed&) {});
     }
 
     bool empty() const { return later_ == 0 && idle(); }
@@ -61,9 +61,10 @@ public:
         for (const auto& [when, events] : all) visit(when.first, when.second, events);
     }
 
-    // The next instant, to its end; not when empty().
-    template <class Handle>
-    void instant(Handle&& handle) {
+    // The next instant, to its end; not when empty(). `soon` is called with an event a few events before `handle` is, to prefetch
+    // what it needs.
+    template <class Handle, class Soon>
+    void instant(Handle&& handle, Soon&& soon) {
         if (idle()) advance();
         int c = 0;
         while (c < classes) {
@@ -76,10 +77,10 @@ public:
             const std::uint64_t before = handled;
             handled += batch_.size();
             if ((before ^ handled) >> 16) stop_if_interrupted();
-            std::uint32_t count = 0;
-            for (const Keyed& event : batch_) {
-                if ((++count & 0xffff) == 0) stop_if_interrupted();
-                handle(event);
+            for (std::size_t i = 0; i < batch_.size(); ++i) {
+                if ((i & 0xffff) == 0xffff) stop_if_interrupted();
+                if (i + ahead < batch_.size()) soon(batch_[i + ahead]);
+                handle(batch_[i]);
             }
             c = 0;
         }
@@ -87,6 +88,7 @@ public:
 
 private:
     static constexpr std::size_t large = 1 << 18;
+    static constexpr std::size_t ahead = 6;  // events between the call of `soon` and that of `handle`
     static constexpr std::uint32_t nothing = 0xffffffffu;
     struct List {
         std::uint32_t first = nothing, last = nothing;

@@ -57,6 +57,10 @@ public:
     void stand_for(Equals& equals) { equals_ = &equals; }
 
     Message& operator[](MessageId id) { return pool_[id]; }
+    void prefetch(MessageId id) const {
+        const char* const at = reinterpret_cast<const char*>(&pool_[id]);
+        __builtin_prefetch(at), __builtin_prefetch(at + sizeof(Message) - 1);
+    }
     MessageId make();
     void free(MessageId id) { free_.push_back(id); }
     void post(MessageId id);           // it leaves in this instant

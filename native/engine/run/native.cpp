@@ -76,7 +76,7 @@ bool Native::step_beside() {
         clock_.instant([this](const Keyed& event) {
             idle_ = event.kind == medium_due ? idle_ + 1 : 0;
             handle(event);
-        });
+        }, [this](const Keyed& event) { prefetch(event); });
     return true;
 }
 
@@ -84,7 +84,7 @@ bool Native::step_beside() {
 void Native::instant() {
     const auto wrong = [this] { return promotion_ && promotion_->back_to() != never; };
     try {
-        clock_.instant([this](const Keyed& event) { handle(event); });
+        clock_.instant([this](const Keyed& event) { handle(event); }, [this](const Keyed& event) { prefetch(event); });
     } catch (const Unfoldable&) {
         if (!wrong()) throw;
     }
@@ -97,6 +97,11 @@ void Native::go_back() {
     history_->go_back(promotion_->back_to());
     promotion_->went_back();
     if (purpose_ == Purpose::attempt && history_->redone() > clock_.handled + many_redone) throw Promotion::AttemptFailed{};
+}
+
+// Messages lie all over their pool: of many that arrive in one instant each would wait for memory.
+void Native::prefetch(const Keyed& event) const {
+    if (event.kind == reach_next || event.kind == leave_source || event.kind == send_over) messages_.prefetch(event.a);
 }
 
 void Native::handle(const Keyed& event) {

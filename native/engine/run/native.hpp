@@ -44,6 +44,7 @@ private:
     void deliver(MessageId id, Tick when) override;
     void send_next(std::uint32_t queue) override { collectives_.turns().send_next(queue); }
     void handle(const Keyed& event);
+    void prefetch(const Keyed& event) const;
     void delivered(const Message& message);
     void one_end_over(const Message& message);
     void all_instants();
