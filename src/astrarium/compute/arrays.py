@@ -1,0 +1,219 @@
+"""Systolic arrays: cycles of matrix products and what their buffers read and write, in closed form over many products.
+
+A product (m, n, k) is laid on the array in folds. `sr` runs along the rows, `sc` along the columns, `t` streams:
+
+    output stationary   sr, sc, t = m, n, k      a fold takes     R + C + t - 2 cycles
+    weight stationary   sr, sc, t = k, n, m      a fold takes 2 * R + C + t - 2
+    input stationary    sr, sc, t = k, m, n      a fold takes 2 * R + C + t - 2
+
+There are ceil(sr / R) * ceil(sc / C) folds, column of folds after column of folds (Samajdar et al., "A systematic
+methodology for characterizing scalability of DNN accelerators using SCALE-Sim", ISPASS 2020; the output-stationary term
+is what SCALE-Sim 3.0.0 counts, which hides the drain).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Arrays", "Dataflow", "Folds", "Traffic", "Words", "accesses", "cycles", "product_cycles", "traffic"]
+
+F64 = npt.NDArray[np.float64]
+Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
+PARTS = tuple(2**power for power in range(9))
+"""Into how many equal parts a product may be cut (`Arrays.tiled`)."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """`count` equal arrays of rows x columns that multiply and add once a cycle; `ifmap`, `filter`, `ofmap`: bytes of the
+    buffers that all of them share, half of which hold what is in use and half what comes or goes.
+
+    `overlapped`: a fold follows the one before at once, its stationary operand has come meanwhile; else each fold fills
+    and drains by itself. `kept`: partial sums are added up in the ofmap buffer where a column of them fits into half of
+    it, else written and read again; False: each fold writes its own, and nothing reads them, as SCALE-Sim counts.
+    `tiled`: a product may be cut into parts along the operand that is swept."""
+
+    rows: int
+    columns: int
+    count: int = 1
+    dataflow: Dataflow = "weight_stationary"
+    ifmap: float = float("inf")
+    filter: float = float("inf")
+    ofmap: float = float("inf")
+    overlapped: bool = False
+    kept: bool = True
+    tiled: bool = False
+
+    def splits(self) -> tuple[tuple[int, int, int], ...]:
+        """(parts of m, parts of n, products at once) whose product is `count`. k is never cut: no array adds to
+        another's sums."""
+        whole = [each for each in range(1, self.count + 1) if self.count % each == 0]
+        return tuple((a, b, self.count // a // b) for a in whole for b in whole if self.count // a % b == 0)
+
+
+class Words(NamedTuple):
+    """Bytes of an element: of the operands, of the result, of a partial sum."""
+
+    operand: F64 | float = 2.0
+    result: F64 | float = 2.0
+    partial: F64 | float = 4.0
+
+
+class Traffic(NamedTuple):
+    """Bytes, or accesses, of each buffer [products]."""
+
+    ifmap: F64
+    filter: F64
+    ofmap_writes: F64
+    ofmap_reads: F64
+
+
+class Folds(NamedTuple):
+    """How products lie on the arrays [products]. `high`, `wide`: rows and columns that all arrays have together for one
+    product; `step`: cycles from a fold to the next; `tail`: cycles that the last fold takes longer."""
+
+    sr: F64
+    sc: F64
+    t: F64
+    high: F64
+    wide: F64
+    down: F64       # folds along sr
+    across: F64     # folds along sc
+    step: F64
+    tail: F64
+
+    @property
+    def cycles(self) -> F64:
+        """Cycles without stalls [products]."""
+        return self.down * self.across * self.step + self.tail
+
+
+def _folds(arrays: Arrays, m: F64, n: F64, k: F64, split: tuple[F64 | float, F64 | float] = (1.0, 1.0)) -> Folds:
+    of_m, of_n = split
+    flow, rows, columns = arrays.dataflow, arrays.rows, arrays.columns
+    sr, sc, t = {"output_stationary": (m, n, k), "weight_stationary": (k, n, m), "input_stationary": (k, m, n)}[flow]
+    down, across, streams = {"output_stationary": (of_m, of_n, 1.0), "weight_stationary": (1.0, of_n, of_m),
+                             "input_stationary": (1.0, of_m, of_n)}[flow]
+    high, wide, each = np.asarray(down * rows), np.asarray(across * columns), np.ceil(t / streams)
+    whole = (1 if flow == "output_stationary" else 2) * rows + columns + each - 2
+    step = np.maximum(each, rows) if arrays.overlapped else whole
+    return Folds(sr, sc, t, high, wide, np.ceil(sr / high), np.ceil(sc / wide), step, np.maximum(whole - step, 0))
+
+
+def cycles(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> F64:
+    """Cycles of products on one array that never waits for memory [products]. SCALE-Sim numbers cycles from 0 and prints
+    the number of the last one."""
+    return _folds(arrays, *_sizes(m, n, k)).cycles
+
+
+def accesses(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Traffic:
+    """Elements that the array reads from and writes to its buffers [products]; what it adds to partial sums is not
+    counted as a read."""
+    sizes = _sizes(m, n, k)
+    m_, n_, k_ = sizes
+    found = _folds(arrays, *sizes)
+    if arrays.dataflow == "output_stationary":
+        return Traffic(found.across * m_ * k_, found.down * n_ * k_, m_ * n_, 0 * m_)
+    swept, once = found.across * found.sr * found.t, found.sr * found.sc
+    ifmap, filters = (swept, once) if arrays.dataflow == "weight_stationary" else (once, swept)
+    return Traffic(ifmap, filters, found.down * m_ * n_, 0 * m_)
+
+
+class _Columns(NamedTuple):
+    """Columns of folds: the first, those between, the last; each [3, products]."""
+
+    count: F64
+    swept: F64
+    other: F64
+    writes: F64
+    reads: F64
+
+
+def _columns(arrays: Arrays, folds: Folds, words: Words, at_once: F64 | float = 1.0) -> _Columns:
+    """Bytes that each column of folds moves to and from memory, where `at_once` products share the buffers.
+
+    The swept operand (ifmap; filter where the input is stationary) is read by every column, once where all of it fits
+    into half of its buffer. The other is read once, but for the filter of an output-stationary array: again by every
+    fold of a column where the column's part does not fit."""
+    flow, half = arrays.dataflow, 0.5 / np.asarray(at_once, np.float64)
+    holds_swept, holds_other = (arrays.filter, arrays.ifmap) if flow == "input_stationary" else (
+        arrays.ifmap, arrays.filter)
+    first = np.minimum(folds.wide, folds.sc)
+    last = np.where(folds.across > 1, folds.sc - (folds.across - 1) * folds.wide, 0.0)
+    count, width = _three(1.0, np.maximum(folds.across - 2, 0.0), folds.across > 1), _three(first, first, last)
+    swept = folds.sr * folds.t * words.operand
+    again = np.where(swept <= holds_swept * half, 0.0, swept)
+    if flow == "output_stationary":
+        part = folds.t * words.operand
+        times = np.where(part * first <= holds_other * half, 1.0, folds.down)
+        return _Columns(count, _three(swept, again, again), part * times * width, folds.sr * width * words.result,
+                        0.0 * width)
+    other, sums = folds.sr * words.operand * width, folds.t * width
+    spilt = (folds.down - 1) * words.partial
+    if not arrays.kept:
+        return _Columns(count, _three(swept, again, again), other, sums * (words.result + spilt), 0.0 * sums)
+    spilt = np.where(folds.t * first * words.partial <= arrays.ofmap * half, 0.0, spilt)
+    return _Columns(count, _three(swept, again, again), other, sums * (words.result + spilt), sums * spilt)
+
+
+def _three(first: F64 | float, middle: F64 | float, last: F64 | float | npt.NDArray[np.bool_]) -> F64:
+    return np.stack(np.broadcast_arrays(first, middle, last)).astype(np.float64)
+
+
+def traffic(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, words: Words = Words()) -> Traffic:
+    """Bytes between the buffers and memory, of products on one array, uncut [products]."""
+    found = _columns(arrays, _folds(arrays, *_sizes(m, n, k)), words)
+    swept, other, writes, reads = ((found.count * each).sum(axis=0) for each in found[1:])
+    ifmap, filters = (other, swept) if arrays.dataflow == "input_stationary" else (swept, other)
+    return Traffic(ifmap, filters, writes, reads)
+
+
+def _with_stalls(arrays: Arrays, folds: Folds, words: Words, bandwidth: F64, at_once: F64) -> F64:
+    """Cycles with stalls: what the first fold reads and the last one writes takes its time; between them a column of
+    folds takes its cycles or its bytes, the longer. `bandwidth`: bytes a cycle, which `at_once` products share."""
+    found, out = _columns(arrays, folds, words, at_once), arrays.dataflow == "output_stationary"
+    high, wide = np.minimum(folds.high, folds.sr), np.minimum(folds.wide, folds.sc)
+    fill = (folds.t * (high + wide) if out else folds.t * high + high * wide) * words.operand
+    drain = (high if out else folds.t) * wide * words.result
+    ends = _three(np.where(folds.across > 1, fill, fill + drain), 0.0, drain)
+    rate = bandwidth / at_once
+    moved = found.swept + found.other + found.writes + found.reads - ends
+    between: F64 = (found.count * np.maximum(folds.down * folds.step, moved / rate)).sum(axis=0)
+    return between + (fill + drain) / rate + folds.tail
+
+
+def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike,
+                   words: Words = Words(), bandwidth: npt.ArrayLike = float("inf")) -> F64:
+    """Cycles of `batch` products of each shape on all arrays, stalls with them, in the best of the ways to split and cut
+    them [products].
+
+    Arrays share out m, n and the batch (`Arrays.splits`), never k; products at once share buffers and bandwidth. A
+    tiled product is cut along the swept operand into the best of `PARTS`.
+
+    Args:
+        arrays: The arrays and their buffers.
+        batch: Products of the shape [products].
+        m: Rows of the result [products].
+        n: Columns of the result [products].
+        k: Terms of each sum [products].
+        words: Bytes of elements.
+        bandwidth: Bytes a cycle between memory and the buffers, shared by all operands.
+    """
+    counts, (m_, n_, k_) = np.atleast_1d(np.asarray(batch, np.float64)), _sizes(m, n, k)
+    of_m, of_n, at_once = np.array(arrays.splits(), np.float64).T[..., None]        # each [splits, 1]
+    best = np.full(np.broadcast_shapes(counts.shape, m_.shape), np.inf)
+    for parts in PARTS if arrays.tiled else PARTS[:1]:
+        cut = (m_, np.ceil(n_ / parts)) if arrays.dataflow == "input_stationary" else (np.ceil(m_ / parts), n_)
+        folds = _folds(arrays, *cut, k_, (of_m, of_n))
+        each = _with_stalls(arrays, folds, words, np.asarray(bandwidth, np.float64), at_once)
+        best = np.minimum(best, (np.ceil(counts / at_once) * parts * each).min(axis=0))
+    return best
+
+
+def _sizes(m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> tuple[F64, F64, F64]:
+    found = np.broadcast_arrays(*(np.atleast_1d(np.asarray(each, np.float64)) for each in (m, n, k)))
+    return found[0], found[1], found[2]
