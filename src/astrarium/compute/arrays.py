@@ -173,17 +173,25 @@ def traffic(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike
 
 
 def _with_stalls(arrays: Arrays, folds: Folds, words: Words, bandwidth: F64, at_once: F64) -> F64:
-    """Cycles with stalls: what the first fold reads and the last one writes takes its time; between them a column of
-    folds takes its cycles or its bytes, the longer. `bandwidth`: bytes a cycle, which `at_once` products share."""
-    found, out = _columns(arrays, folds, words, at_once), arrays.dataflow == "output_stationary"
+    """Cycles with stalls: what the first fold reads and what the last one leaves to write take their time; between them
+    a column of folds takes its cycles or its bytes, the longer. Results that come at the end of a column are written
+    while the next one runs. `bandwidth`: bytes a cycle, which `at_once` products share."""
+    found, several = _columns(arrays, folds, words, at_once), folds.across > 1
     high, wide = np.minimum(folds.high, folds.sr), np.minimum(folds.wide, folds.sc)
-    fill = (folds.t * (high + wide) if out else folds.t * high + high * wide) * words.operand
-    drain = (high if out else folds.t) * wide * words.result
-    ends = _three(np.where(folds.across > 1, fill, fill + drain), 0.0, drain)
+    if arrays.dataflow == "output_stationary":
+        fill, drain = folds.t * (high + wide) * words.operand, high * wide * words.result
+        late = _three(np.where(several, 0.0, -drain), 0.0, -drain)
+    else:
+        fill = (folds.t * high + high * wide) * words.operand
+        result = folds.t * wide * words.result
+        drain = np.where(several, folds.t * (folds.sc - (folds.across - 1) * folds.wide) * words.result, result)
+        late = _three(-result, 0.0, np.where(several, result - drain, 0.0))
+    late[0] -= fill
+    tails = _three(np.where(several, 0.0, folds.tail), 0.0, folds.tail)
     rate = bandwidth / at_once
-    moved = found.swept + found.other + found.writes + found.reads - ends
-    between: F64 = (found.count * np.maximum(folds.down * folds.step, moved / rate)).sum(axis=0)
-    return between + (fill + drain) / rate + folds.tail
+    moved = found.swept + found.other + found.writes + found.reads + late
+    between: F64 = (found.count * np.maximum(folds.down * folds.step + tails, moved / rate)).sum(axis=0)
+    return between + (fill + drain) / rate
 
 
 def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike,
@@ -204,14 +212,13 @@ def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: np
         bandwidth: Bytes a cycle between memory and the buffers, shared by all operands.
     """
     counts, (m_, n_, k_) = np.atleast_1d(np.asarray(batch, np.float64)), _sizes(m, n, k)
-    of_m, of_n, at_once = np.array(arrays.splits(), np.float64).T[..., None]        # each [splits, 1]
-    best = np.full(np.broadcast_shapes(counts.shape, m_.shape), np.inf)
-    for parts in PARTS if arrays.tiled else PARTS[:1]:
-        cut = (m_, np.ceil(n_ / parts)) if arrays.dataflow == "input_stationary" else (np.ceil(m_ / parts), n_)
-        folds = _folds(arrays, *cut, k_, (of_m, of_n))
-        each = _with_stalls(arrays, folds, words, np.asarray(bandwidth, np.float64), at_once)
-        best = np.minimum(best, (np.ceil(counts / at_once) * parts * each).min(axis=0))
-    return best
+    ways = [(*split, part) for split in arrays.splits() for part in (PARTS if arrays.tiled else PARTS[:1])]
+    of_m, of_n, at_once, parts = np.array(ways, np.float64).T[..., None]        # each [ways, 1]
+    cut = (m_, np.ceil(n_ / parts)) if arrays.dataflow == "input_stationary" else (np.ceil(m_ / parts), n_)
+    folds = _folds(arrays, *cut, k_, (of_m, of_n))
+    each = _with_stalls(arrays, folds, words, np.asarray(bandwidth, np.float64), at_once)
+    found: F64 = (np.ceil(counts / at_once) * parts * each).min(axis=0)
+    return found
 
 
 def _sizes(m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> tuple[F64, F64, F64]:

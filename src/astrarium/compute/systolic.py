@@ -40,12 +40,13 @@ class _Sheet(NamedTuple):
 
 
 def _sheet(name: str) -> _Sheet:
-    device = catalog.device(name)
-    if "systolic" not in device.row:
-        known = [each for each, row in catalog.load("devices").items() if "systolic" in row]
-        raise InputError("compute.device", f"{name} has no systolic arrays in the catalog",
-                         expected="one of " + ", ".join(known) + ", or rows, columns and clock",
+    rows_of = catalog.load("devices")
+    known = [each for each, row in rows_of.items() if "systolic" in row]
+    if name not in known:
+        message = f"{name} has no systolic arrays in the catalog" if name in rows_of else f"{name[:60]!r} is not known"
+        raise InputError("compute.device", message, expected="one of " + ", ".join(known) + ", or rows, columns and clock",
                          did_you_mean=nearest(name, known))
+    device = catalog.device(name)
     found, peak = device.row["systolic"], float(device.peak("bf16"))
     rows, columns, arrays = found["rows"], found["columns"], found["arrays"]
     rates = {each: float(device.peak(each)) / peak for each in device.precisions}
