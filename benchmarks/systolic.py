@@ -2,8 +2,8 @@
 
     python benchmarks/systolic.py
 
-SCALE-Sim's answers are those of tests/compute/scalesim_3_0_0.csv, with the CPU time that each took on this kind of machine
-(one core of a cloud machine, 2026-11); tools/scalesim_rows.py makes them anew.
+SCALE-Sim's answers are those of tests/compute/scalesim_3_0_0.csv, with the CPU time that each took (one core of a cloud
+machine, 2026-11); tools/scalesim_rows.py makes them anew.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from astrarium.compute.arrays import Arrays, Words, accesses, cycles, product_cycles, traffic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.compute.systolic_machine import double_buffered, folds_of  # noqa: E402
-from tests.compute.test_scalesim import FREE, LIMITED, ROWS, WORDS, _bound  # noqa: E402
+from tests.compute.systolic_machine import double_buffered, folds_of
+from tests.compute.test_scalesim import FREE, LIMITED, ROWS, WORDS, _bound
 
 PRODUCTS, TARGET = 100_000, 1e4
 
@@ -45,12 +45,12 @@ def scalesim() -> None:
                                    if row in FREE])
     limited = [(row, *_two(row)) for row in LIMITED]
     errors("cycles, limited bandwidth", [needed for _, needed, _ in limited])
-    errors("  of them those that SCALE-Sim stalls", [needed for row, needed, _ in limited if row.given["stall_cycles"]])
+    errors("  of them those that SCALE-Sim stalls", [each for row, each, _ in limited if row.given["stall_cycles"]])
     errors("  the same, with the reads that SCALE-Sim counts", [own for row, _, own in limited
                                                                 if row.given["stall_cycles"]])
     again = [row.given["dram_ifmap_reads"] / float(traffic(row.arrays, row.m, row.n, row.k, WORDS).ifmap[0])
              for row in LIMITED]
-    print(f"  reads of ifmap that SCALE-Sim counts there, over ours: median {np.median(again):.2f}, max {max(again):.1f}")
+    print(f"  ifmap reads that SCALE-Sim counts there, over ours: median {np.median(again):.2f}, max {max(again):.1f}")
 
 
 def _two(row: object) -> tuple[float, float]:
@@ -66,15 +66,17 @@ def double_buffers(count: int = 400) -> None:
     draw, found, stalls = random.Random(3), [], 0
     for _ in range(count):
         rows, columns = draw.choice([(8, 8), (16, 8), (8, 32), (32, 16), (32, 32)])
-        m, n, k = (int(round(2 ** draw.uniform(3, 9))) for _ in range(3))
+        m, n, k = (round(2 ** draw.uniform(3, 9)) for _ in range(3))
         buffer = 1024.0 * draw.choice([1, 4, 16, 64, 256])
         flow = draw.choice(["output_stationary", "weight_stationary", "input_stationary"])
-        arrays = Arrays(rows, columns, 1, flow, buffer, buffer, 1e18, overlapped=draw.random() < 0.5)  # type: ignore[arg-type]
+        overlapped = draw.random() < 0.5
+        arrays = Arrays(rows, columns, 1, flow, buffer, buffer, 1e18, overlapped)   # type: ignore[arg-type]
         bandwidth, sr = draw.choice([1, 2, 4, 8, 16, 32, 64, 128]), m if flow == "output_stationary" else k
         t = {"output_stationary": k, "weight_stationary": m, "input_stationary": n}[flow]
         whole = (1 if flow == "output_stationary" else 2) * rows + columns + t - 2
         step = max(t, rows) if arrays.overlapped else whole
-        taken = double_buffered(folds_of(arrays, m, n, k), step, max(whole - step, 0), bandwidth, max(2, -(-sr // rows)))
+        ahead = max(2, -(-sr // rows))
+        taken = double_buffered(folds_of(arrays, m, n, k), step, max(whole - step, 0), bandwidth, ahead)
         found.append(product_cycles(arrays, 1, m, n, k, Words(1.0, 1.0, 1.0), bandwidth)[0] / taken - 1)
         stalls += taken > 1.05 * cycles(arrays, m, n, k)[0]
     print(f"\nagainst double buffers, fold by fold ({stalls} of {count} take 5 % longer than without stalls):")
@@ -90,8 +92,8 @@ def speed() -> None:
     cycles(arrays, m, n, k), accesses(arrays, m, n, k), traffic(arrays, m, n, k)
     product_cycles(arrays, 1, m, n, k, bandwidth=16.0)
     ours, theirs = (time.process_time() - start) / PRODUCTS, float(np.mean([row.given["cpu_s"] for row in FREE]))
-    print(f"\n{ours * 1e6:.2f} us of CPU time a product, all of it; SCALE-Sim {theirs:.2f} s: {theirs / ours:,.0f} times faster "
-          f"(target {TARGET:,.0f})")
+    print(f"\n{ours * 1e6:.2f} us of CPU time a product, all of it; SCALE-Sim {theirs:.2f} s: "
+          f"{theirs / ours:,.0f} times faster (target {TARGET:,.0f})")
 
 
 if __name__ == "__main__":

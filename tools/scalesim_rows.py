@@ -4,8 +4,8 @@
     VENV/bin/python tools/scalesim_rows.py --rows 150 --seed 16 > free.csv
     VENV/bin/python tools/scalesim_rows.py --rows 106 --seed 17 --limited > limited.csv
 
-`bandwidth` 0: InterfaceBandwidth CALC, SCALE-Sim's estimate, which never stalls; else USER, so many words a cycle for each
-of the three operands. Buffers of equal size, words of one byte. It needs nothing of Astrarium.
+`bandwidth` 0: InterfaceBandwidth CALC, SCALE-Sim's estimate, which never stalls; else USER, so many words a cycle for
+each of the three operands. Buffers of equal size, words of one byte. It needs nothing of Astrarium.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 
 ARRAYS = ((8, 8), (16, 8), (8, 32), (32, 16), (32, 32), (12, 20), (64, 16), (1, 24), (24, 1))
 BUFFERS_KIB, BANDWIDTHS = (1, 2, 4, 8, 16, 64), (1, 2, 4, 8, 16, 32, 64)
-COLUMNS = ("rows,columns,dataflow,m,n,k,buffer_kib,bandwidth,cycles_with_prefetch,last_cycle,stall_cycles,utilisation,"
-           "sram_ifmap_reads,sram_filter_reads,sram_ofmap_writes,dram_ifmap_reads,dram_filter_reads,dram_ofmap_writes,"
-           "cpu_s").split(",")
+COLUMNS = ("rows", "columns", "dataflow", "m", "n", "k", "buffer_kib", "bandwidth", "cycles_with_prefetch",
+           "last_cycle", "stall_cycles", "utilisation", "sram_ifmap_reads", "sram_filter_reads", "sram_ofmap_writes",
+           "dram_ifmap_reads", "dram_filter_reads", "dram_ofmap_writes", "cpu_s")
 LARGEST = 3_000_000     # cycles times edge of the array: some seconds of SCALE-Sim
 
 
@@ -35,7 +35,7 @@ def cases(seed: int, count: int, limited: bool) -> list[tuple[Any, ...]]:
     while len(found) < count:
         rows, columns = draw.choice(ARRAYS)
         flow = ("os", "ws", "is")[len(found) % 3]
-        m, n, k = (int(round(2 ** draw.uniform(2, 8.2))) for _ in range(3))
+        m, n, k = (round(2 ** draw.uniform(2, 8.2)) for _ in range(3))
         sr, sc, t = {"os": (m, n, k), "ws": (k, n, m), "is": (k, m, n)}[flow]
         folds = math.ceil(sr / rows) * math.ceil(sc / columns)
         if folds * (2 * rows + columns + t) * (rows + columns) <= LARGEST:

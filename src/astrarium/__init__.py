@@ -92,8 +92,8 @@ __all__ = [
     "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
     "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
     "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring",
-    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Systolic", "Tier",
-    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
+    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System",
+    "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

@@ -12,8 +12,7 @@ I64 = npt.NDArray[np.int64]
 
 def tiles(left: I64, right: I64, rows: int, columns: int) -> list[tuple[I64, I64, slice]]:
     """(streamed [t, rows], stationary [rows, columns], columns of the result) of each fold, padded with zeros."""
-    t, k = left.shape
-    found = []
+    k, found = left.shape[1], []
     for column in range(0, right.shape[1], columns):
         for row in range(0, k, rows):
             a, b = left[:, row:row + rows], right[row:row + rows, column:column + columns]

@@ -44,7 +44,8 @@ def _rows() -> list[Row]:
             m, n, k = (int(given[each]) for each in "mnk")
             half = 50.0 * (int(given["buffer_kib"]) * 1024 // 100)
             # An operand of exactly half a buffer is thrown out once it is complete, hence one word less.
-            arrays = Arrays(int(given["rows"]), int(given["columns"]), 1, flow, *[2 * half - 1] * 3, kept=False)  # type: ignore[arg-type]
+            rows, columns = int(given["rows"]), int(given["columns"])
+            arrays = Arrays(rows, columns, 1, flow, *[2 * half - 1] * 3, kept=False)    # type: ignore[arg-type]
             found.append(Row(given, arrays, m, n, k))
     return found
 
@@ -55,7 +56,7 @@ LIMITED = [row for row in ROWS if row.given["bandwidth"]]
 
 
 def test_there_are_a_hundred_of_each_on_several_arrays_and_all_dataflows() -> None:
-    assert len(FREE) >= 100 and len(LIMITED) >= 100
+    assert min(len(FREE), len(LIMITED)) >= 100
     assert len({(row.arrays.rows, row.arrays.columns) for row in FREE}) >= 8
     assert {row.arrays.dataflow for row in FREE} == set(FLOWS.values())
     assert all(row.given["stall_cycles"] == 0 for row in FREE)
@@ -67,8 +68,7 @@ def test_cycles_without_stalls_are_equal() -> None:
 
 
 def test_accesses_to_the_buffers_are_equal() -> None:
-    """Reads are. Of writes an output-stationary array of SCALE-Sim has R + C more for each fold: it adds where it should
-    multiply what it has added already."""
+    """Reads are. Of writes an output-stationary array of SCALE-Sim has R + C more for each fold, beside its R * C."""
     for row in ROWS:
         ours, out = accesses(row.arrays, row.m, row.n, row.k), row.arrays.dataflow == "output_stationary"
         folds = ceil(row.m / row.arrays.rows) * ceil(row.n / row.arrays.columns) if out else 0
@@ -91,7 +91,8 @@ def test_memory_traffic_is_equal_but_for_whole_lines_and_panels_that_straddle_a_
         else:
             assert ours.filter[0] == row.given["dram_filter_reads"]
     errors = np.abs(panels)
-    assert np.median(errors) == 0 and np.percentile(errors, 90) < 0.02 and np.sum(errors > 0) == 6
+    assert np.sum(errors > 0) == 6
+    assert np.percentile(errors, 90) < 0.02
 
 
 def _read_until_full(row: Row) -> int:
@@ -128,6 +129,6 @@ def test_with_a_limited_bandwidth_the_difference_is_what_scalesim_reads_again() 
         own.append(_bound(row, row.given["dram_ifmap_reads"], row.given["dram_filter_reads"]) / taken - 1)
         stalled.append(row.given["stall_cycles"] > 0)
     errors, explained = np.abs(np.array(needed)), np.abs(np.array(own))
-    assert np.median(errors) == 0 and np.median(explained) == 0
+    assert np.median(errors) == np.median(explained) == 0
     assert np.percentile(explained, 90) < 0.25 < np.percentile(errors, 90)
     assert np.array(needed)[stalled].max() < 0.25

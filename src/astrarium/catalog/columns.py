@@ -95,7 +95,7 @@ SYSTOLIC: Mapping[str, Column] = MappingProxyType({
     **dict.fromkeys(("rows", "columns", "arrays"), Column(_count, needed=True)), "buffer": Column(_positive(Bytes)),
     "dataflow": Column(_one_of("output_stationary", "weight_stationary", "input_stationary")),
     "folds": Column(_one_of("apart", "overlapped"))})
-"""What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, and how they run."""
+"""What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, how they run."""
 COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "devices": {
         **_ROW, "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),

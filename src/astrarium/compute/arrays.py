@@ -19,7 +19,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arrays", "Dataflow", "Folds", "Traffic", "Words", "accesses", "cycles", "product_cycles", "traffic"]
+__all__ = ["WORDS", "Arrays", "Dataflow", "Folds", "Traffic", "Words", "accesses", "cycles", "product_cycles",
+           "traffic"]
 
 F64 = npt.NDArray[np.float64]
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
@@ -29,8 +30,8 @@ PARTS = tuple(2**power for power in range(9))
 
 @dataclass(frozen=True)
 class Arrays:
-    """`count` equal arrays of rows x columns that multiply and add once a cycle; `ifmap`, `filter`, `ofmap`: bytes of the
-    buffers that all of them share, half of which hold what is in use and half what comes or goes.
+    """`count` equal arrays of rows x columns that multiply and add once a cycle; `ifmap`, `filter`, `ofmap`: bytes of
+    the buffers that all of them share, half of which hold what is in use and half what comes or goes.
 
     `overlapped`: a fold follows the one before at once, its stationary operand has come meanwhile; else each fold fills
     and drains by itself. `kept`: partial sums are added up in the ofmap buffer where a column of them fits into half of
@@ -61,6 +62,10 @@ class Words(NamedTuple):
     operand: F64 | float = 2.0
     result: F64 | float = 2.0
     partial: F64 | float = 4.0
+
+
+WORDS = Words()
+"""Operands and results in 16 bits, sums in fp32."""
 
 
 class Traffic(NamedTuple):
@@ -105,7 +110,7 @@ def _folds(arrays: Arrays, m: F64, n: F64, k: F64, split: tuple[F64 | float, F64
 
 
 def cycles(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> F64:
-    """Cycles of products on one array that never waits for memory [products]. SCALE-Sim numbers cycles from 0 and prints
+    """Cycles of products on one array that never waits for memory [products]. SCALE-Sim counts cycles from 0 and prints
     the number of the last one."""
     return _folds(arrays, *_sizes(m, n, k)).cycles
 
@@ -126,7 +131,7 @@ def accesses(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLik
 class _Columns(NamedTuple):
     """Columns of folds: the first, those between, the last; each [3, products]."""
 
-    count: F64
+    number: F64
     swept: F64
     other: F64
     writes: F64
@@ -164,10 +169,10 @@ def _three(first: F64 | float, middle: F64 | float, last: F64 | float | npt.NDAr
     return np.stack(np.broadcast_arrays(first, middle, last)).astype(np.float64)
 
 
-def traffic(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, words: Words = Words()) -> Traffic:
+def traffic(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, words: Words = WORDS) -> Traffic:
     """Bytes between the buffers and memory, of products on one array, uncut [products]."""
     found = _columns(arrays, _folds(arrays, *_sizes(m, n, k)), words)
-    swept, other, writes, reads = ((found.count * each).sum(axis=0) for each in found[1:])
+    swept, other, writes, reads = ((found.number * each).sum(axis=0) for each in found[1:])
     ifmap, filters = (other, swept) if arrays.dataflow == "input_stationary" else (swept, other)
     return Traffic(ifmap, filters, writes, reads)
 
@@ -190,14 +195,15 @@ def _with_stalls(arrays: Arrays, folds: Folds, words: Words, bandwidth: F64, at_
     tails = _three(np.where(several, 0.0, folds.tail), 0.0, folds.tail)
     rate = bandwidth / at_once
     moved = found.swept + found.other + found.writes + found.reads + late
-    between: F64 = (found.count * np.maximum(folds.down * folds.step + tails, moved / rate)).sum(axis=0)
-    return between + (fill + drain) / rate
+    between: F64 = (found.number * np.maximum(folds.down * folds.step + tails, moved / rate)).sum(axis=0)
+    taken: F64 = between + (fill + drain) / rate
+    return taken
 
 
 def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike,
-                   words: Words = Words(), bandwidth: npt.ArrayLike = float("inf")) -> F64:
-    """Cycles of `batch` products of each shape on all arrays, stalls with them, in the best of the ways to split and cut
-    them [products].
+                   words: Words = WORDS, bandwidth: npt.ArrayLike = float("inf")) -> F64:
+    """Cycles of `batch` products of each shape on all arrays, with stalls, in the best way to split and cut them
+    [products].
 
     Arrays share out m, n and the batch (`Arrays.splits`), never k; products at once share buffers and bandwidth. A
     tiled product is cut along the swept operand into the best of `PARTS`.
@@ -215,7 +221,7 @@ def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: np
     ways = [(*split, part) for split in arrays.splits() for part in (PARTS if arrays.tiled else PARTS[:1])]
     of_m, of_n, at_once, parts = np.array(ways, np.float64).T[..., None]        # each [ways, 1]
     cut = (m_, np.ceil(n_ / parts)) if arrays.dataflow == "input_stationary" else (np.ceil(m_ / parts), n_)
-    folds = _folds(arrays, *cut, k_, (of_m, of_n))
+    folds = _folds(arrays, cut[0], cut[1], k_, (of_m, of_n))
     each = _with_stalls(arrays, folds, words, np.asarray(bandwidth, np.float64), at_once)
     found: F64 = (np.ceil(counts / at_once) * parts * each).min(axis=0)
     return found

@@ -44,8 +44,8 @@ def _sheet(name: str) -> _Sheet:
     known = [each for each, row in rows_of.items() if "systolic" in row]
     if name not in known:
         message = f"{name} has no systolic arrays in the catalog" if name in rows_of else f"{name[:60]!r} is not known"
-        raise InputError("compute.device", message, expected="one of " + ", ".join(known) + ", or rows, columns and clock",
-                         did_you_mean=nearest(name, known))
+        expected = "one of " + ", ".join(known) + ", or rows, columns and clock"
+        raise InputError("compute.device", message, expected=expected, did_you_mean=nearest(name, known))
     device = catalog.device(name)
     found, peak = device.row["systolic"], float(device.peak("bf16"))
     rows, columns, arrays = found["rows"], found["columns"], found["arrays"]
@@ -73,13 +73,13 @@ def _known(compute: Systolic) -> Iterable[Problem]:
 
 
 class Systolic(Compute, frozen=True, kw_only=True):
-    """Products run on systolic arrays (folds, buffers, stalls); all else takes the vector unit's or memory's time."""
+    """Products run on systolic arrays (folds, buffers, stalls); all else takes the vector unit or memory."""
 
     tag: ClassVar[str] = "systolic"
     memory_bound: ClassVar[bool] = True
     rules = (_known,)
-    device: Annotated[str | None, Knob("A device of the catalog whose arrays are known (tpu_v6e): what is left out below "
-                                       "is its own.")] = None
+    device: Annotated[str | None, Knob("A device of the catalog whose arrays are known (tpu_v6e): what is left out "
+                                       "below is its own.")] = None
     rows: Annotated[int | None, Knob("Rows of an array.", ge=1)] = None
     columns: Annotated[int | None, Knob("Columns of an array.", ge=1)] = None
     arrays: Annotated[int | None, Knob("Arrays of one NPU; left out: the device's, else 1.", ge=1)] = None
@@ -91,13 +91,13 @@ class Systolic(Compute, frozen=True, kw_only=True):
     folds: Annotated[Literal["apart", "overlapped"] | None, Knob(
         "apart: each fold fills and drains by itself (SCALE-Sim); overlapped: it follows the one before at once, its "
         "weights have been shifted in meanwhile; left out: the device's, else apart.")] = None
-    buffer: Annotated[OptionalBytes, Knob("On-chip memory of the NPU for operands, a third for each that has no size of "
+    buffer: Annotated[OptionalBytes, Knob("On-chip memory of the NPU for operands, a third for each without a size of "
                                           "its own; left out: the device's.", gt=0)] = default(None)
     ifmap_buffer: Annotated[OptionalBytes, Knob("Buffer of the left operand (m x k), double: half is in use.", gt=0)
                             ] = default(None)
     filter_buffer: Annotated[OptionalBytes, Knob("Buffer of the right operand (k x n), double.", gt=0)] = default(None)
-    ofmap_buffer: Annotated[OptionalBytes, Knob("Buffer of the result (m x n) and of partial sums in fp32, double.", gt=0)
-                            ] = default(None)
+    ofmap_buffer: Annotated[OptionalBytes, Knob("Buffer of the result (m x n) and of partial sums in fp32, double.",
+                                                gt=0)] = default(None)
     partial_sums: Annotated[Literal["kept", "written"], Knob(
         "kept: added up on chip where they fit, else written to memory and read again; written: each fold writes its "
         "own, and nothing reads them (SCALE-Sim).")] = "kept"
@@ -106,8 +106,8 @@ class Systolic(Compute, frozen=True, kw_only=True):
         "whole (SCALE-Sim).")] = "auto"
     vector: Annotated[OptionalFlopRate, Knob("Rate of the vector unit; left out: what is no product takes its bytes at "
                                              "memory bandwidth alone.", gt=0)] = default(None)
-    fp8_rate: Annotated[float | None, Knob("Speed of fp8 products over bf16; left out: the device's, or they are refused.",
-                                           gt=0)] = None
+    fp8_rate: Annotated[float | None, Knob("Speed of fp8 products over bf16; left out: the device's, or they are "
+                                           "refused.", gt=0)] = None
     int8_rate: Annotated[float | None, Knob("The same of int8.", gt=0)] = None
     fp32_rate: Annotated[float | None, Knob("The same of fp32.", gt=0)] = None
     unknown: Annotated[Literal["refuse", "roofline"], Knob(
@@ -127,10 +127,10 @@ class Systolic(Compute, frozen=True, kw_only=True):
         own = self._own
         total = own.buffer if self.buffer is None else float(self.buffer)
         third = float("nan") if total is None else total / 3
-        sizes = [third if size is None else float(size) for size in
-                 (self.ifmap_buffer, self.filter_buffer, self.ofmap_buffer)]
+        ifmap, filters, ofmap = (third if size is None else float(size) for size in
+                                 (self.ifmap_buffer, self.filter_buffer, self.ofmap_buffer))
         return Arrays(self.rows or own.rows, self.columns or own.columns, self.arrays or own.arrays,
-                      self.dataflow or own.dataflow or "weight_stationary", *sizes,
+                      self.dataflow or own.dataflow or "weight_stationary", ifmap, filters, ofmap,
                       overlapped=(self.folds or own.folds) == "overlapped", kept=self.partial_sums == "kept",
                       tiled=self.tiling == "auto")
 
@@ -158,8 +158,8 @@ class Systolic(Compute, frozen=True, kw_only=True):
         return None if speed is None else float(self.peak) * speed
 
     def durations(self, nodes: ComputeNodes) -> npt.NDArray[np.int64]:
-        """Kernels by the arrays or the vector unit, recorded times of host nodes. Raises InputError for a node without a
-        kernel, for a number format without a rate, and where `memory.bandwidth` is not said."""
+        """Kernels by the arrays or the vector unit, recorded times of host nodes. Raises InputError for a node without
+        a kernel, for a number format without a rate, and where `memory.bandwidth` is not said."""
         from astrarium.compute.systolic_times import durations
 
         return durations(self, nodes)

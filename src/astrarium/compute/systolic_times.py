@@ -84,10 +84,10 @@ def kernel_ns(setting: Systolic, kernels: Sequence[Kernel], bandwidth: float, la
     matrix = [number for number in alone if kernels[number].kind in MATRIX]
     fused = [number for number in alone if kernels[number].kind not in MATRIX]
     if matrix:
-        busy[matrix] = _matrix_ns(setting, [kernels[number] for number in matrix], [alone[n] for n in matrix], bandwidth)
+        busy[matrix] = _matrix_ns(setting, [kernels[at] for at in matrix], [alone[at] for at in matrix], bandwidth)
         access[matrix] = 0.0
     if fused:
-        busy[fused] = _fused_ns(setting, [kernels[number] for number in fused], [alone[n] for n in fused])
+        busy[fused] = _fused_ns(setting, [kernels[at] for at in fused], [alone[at] for at in fused])
     found: F64 = np.maximum(busy, access) + np.where(moved > 0, latency, 0.0)
     return found
 
@@ -109,7 +109,8 @@ def _checked(setting: Systolic, kernel: Kernel) -> float:
 def _matrix_ns(setting: Systolic, kernels: Sequence[Kernel], rate: Sequence[float], bandwidth: float) -> F64:
     shapes = [products_of(kernel)[0] for kernel in kernels]
     rates, widths = np.array(rate), np.array([BYTES.get(kernel.precision, 2.0) for kernel in kernels])
-    found = product_cycles(setting.geometry, *np.array(shapes, np.float64).T, Words(widths), bandwidth / rates) / rates
+    batch, m, n, k = np.array(shapes, np.float64).T
+    found = product_cycles(setting.geometry, batch, m, n, k, Words(widths), bandwidth / rates) / rates
     whole = np.array([2.0 * np.prod(each, dtype=np.float64) for each in shapes])
     flops = np.array([kernel.flops for kernel in kernels])
     more = np.array([max(0.0, extra_bytes(kernel)) for kernel in kernels])
@@ -121,7 +122,8 @@ def _fused_ns(setting: Systolic, kernels: Sequence[Kernel], rate: Sequence[float
     shapes = [products_of(kernel) for kernel in kernels]
     flat = np.array([each for shape in shapes for each in shape], np.float64)
     owner = np.repeat(np.arange(len(kernels)), [len(shape) for shape in shapes])
-    cycles = np.bincount(owner, product_cycles(setting.geometry, *flat.T), len(kernels))
+    batch, m, n, k = flat.T
+    cycles = np.bincount(owner, product_cycles(setting.geometry, batch, m, n, k), len(kernels))
     whole = np.bincount(owner, 2.0 * np.prod(flat, axis=1), len(kernels))
     found: F64 = cycles / np.array(rate) * np.array([kernel.flops for kernel in kernels]) / whole
     return found
