@@ -23,7 +23,7 @@ SHAPE = st.tuples(st.integers(1, 9), SIZE, SIZE, SIZE)
 RATE = st.sampled_from([0.5, 3.0, 40.0, 1e9])
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.tuples(*[st.integers(1, 4)] * 2), st.tuples(*[st.integers(1, 9)] * 3), st.booleans(), st.integers(0, 99))
 def test_stationary_operands_take_what_a_machine_takes(size: tuple[int, int], shape: tuple[int, int, int],
                                                        overlapped: bool, seed: int) -> None:
