@@ -92,34 +92,34 @@ def test_kernels_are_the_products_that_they_run() -> None:
 def test_a_product_takes_its_cycles_and_attention_what_is_not_masked() -> None:
     found = V6E.geometry
     cycles = product_cycles(found, 1, 4096, 4096, 4096, bandwidth=1600.0 / V6E.rate)[0]
-    assert kernel_ns(V6E, [GEMM], 1600.0)[0] == pytest.approx(cycles / V6E.rate)
+    assert kernel_ns(V6E.chip, [GEMM], 1600.0)[0] == pytest.approx(cycles / V6E.rate)
     twice = GEMM._replace(flops=2 * GEMM.flops, bytes=2 * GEMM.bytes, launches=2)
-    assert kernel_ns(V6E, [twice], 1600.0)[0] == pytest.approx(2 * cycles / V6E.rate)
+    assert kernel_ns(V6E.chip, [twice], 1600.0)[0] == pytest.approx(2 * cycles / V6E.rate)
     added = GEMM._replace(bytes=GEMM.bytes + 1600 * 10**6)
-    assert kernel_ns(V6E, [added], 1600.0)[0] == pytest.approx(cycles / V6E.rate + 1e6)
+    assert kernel_ns(V6E.chip, [added], 1600.0)[0] == pytest.approx(cycles / V6E.rate + 1e6)
     scores = sum(product_cycles(found, *each)[0] for each in products_of(ATTENTION))
-    assert kernel_ns(V6E, [ATTENTION], 1e9)[0] == pytest.approx(0.5 * scores / V6E.rate)
-    assert kernel_ns(V6E, [ATTENTION], 1.0)[0] == pytest.approx(2.0**24)
+    assert kernel_ns(V6E.chip, [ATTENTION], 1e9)[0] == pytest.approx(0.5 * scores / V6E.rate)
+    assert kernel_ns(V6E.chip, [ATTENTION], 1.0)[0] == pytest.approx(2.0**24)
 
 
 def test_what_is_no_product_takes_its_bytes_or_the_vector_unit() -> None:
-    assert kernel_ns(V6E, [NORM], 1600.0)[0] == pytest.approx(2**30 / 1600)
+    assert kernel_ns(V6E.chip, [NORM], 1600.0)[0] == pytest.approx(2**30 / 1600)
     slow = ar.Systolic(device="tpu_v6e", vector="1 GFLOP/s")
-    assert kernel_ns(slow, [NORM], 1600.0)[0] == pytest.approx(1e9)
-    assert kernel_ns(V6E, [NORM], 1600.0, 500.0)[0] == pytest.approx(2**30 / 1600 + 500)
+    assert kernel_ns(slow.chip, [NORM], 1600.0)[0] == pytest.approx(1e9)
+    assert kernel_ns(V6E.chip, [NORM], 1600.0, 500.0)[0] == pytest.approx(2**30 / 1600 + 500)
 
 
 def test_formats_take_their_rate_or_are_refused() -> None:
-    bf16, int8 = (kernel_ns(V6E, [GEMM._replace(precision=each)], 1e9)[0] for each in ("bf16", "int8"))
+    bf16, int8 = (kernel_ns(V6E.chip, [GEMM._replace(precision=each)], 1e9)[0] for each in ("bf16", "int8"))
     assert int8 == pytest.approx(bf16 / 2, rel=1e-3)
     with pytest.raises(InputError, match=r"compute\.fp8_rate: fp8 products have no rate"):
-        kernel_ns(V6E, [GEMM._replace(precision="fp8")], 1600.0)
+        kernel_ns(V6E.chip, [GEMM._replace(precision="fp8")], 1600.0)
     given = ar.Systolic(device="tpu_v6e", fp8_rate=1.0)
-    assert kernel_ns(given, [GEMM._replace(precision="fp8")], 1e9)[0] == pytest.approx(bf16, rel=1e-3)
+    assert kernel_ns(given.chip, [GEMM._replace(precision="fp8")], 1e9)[0] == pytest.approx(bf16, rel=1e-3)
     with pytest.raises(InputError, match="fp4 products"):
-        kernel_ns(V6E, [GEMM._replace(precision="fp4")], 1600.0)
+        kernel_ns(V6E.chip, [GEMM._replace(precision="fp4")], 1600.0)
     with pytest.raises(InputError, match=r"'gem' has no time on systolic arrays.*did you mean 'gemm'"):
-        kernel_ns(V6E, [GEMM._replace(kind="gem")], 1600.0)
+        kernel_ns(V6E.chip, [GEMM._replace(kind="gem")], 1600.0)
 
 
 def test_nodes_without_a_kernel_are_refused_by_name_or_take_a_roofline() -> None:
@@ -130,7 +130,7 @@ def test_nodes_without_a_kernel_are_refused_by_name_or_take_a_roofline() -> None
     with pytest.raises(InputError, match=r"memory\.bandwidth: is missing"):
         durations_of(V6E, nodes(GEMM, memory=LocalMemory()))
     some = nodes(GEMM, NORM, ATTENTION)
-    assert durations_of(V6E, some).tolist() == np.rint(kernel_ns(V6E, some.kernels, 1600.0) * 1000).tolist()
+    assert durations_of(V6E, some).tolist() == np.rint(kernel_ns(V6E.chip, some.kernels, 1600.0) * 1000).tolist()
 
 
 @given(st.sampled_from(["gemm", "grouped_gemm", "attention", "attention_backward"]),
@@ -143,7 +143,7 @@ def test_no_kernel_is_faster_than_its_flops_at_the_peak_or_its_bytes(kind: str, 
     flops = 2.0 * rows * b * c if "gemm" in kind else 8.0 * 2 * a * b * c * (2.5 if "backward" in kind else 1.0)
     moved = 2 * (rows * c + 2 * b * c + rows * b) if "gemm" in kind else 10**5
     kernel, setting = Kernel(kind, "bf16", shape, 1.0, flops, moved), ar.Systolic(**OWN, dataflow=dataflow)
-    assert kernel_ns(setting, [kernel], rate)[0] * (1 + 1e-12) >= max(flops / float(setting.peak), moved / rate)
+    assert kernel_ns(setting.chip, [kernel], rate)[0] * (1 + 1e-12) >= max(flops / float(setting.peak), moved / rate)
 
 
 def design(compute: ar.Systolic) -> ar.Design:

@@ -18,12 +18,14 @@ from astrarium.units import Bytes, FlopRate, OptionalBytes, OptionalFlopRate, Op
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from astrarium.compute.systolic_times import Chip
     from astrarium.engine.plugins.compute import ComputeNodes
 
 __all__ = ["Systolic"]
 
 BUFFERS = ("ifmap_buffer", "filter_buffer", "ofmap_buffer")
-RATES = {"bf16": 1.0, "fp16": 1.0}
+RATES = {"fp8": "fp8_rate", "fp8_block": "fp8_rate", "int8": "int8_rate", "fp32": "fp32_rate"}
+"""Number format -> the field that has its speed."""
 
 
 class _Sheet(NamedTuple):
@@ -140,17 +142,24 @@ class Systolic(Compute, frozen=True, kw_only=True):
         return self._own.clock if self.clock is None else float(self.clock)
 
     @property
+    def chip(self) -> Chip:
+        """What times kernels."""
+        from astrarium.compute.systolic_times import Chip
+
+        speeds = ((each, self.speed(each)) for each in ("bf16", "fp16", *RATES))
+        return Chip(self.geometry, self.rate, None if self.vector is None else float(self.vector),
+                    tuple((each, speed) for each, speed in speeds if speed is not None))
+
+    @property
     def peak(self) -> FlopRate:
         """All arrays' multiply-adds, flop/ns, in 16 bits."""
-        found = self.geometry
-        return FlopRate.of(2.0 * found.rows * found.columns * found.count * self.rate)
+        return FlopRate.of(self.chip.peak)
 
     def speed(self, precision: str) -> float | None:
         """Products a cycle in a number format, over those in 16 bits; None where it is not known."""
-        given = {"fp8": self.fp8_rate, "fp8_block": self.fp8_rate, "int8": self.int8_rate, "fp32": self.fp32_rate}
-        own = {**dict(self._own.rates), **RATES}
-        found = given.get(precision)
-        return own.get(precision.removesuffix("_block")) if found is None else found
+        own = {**dict(self._own.rates), "bf16": 1.0, "fp16": 1.0}
+        found = getattr(self, RATES[precision]) if precision in RATES else None
+        return own.get(precision.removesuffix("_block")) if found is None else float(found)
 
     def peak_at(self, precision: str) -> float | None:
         """The peak in a number format; None where it is not known."""
@@ -162,4 +171,4 @@ class Systolic(Compute, frozen=True, kw_only=True):
         a kernel, for a number format without a rate, and where `memory.bandwidth` is not said."""
         from astrarium.compute.systolic_times import durations
 
-        return durations(self, nodes)
+        return durations(self.chip, nodes, self.unknown == "roofline", self.missing)
