@@ -113,9 +113,9 @@ def test_formats_take_their_rate_or_are_refused() -> None:
     bf16, int8 = (kernel_ns(V6E.chip, [GEMM._replace(precision=each)], 1e9)[0] for each in ("bf16", "int8"))
     assert int8 == pytest.approx(bf16 / 2, rel=1e-3)
     with pytest.raises(InputError, match=r"compute\.fp8_rate: fp8 products have no rate"):
-        kernel_ns(V6E.chip, [GEMM._replace(precision="fp8")], 1600.0)
-    given = ar.Systolic(device="tpu_v6e", fp8_rate=1.0)
-    assert kernel_ns(given.chip, [GEMM._replace(precision="fp8")], 1e9)[0] == pytest.approx(bf16, rel=1e-3)
+        kernel_ns(ar.Systolic(device="tpu_v5e").chip, [GEMM._replace(precision="fp8")], 1600.0)
+    given = ar.Systolic(device="tpu_v6e", fp8_rate=2.0)
+    assert kernel_ns(given.chip, [GEMM._replace(precision="fp8")], 1e9)[0] == pytest.approx(int8, rel=1e-3)
     with pytest.raises(InputError, match="fp4 products"):
         kernel_ns(V6E.chip, [GEMM._replace(precision="fp4")], 1600.0)
     with pytest.raises(InputError, match=r"'gem' has no time on systolic arrays.*did you mean 'gemm'"):
