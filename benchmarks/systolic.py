@@ -1,4 +1,4 @@
-"""Systolic arrays in closed form beside SCALE-Sim 3.0.0, and beside a simulation of double buffers, fold by fold.
+"""Systolic arrays in closed form beside SCALE-Sim 3.0.0, and beside a simulation of double buffers, tile by tile.
 
     python benchmarks/systolic.py
 
@@ -18,7 +18,7 @@ import numpy as np
 from astrarium.compute.arrays import Arrays, Words, accesses, cycles, product_cycles, traffic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.compute.systolic_machine import double_buffered, folds_of
+from tests.compute.systolic_machine import double_buffered, tiles_of
 from tests.compute.test_scalesim import FREE, LIMITED, ROWS, WORDS, _bound
 
 PRODUCTS, TARGET = 100_000, 1e4
@@ -62,7 +62,7 @@ def _two(row: object) -> tuple[float, float]:
 
 
 def double_buffers(count: int = 400) -> None:
-    """Stalls beside the simulation, whose reads may come up to a column of folds early."""
+    """Stalls beside the simulation, whose reads may come up to a column of tiles early."""
     draw, found, stalls = random.Random(3), [], 0
     for _ in range(count):
         rows, columns = draw.choice([(8, 8), (16, 8), (8, 32), (32, 16), (32, 32)])
@@ -76,10 +76,10 @@ def double_buffers(count: int = 400) -> None:
         whole = (1 if flow == "output_stationary" else 2) * rows + columns + t - 2
         step = max(t, rows) if arrays.overlapped else whole
         ahead = max(2, -(-sr // rows))
-        taken = double_buffered(folds_of(arrays, m, n, k), step, max(whole - step, 0), bandwidth, ahead)
+        taken = double_buffered(tiles_of(arrays, m, n, k), step, max(whole - step, 0), bandwidth, ahead)
         found.append(product_cycles(arrays, 1, m, n, k, Words(1.0, 1.0, 1.0), bandwidth)[0] / taken - 1)
         stalls += taken > 1.05 * cycles(arrays, m, n, k)[0]
-    print(f"\nagainst double buffers, fold by fold ({stalls} of {count} take 5 % longer than without stalls):")
+    print(f"\nagainst double buffers, tile by tile ({stalls} of {count} take 5 % longer than without stalls):")
     errors("cycles with stalls", [float(each) for each in found])
     print(f"  from {100 * min(found):.1f} % to {100 * max(found):.1f} %, p10 {100 * np.percentile(found, 10):.1f} %")
 

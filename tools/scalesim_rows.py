@@ -37,8 +37,8 @@ def cases(seed: int, count: int, limited: bool) -> list[tuple[Any, ...]]:
         flow = ("os", "ws", "is")[len(found) % 3]
         m, n, k = (round(2 ** draw.uniform(2, 8.2)) for _ in range(3))
         sr, sc, t = {"os": (m, n, k), "ws": (k, n, m), "is": (k, m, n)}[flow]
-        folds = math.ceil(sr / rows) * math.ceil(sc / columns)
-        if folds * (2 * rows + columns + t) * (rows + columns) <= LARGEST:
+        tiles = math.ceil(sr / rows) * math.ceil(sc / columns)
+        if tiles * (2 * rows + columns + t) * (rows + columns) <= LARGEST:
             buffer, bandwidth = draw.choice(BUFFERS_KIB), draw.choice(BANDWIDTHS) if limited else 0
             found.append((rows, columns, flow, m, n, k, buffer, bandwidth))
     return found

@@ -101,7 +101,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "calibrated": ("astrarium.compute.calibrated:Calibrated",
                        "A device model corrected by your own timings (`astrarium calibrate`)."),
         "systolic": ("astrarium.compute.systolic:Systolic",
-                     "Products on systolic arrays, such as a TPU's: folds, on-chip buffers, stalls."),
+                     "Products on systolic arrays, such as a TPU's: tiles, on-chip buffers, stalls."),
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),

@@ -10,8 +10,8 @@ from astrarium.compute.arrays import Arrays
 I64 = npt.NDArray[np.int64]
 
 
-def tiles(left: I64, right: I64, rows: int, columns: int) -> list[tuple[I64, I64, slice]]:
-    """(streamed [t, rows], stationary [rows, columns], columns of the result) of each fold, padded with zeros."""
+def laid(left: I64, right: I64, rows: int, columns: int) -> list[tuple[I64, I64, slice]]:
+    """(streamed [t, rows], stationary [rows, columns], columns of the result) of each tile, padded with zeros."""
     k, found = left.shape[1], []
     for column in range(0, right.shape[1], columns):
         for row in range(0, k, rows):
@@ -24,10 +24,10 @@ def tiles(left: I64, right: I64, rows: int, columns: int) -> list[tuple[I64, I64
 
 def weight_stationary(left: I64, right: I64, rows: int, columns: int, overlapped: bool) -> tuple[I64, int]:
     """(left @ right, cycles). Weights shift down a shadow register of each element; an element takes them over when the
-    first row of a fold reaches it. Operands move right and sums move down by one element a cycle."""
-    folds, t = tiles(left, right, rows, columns), len(left)
+    first row of a tile reaches it. Operands move right and sums move down by one element a cycle."""
+    tiles, t = laid(left, right, rows, columns), len(left)
     whole = 2 * rows + columns + t - 2
-    starts = [rows + at * (max(t, rows) if overlapped else whole) for at in range(len(folds))]
+    starts = [rows + at * (max(t, rows) if overlapped else whole) for at in range(len(tiles))]
     result = np.zeros((t, right.shape[1]), np.int64)
     weight, shadow, acts, sums = (np.zeros((rows, columns), np.int64) for _ in range(4))
     row, column = np.indices((rows, columns))
@@ -36,7 +36,7 @@ def weight_stationary(left: I64, right: I64, rows: int, columns: int, overlapped
         old_shadow, old_acts, old_sums = shadow.copy(), acts.copy(), sums.copy()
         acts[:, 1:], sums[1:], sums[0] = old_acts[:, :-1], old_sums[:-1], 0
         acts[:, 0] = 0
-        for (streamed, stationary, _), start in zip(folds, starts):
+        for (streamed, stationary, _), start in zip(tiles, starts):
             weight = np.where(cycle == start + row + column, old_shadow, weight)
             for r in range(rows):
                 if 0 <= cycle - start - r < t:
@@ -47,7 +47,7 @@ def weight_stationary(left: I64, right: I64, rows: int, columns: int, overlapped
             above[0] = stationary[np.clip(rows - 1 - turn[0], 0, rows - 1), np.arange(columns)]
             shadow = np.where(moves, above, shadow)
         sums = sums + acts * weight
-        for (_, _, where), start in zip(folds, starts):
+        for (_, _, where), start in zip(tiles, starts):
             for c in range(where.stop - where.start):
                 which = cycle - start - c - (rows - 1)
                 if 0 <= which < t:
@@ -89,9 +89,9 @@ def output_stationary(left: I64, right: I64, rows: int, columns: int, step: int)
     return result[:len(left), :right.shape[1]], last + 1
 
 
-def folds_of(arrays: Arrays, m: int, n: int, k: int) -> list[tuple[float, float]]:
-    """(elements read, elements written) of each fold of a product on one array, in order, where sums that a column of
-    folds makes stay on chip."""
+def tiles_of(arrays: Arrays, m: int, n: int, k: int) -> list[tuple[float, float]]:
+    """(elements read, elements written) of each tile of a product on one array, in order, where sums that a column of
+    tiles makes stay on chip."""
     flow, r, c = arrays.dataflow, arrays.rows, arrays.columns
     out, held = flow == "output_stationary", flow == "input_stationary"
     sr, sc, t = {"output_stationary": (m, n, k), "weight_stationary": (k, n, m), "input_stationary": (k, m, n)}[flow]
@@ -110,11 +110,11 @@ def folds_of(arrays: Arrays, m: int, n: int, k: int) -> list[tuple[float, float]
     return found
 
 
-def double_buffered(folds: list[tuple[float, float]], step: float, tail: float, bandwidth: float, ahead: int) -> float:
-    """Cycles of folds whose operands come from memory, event by event. Memory moves one thing after another: the reads
-    of the next fold, at most `ahead` folds before it runs, else what finished folds have to write. A fold runs once the
-    one before is done, its reads are in, and the writes of the fold `ahead` before it are out."""
-    count, memory = len(folds), 0.0
+def double_buffered(tiles: list[tuple[float, float]], step: float, tail: float, bandwidth: float, ahead: int) -> float:
+    """Cycles of tiles whose operands come from memory, event by event. Memory moves one thing after another: the reads
+    of the next tile, at most `ahead` tiles before it runs, else what finished tiles have to write. A tile runs once the
+    one before is done, its reads are in, and the writes of the tile `ahead` before it are out."""
+    count, memory = len(tiles), 0.0
     done, read, wrote = [0.0] * count, 0, 0
     ran, arrived, out = 0, [0.0] * count, [0.0] * count
     while wrote < count:
@@ -126,11 +126,11 @@ def double_buffered(folds: list[tuple[float, float]], step: float, tail: float, 
         reads = read < count and (read < ahead or read - ahead < ran)
         writes = wrote < ran
         if reads and (not writes or max(memory, may_read) <= max(memory, done[wrote])):
-            memory = max(memory, may_read) + folds[read][0] / bandwidth
+            memory = max(memory, may_read) + tiles[read][0] / bandwidth
             arrived[read] = memory
             read += 1
         else:
-            memory = max(memory, done[wrote]) + folds[wrote][1] / bandwidth
+            memory = max(memory, done[wrote]) + tiles[wrote][1] / bandwidth
             out[wrote] = memory
             wrote += 1
     return max(memory, done[-1])

@@ -18,7 +18,7 @@ SIZE = st.integers(1, 600)
 ARRAYS = st.builds(Arrays, rows=st.integers(1, 40), columns=st.integers(1, 40), count=st.sampled_from([1, 2, 3, 4, 8]),
                    dataflow=st.sampled_from(FLOWS), ifmap=st.sampled_from([64.0, 4096.0, 2.0**20]),
                    filter=st.sampled_from([64.0, 4096.0, 2.0**20]), ofmap=st.sampled_from([64.0, 4096.0, 2.0**20]),
-                   overlapped=st.booleans(), kept=st.booleans(), tiled=st.booleans())
+                   overlapped=st.booleans(), kept=st.booleans(), cut=st.booleans())
 SHAPE = st.tuples(st.integers(1, 9), SIZE, SIZE, SIZE)
 RATE = st.sampled_from([0.5, 3.0, 40.0, 1e9])
 
@@ -63,7 +63,7 @@ def test_time_is_never_below_flops_at_the_peak_or_bytes_at_the_bandwidth(
     taken = product_cycles(arrays, batch, m, n, k, bandwidth=rate)[0] * (1 + 1e-12)
     assert taken >= batch * m * n * k / (arrays.rows * arrays.columns * arrays.count)
     assert taken >= batch * 2.0 * (m * k + k * n + m * n) / rate
-    whole = product_cycles(replace(arrays, tiled=False, count=1), batch, m, n, k, bandwidth=rate)[0] * (1 + 1e-12)
+    whole = product_cycles(replace(arrays, cut=False, count=1), batch, m, n, k, bandwidth=rate)[0] * (1 + 1e-12)
     assert whole >= batch * sum(float(each[0]) for each in traffic(arrays, m, n, k)) / rate
 
 
@@ -81,7 +81,7 @@ def test_more_memory_bandwidth_overlap_or_freedom_never_takes_longer(
     base = product_cycles(arrays, *shape, bandwidth=rate)[0] * (1 + 1e-12)
     for better in (replace(arrays, ifmap=4 * arrays.ifmap), replace(arrays, filter=4 * arrays.filter),
                    replace(arrays, ofmap=4 * arrays.ofmap), replace(arrays, overlapped=True),
-                   replace(arrays, tiled=True)):
+                   replace(arrays, cut=True)):
         assert product_cycles(better, *shape, bandwidth=rate)[0] <= base
     assert product_cycles(arrays, *shape, bandwidth=2 * rate)[0] <= base
 
@@ -94,8 +94,8 @@ def test_many_products_at_once_are_each_by_itself(arrays: Arrays, shapes: list[t
 
 
 @given(ARRAYS, SHAPE)
-def test_buffers_are_read_as_often_as_folds_use_them(arrays: Arrays, shape: tuple[int, int, int, int]) -> None:
-    """Counted fold by fold: each reads what it streams and what it holds, and writes a sum for each of its results."""
+def test_buffers_are_read_as_often_as_tiles_use_them(arrays: Arrays, shape: tuple[int, int, int, int]) -> None:
+    """Counted tile by tile: each reads what it streams and what it holds, and writes a sum for each of its results."""
     _, m, n, k = shape
     r, c = arrays.rows, arrays.columns
     sr, sc, t = {"output_stationary": (m, n, k), "weight_stationary": (k, n, m), "input_stationary": (k, m, n)}[
@@ -103,9 +103,9 @@ def test_buffers_are_read_as_often_as_folds_use_them(arrays: Arrays, shape: tupl
     high = [min(r, sr - i) for i in range(0, sr, r)]
     wide = [min(c, sc - j) for j in range(0, sc, c)]
     along, across = sum(h * t for h in high for _ in wide), sum(w * t for w in wide for _ in high)
-    tile = sum(h * w for h in high for w in wide)
-    expected = {"output_stationary": (along, across, tile), "weight_stationary": (along, tile, across),
-                "input_stationary": (tile, along, across)}[arrays.dataflow]
+    area = sum(h * w for h in high for w in wide)
+    expected = {"output_stationary": (along, across, area), "weight_stationary": (along, area, across),
+                "input_stationary": (area, along, across)}[arrays.dataflow]
     assert tuple(float(each[0]) for each in accesses(arrays, m, n, k))[:3] == expected
 
 

@@ -2,7 +2,7 @@
 
 `scalesim_3_0_0.csv` holds what its reports say of random products: 150 with a memory that never stalls, then 106 with a
 bandwidth of its own for each operand (`tools/scalesim_rows.py` has the configuration and draws both). Its words are
-bytes of every operand alike, each fold writes its own partial sums, and half of a buffer, of 100 equal sets, is in use.
+bytes of every operand alike, each tile writes its own partial sums, and half of a buffer, of 100 equal sets, is in use.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def test_cycles_without_stalls_are_equal() -> None:
 
 
 def test_accesses_to_the_buffers_are_equal() -> None:
-    """Reads are. Of writes an output-stationary array of SCALE-Sim has R + C more for each fold, beside its R * C."""
+    """Reads are. Of writes an output-stationary array of SCALE-Sim has R + C more for each tile, beside its R * C."""
     for row in ROWS:
         ours, out = accesses(row.arrays, row.m, row.n, row.k), row.arrays.dataflow == "output_stationary"
-        folds = ceil(row.m / row.arrays.rows) * ceil(row.n / row.arrays.columns) if out else 0
+        tiles = ceil(row.m / row.arrays.rows) * ceil(row.n / row.arrays.columns) if out else 0
         assert ours.ifmap[0] == row.given["sram_ifmap_reads"]
         assert ours.filter[0] == row.given["sram_filter_reads"]
-        assert ours.ofmap_writes[0] + folds * (row.arrays.rows + row.arrays.columns) == row.given["sram_ofmap_writes"]
+        assert ours.ofmap_writes[0] + tiles * (row.arrays.rows + row.arrays.columns) == row.given["sram_ofmap_writes"]
 
 
 def test_memory_traffic_is_equal_but_for_whole_lines_and_panels_that_straddle_a_flush() -> None:

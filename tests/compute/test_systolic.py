@@ -70,7 +70,7 @@ def test_a_column_of_the_catalog_is_checked(tmp_path: Any) -> None:
     row = 'title = "t"\nsource = "s"\npeak = "1 TFLOP/s"\ncapacity = "1 GB"\nbandwidth = "1 GB/s"\n'
     for text, match in (("{ rows = 8, columns = 8 }", "systolic.arrays: is missing"),
                         ("{ rows = 0, columns = 8, arrays = 1 }", "systolic.rows"),
-                        ('{ rows = 8, columns = 8, arrays = 1, folds = "apartt" }', "did you mean 'apart'"),
+                        ('{ rows = 8, columns = 8, arrays = 1, tiles = "apartt" }', "did you mean 'apart'"),
                         ("{ row = 8, columns = 8, arrays = 1 }", "did you mean 'rows'")):
         file = tmp_path / "mine.toml"
         file.write_text(f"[devices.mine]\n{row}systolic = {text}\n")
@@ -156,7 +156,7 @@ def test_a_generated_workload_runs_on_a_torus_of_tpus() -> None:
     base = design(ar.Systolic(device="tpu_v5e"))
     one = ar.simulate(base).makespan
     slow = ar.simulate(ar.replace(base, "compute.arrays", 1)).makespan
-    apart = ar.simulate(ar.replace(base, "compute.folds", "apart")).makespan
+    apart = ar.simulate(ar.replace(base, "compute.tiles", "apart")).makespan
     assert one < min(slow, apart)
     plain = ar.simulate(replace_compute(base, ar.Roofline(**catalog.device("tpu_v5e").compute))).makespan
     assert one >= plain

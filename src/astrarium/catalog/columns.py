@@ -94,7 +94,7 @@ _ROW = {"title": NEEDED, "source": NEEDED, "checked": TEXT}
 SYSTOLIC: Mapping[str, Column] = MappingProxyType({
     **dict.fromkeys(("rows", "columns", "arrays"), Column(_count, needed=True)), "buffer": Column(_positive(Bytes)),
     "dataflow": Column(_one_of("output_stationary", "weight_stationary", "input_stationary")),
-    "folds": Column(_one_of("apart", "overlapped"))})
+    "tiles": Column(_one_of("apart", "overlapped"))})
 """What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, how they run."""
 COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "devices": {

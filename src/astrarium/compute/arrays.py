@@ -1,12 +1,13 @@
 """Systolic arrays: cycles of matrix products and what their buffers read and write, in closed form over many products.
 
-A product (m, n, k) is laid on the array in folds. `sr` runs along the rows, `sc` along the columns, `t` streams:
+A product (m, n, k) is laid on the array in tiles (SCALE-Sim's folds). `sr` runs along the rows, `sc` along the columns,
+`t` streams:
 
-    output stationary   sr, sc, t = m, n, k      a fold takes     R + C + t - 2 cycles
-    weight stationary   sr, sc, t = k, n, m      a fold takes 2 * R + C + t - 2
-    input stationary    sr, sc, t = k, m, n      a fold takes 2 * R + C + t - 2
+    output stationary   sr, sc, t = m, n, k      a tile takes     R + C + t - 2 cycles
+    weight stationary   sr, sc, t = k, n, m      a tile takes 2 * R + C + t - 2
+    input stationary    sr, sc, t = k, m, n      a tile takes 2 * R + C + t - 2
 
-There are ceil(sr / R) * ceil(sc / C) folds, column of folds after column of folds (Samajdar et al., "A systematic
+There are ceil(sr / R) * ceil(sc / C) tiles, column of tiles after column of tiles (Samajdar et al., "A systematic
 methodology for characterizing scalability of DNN accelerators using SCALE-Sim", ISPASS 2020; the output-stationary term
 is what SCALE-Sim 3.0.0 counts, which hides the drain).
 """
@@ -19,13 +20,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WORDS", "Arrays", "Dataflow", "Folds", "Traffic", "Words", "accesses", "cycles", "product_cycles",
+__all__ = ["WORDS", "Arrays", "Dataflow", "Tiles", "Traffic", "Words", "accesses", "cycles", "product_cycles",
            "traffic"]
 
 F64 = npt.NDArray[np.float64]
 Dataflow = Literal["output_stationary", "weight_stationary", "input_stationary"]
 PARTS = tuple(2**power for power in range(9))
-"""Into how many equal parts a product may be cut (`Arrays.tiled`)."""
+"""Into how many equal parts a product may be cut (`Arrays.cut`)."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Arrays:
     """`count` equal arrays of rows x columns that multiply and add once a cycle; `ifmap`, `filter`, `ofmap`: bytes of
     the buffers that all of them share, half of which hold what is in use and half what comes or goes.
 
-    `overlapped`: a fold follows the one before at once, its stationary operand has come meanwhile; else each fold fills
+    `overlapped`: a tile follows the one before at once, its stationary operand has come meanwhile; else each tile fills
     and drains by itself. `kept`: partial sums are added up in the ofmap buffer where a column of them fits into half of
-    it, else written and read again; False: each fold writes its own, and nothing reads them, as SCALE-Sim counts.
-    `tiled`: a product may be cut into parts along the operand that is swept."""
+    it, else written and read again; False: each tile writes its own, and nothing reads them, as SCALE-Sim counts.
+    `cut`: a product may be cut into parts along the operand that is swept."""
 
     rows: int
     columns: int
@@ -47,7 +48,7 @@ class Arrays:
     ofmap: float = float("inf")
     overlapped: bool = False
     kept: bool = True
-    tiled: bool = False
+    cut: bool = False
 
     def splits(self) -> tuple[tuple[int, int, int], ...]:
         """(parts of m, parts of n, products at once) whose product is `count`. k is never cut: no array adds to
@@ -77,17 +78,17 @@ class Traffic(NamedTuple):
     ofmap_reads: F64
 
 
-class Folds(NamedTuple):
+class Tiles(NamedTuple):
     """How products lie on the arrays [products]. `high`, `wide`: rows and columns that all arrays have together for one
-    product; `step`: cycles from a fold to the next; `tail`: cycles that the last fold takes longer."""
+    product; `step`: cycles from a tile to the next; `tail`: cycles that the last tile takes longer."""
 
     sr: F64
     sc: F64
     t: F64
     high: F64
     wide: F64
-    down: F64       # folds along sr
-    across: F64     # folds along sc
+    down: F64       # tiles along sr
+    across: F64     # tiles along sc
     step: F64
     tail: F64
 
@@ -97,7 +98,7 @@ class Folds(NamedTuple):
         return self.down * self.across * self.step + self.tail
 
 
-def _folds(arrays: Arrays, m: F64, n: F64, k: F64, split: tuple[F64 | float, F64 | float] = (1.0, 1.0)) -> Folds:
+def _tiles(arrays: Arrays, m: F64, n: F64, k: F64, split: tuple[F64 | float, F64 | float] = (1.0, 1.0)) -> Tiles:
     of_m, of_n = split
     flow, rows, columns = arrays.dataflow, arrays.rows, arrays.columns
     sr, sc, t = {"output_stationary": (m, n, k), "weight_stationary": (k, n, m), "input_stationary": (k, m, n)}[flow]
@@ -106,13 +107,13 @@ def _folds(arrays: Arrays, m: F64, n: F64, k: F64, split: tuple[F64 | float, F64
     high, wide, each = np.asarray(down * rows), np.asarray(across * columns), np.ceil(t / streams)
     whole = (1 if flow == "output_stationary" else 2) * rows + columns + each - 2
     step = np.maximum(each, rows) if arrays.overlapped else whole
-    return Folds(sr, sc, t, high, wide, np.ceil(sr / high), np.ceil(sc / wide), step, np.maximum(whole - step, 0))
+    return Tiles(sr, sc, t, high, wide, np.ceil(sr / high), np.ceil(sc / wide), step, np.maximum(whole - step, 0))
 
 
 def cycles(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> F64:
     """Cycles of products on one array that never waits for memory [products]. SCALE-Sim counts cycles from 0 and prints
     the number of the last one."""
-    return _folds(arrays, *_sizes(m, n, k)).cycles
+    return _tiles(arrays, *_sizes(m, n, k)).cycles
 
 
 def accesses(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Traffic:
@@ -120,7 +121,7 @@ def accesses(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLik
     counted as a read."""
     sizes = _sizes(m, n, k)
     m_, n_, k_ = sizes
-    found = _folds(arrays, *sizes)
+    found = _tiles(arrays, *sizes)
     if arrays.dataflow == "output_stationary":
         return Traffic(found.across * m_ * k_, found.down * n_ * k_, m_ * n_, 0 * m_)
     swept, once = found.across * found.sr * found.t, found.sr * found.sc
@@ -129,7 +130,7 @@ def accesses(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLik
 
 
 class _Columns(NamedTuple):
-    """Columns of folds: the first, those between, the last; each [3, products]."""
+    """Columns of tiles: the first, those between, the last; each [3, products]."""
 
     number: F64
     swept: F64
@@ -138,30 +139,30 @@ class _Columns(NamedTuple):
     reads: F64
 
 
-def _columns(arrays: Arrays, folds: Folds, words: Words, at_once: F64 | float = 1.0) -> _Columns:
-    """Bytes that each column of folds moves to and from memory, where `at_once` products share the buffers.
+def _columns(arrays: Arrays, tiles: Tiles, words: Words, at_once: F64 | float = 1.0) -> _Columns:
+    """Bytes that each column of tiles moves to and from memory, where `at_once` products share the buffers.
 
     The swept operand (ifmap; filter where the input is stationary) is read by every column, once where all of it fits
     into half of its buffer. The other is read once, but for the filter of an output-stationary array: again by every
-    fold of a column where the column's part does not fit."""
+    tile of a column where the column's part does not fit."""
     flow, half = arrays.dataflow, 0.5 / np.asarray(at_once, np.float64)
     holds_swept, holds_other = (arrays.filter, arrays.ifmap) if flow == "input_stationary" else (
         arrays.ifmap, arrays.filter)
-    first = np.minimum(folds.wide, folds.sc)
-    last = np.where(folds.across > 1, folds.sc - (folds.across - 1) * folds.wide, 0.0)
-    count, width = _three(1.0, np.maximum(folds.across - 2, 0.0), folds.across > 1), _three(first, first, last)
-    swept = folds.sr * folds.t * words.operand
+    first = np.minimum(tiles.wide, tiles.sc)
+    last = np.where(tiles.across > 1, tiles.sc - (tiles.across - 1) * tiles.wide, 0.0)
+    count, width = _three(1.0, np.maximum(tiles.across - 2, 0.0), tiles.across > 1), _three(first, first, last)
+    swept = tiles.sr * tiles.t * words.operand
     again = np.where(swept <= holds_swept * half, 0.0, swept)
     if flow == "output_stationary":
-        part = folds.t * words.operand
-        times = np.where(part * first <= holds_other * half, 1.0, folds.down)
-        return _Columns(count, _three(swept, again, again), part * times * width, folds.sr * width * words.result,
+        part = tiles.t * words.operand
+        times = np.where(part * first <= holds_other * half, 1.0, tiles.down)
+        return _Columns(count, _three(swept, again, again), part * times * width, tiles.sr * width * words.result,
                         0.0 * width)
-    other, sums = folds.sr * words.operand * width, folds.t * width
-    spilt = (folds.down - 1) * words.partial
+    other, sums = tiles.sr * words.operand * width, tiles.t * width
+    spilt = (tiles.down - 1) * words.partial
     if not arrays.kept:
         return _Columns(count, _three(swept, again, again), other, sums * (words.result + spilt), 0.0 * sums)
-    spilt = np.where(folds.t * first * words.partial <= arrays.ofmap * half, 0.0, spilt)
+    spilt = np.where(tiles.t * first * words.partial <= arrays.ofmap * half, 0.0, spilt)
     return _Columns(count, _three(swept, again, again), other, sums * (words.result + spilt), sums * spilt)
 
 
@@ -171,31 +172,31 @@ def _three(first: F64 | float, middle: F64 | float, last: F64 | float | npt.NDAr
 
 def traffic(arrays: Arrays, m: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike, words: Words = WORDS) -> Traffic:
     """Bytes between the buffers and memory, of products on one array, uncut [products]."""
-    found = _columns(arrays, _folds(arrays, *_sizes(m, n, k)), words)
+    found = _columns(arrays, _tiles(arrays, *_sizes(m, n, k)), words)
     swept, other, writes, reads = ((found.number * each).sum(axis=0) for each in found[1:])
     ifmap, filters = (other, swept) if arrays.dataflow == "input_stationary" else (swept, other)
     return Traffic(ifmap, filters, writes, reads)
 
 
-def _with_stalls(arrays: Arrays, folds: Folds, words: Words, bandwidth: F64, at_once: F64) -> F64:
-    """Cycles with stalls: what the first fold reads and what the last one leaves to write take their time; between them
-    a column of folds takes its cycles or its bytes, the longer. Results that come at the end of a column are written
+def _with_stalls(arrays: Arrays, tiles: Tiles, words: Words, bandwidth: F64, at_once: F64) -> F64:
+    """Cycles with stalls: what the first tile reads and what the last one leaves to write take their time; between them
+    a column of tiles takes its cycles or its bytes, the longer. Results that come at the end of a column are written
     while the next one runs. `bandwidth`: bytes a cycle, which `at_once` products share."""
-    found, several = _columns(arrays, folds, words, at_once), folds.across > 1
-    high, wide = np.minimum(folds.high, folds.sr), np.minimum(folds.wide, folds.sc)
+    found, several = _columns(arrays, tiles, words, at_once), tiles.across > 1
+    high, wide = np.minimum(tiles.high, tiles.sr), np.minimum(tiles.wide, tiles.sc)
     if arrays.dataflow == "output_stationary":
-        fill, drain = folds.t * (high + wide) * words.operand, high * wide * words.result
+        fill, drain = tiles.t * (high + wide) * words.operand, high * wide * words.result
         late = _three(np.where(several, 0.0, -drain), 0.0, -drain)
     else:
-        fill = (folds.t * high + high * wide) * words.operand
-        result = folds.t * wide * words.result
-        drain = np.where(several, folds.t * (folds.sc - (folds.across - 1) * folds.wide) * words.result, result)
+        fill = (tiles.t * high + high * wide) * words.operand
+        result = tiles.t * wide * words.result
+        drain = np.where(several, tiles.t * (tiles.sc - (tiles.across - 1) * tiles.wide) * words.result, result)
         late = _three(-result, 0.0, np.where(several, result - drain, 0.0))
     late[0] -= fill
-    tails = _three(np.where(several, 0.0, folds.tail), 0.0, folds.tail)
+    tails = _three(np.where(several, 0.0, tiles.tail), 0.0, tiles.tail)
     rate = bandwidth / at_once
     moved = found.swept + found.other + found.writes + found.reads + late
-    between: F64 = (found.number * np.maximum(folds.down * folds.step + tails, moved / rate)).sum(axis=0)
+    between: F64 = (found.number * np.maximum(tiles.down * tiles.step + tails, moved / rate)).sum(axis=0)
     taken: F64 = between + (fill + drain) / rate
     return taken
 
@@ -206,7 +207,7 @@ def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: np
     [products].
 
     Arrays share out m, n and the batch (`Arrays.splits`), never k; products at once share buffers and bandwidth. A
-    tiled product is cut along the swept operand into the best of `PARTS`.
+    product that may be `cut` is cut along the swept operand into the best of `PARTS`.
 
     Args:
         arrays: The arrays and their buffers.
@@ -218,11 +219,11 @@ def product_cycles(arrays: Arrays, batch: npt.ArrayLike, m: npt.ArrayLike, n: np
         bandwidth: Bytes a cycle between memory and the buffers, shared by all operands.
     """
     counts, (m_, n_, k_) = np.atleast_1d(np.asarray(batch, np.float64)), _sizes(m, n, k)
-    ways = [(*split, part) for split in arrays.splits() for part in (PARTS if arrays.tiled else PARTS[:1])]
+    ways = [(*split, part) for split in arrays.splits() for part in (PARTS if arrays.cut else PARTS[:1])]
     of_m, of_n, at_once, parts = np.array(ways, np.float64).T[..., None]        # each [ways, 1]
     cut = (m_, np.ceil(n_ / parts)) if arrays.dataflow == "input_stationary" else (np.ceil(m_ / parts), n_)
-    folds = _folds(arrays, cut[0], cut[1], k_, (of_m, of_n))
-    each = _with_stalls(arrays, folds, words, np.asarray(bandwidth, np.float64), at_once)
+    tiles = _tiles(arrays, cut[0], cut[1], k_, (of_m, of_n))
+    each = _with_stalls(arrays, tiles, words, np.asarray(bandwidth, np.float64), at_once)
     found: F64 = (np.ceil(counts / at_once) * parts * each).min(axis=0)
     return found
 

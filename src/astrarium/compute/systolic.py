@@ -37,7 +37,7 @@ class _Sheet(NamedTuple):
     clock: float        # cycles per ns at which the arrays give the device's dense 16-bit peak
     buffer: float | None
     dataflow: Dataflow | None
-    folds: Literal["apart", "overlapped"] | None
+    tiles: Literal["apart", "overlapped"] | None
     rates: tuple[tuple[str, float], ...]
 
 
@@ -54,7 +54,7 @@ def _sheet(name: str) -> _Sheet:
     rates = {each: float(device.peak(each)) / peak for each in device.precisions}
     return _Sheet(rows, columns, arrays, peak / (2.0 * rows * columns * arrays),
                   float(Bytes(found["buffer"])) if "buffer" in found else None, found.get("dataflow"),
-                  found.get("folds"), tuple(rates.items()))
+                  found.get("tiles"), tuple(rates.items()))
 
 
 def _known(compute: Systolic) -> Iterable[Problem]:
@@ -75,7 +75,7 @@ def _known(compute: Systolic) -> Iterable[Problem]:
 
 
 class Systolic(Compute, frozen=True, kw_only=True):
-    """Products run on systolic arrays (folds, buffers, stalls); all else takes the vector unit or memory."""
+    """Products run on systolic arrays (tiles, buffers, stalls); all else takes the vector unit or memory."""
 
     tag: ClassVar[str] = "systolic"
     memory_bound: ClassVar[bool] = True
@@ -90,8 +90,8 @@ class Systolic(Compute, frozen=True, kw_only=True):
         "its dense 16-bit peak.", gt=0)] = default(None)
     dataflow: Annotated[Dataflow | None, Knob("Which operand stays in the array; left out: the device's, else "
                                               "weight_stationary.")] = None
-    folds: Annotated[Literal["apart", "overlapped"] | None, Knob(
-        "apart: each fold fills and drains by itself (SCALE-Sim); overlapped: it follows the one before at once, its "
+    tiles: Annotated[Literal["apart", "overlapped"] | None, Knob(
+        "apart: each tile fills and drains by itself (SCALE-Sim); overlapped: it follows the one before at once, its "
         "weights have been shifted in meanwhile; left out: the device's, else apart.")] = None
     buffer: Annotated[OptionalBytes, Knob("On-chip memory of the NPU for operands, a third for each without a size of "
                                           "its own; left out: the device's.", gt=0)] = default(None)
@@ -101,9 +101,9 @@ class Systolic(Compute, frozen=True, kw_only=True):
     ofmap_buffer: Annotated[OptionalBytes, Knob("Buffer of the result (m x n) and of partial sums in fp32, double.",
                                                 gt=0)] = default(None)
     partial_sums: Annotated[Literal["kept", "written"], Knob(
-        "kept: added up on chip where they fit, else written to memory and read again; written: each fold writes its "
+        "kept: added up on chip where they fit, else written to memory and read again; written: each tile writes its "
         "own, and nothing reads them (SCALE-Sim).")] = "kept"
-    tiling: Annotated[Literal["auto", "none"], Knob(
+    cut: Annotated[Literal["auto", "none"], Knob(
         "auto: a product is cut into 1, 2, 4 ... 256 parts along the operand that is swept, the fastest; none: it runs "
         "whole (SCALE-Sim).")] = "auto"
     vector: Annotated[OptionalFlopRate, Knob("Rate of the vector unit; left out: what is no product takes its bytes at "
@@ -133,8 +133,8 @@ class Systolic(Compute, frozen=True, kw_only=True):
                                  (self.ifmap_buffer, self.filter_buffer, self.ofmap_buffer))
         return Arrays(self.rows or own.rows, self.columns or own.columns, self.arrays or own.arrays,
                       self.dataflow or own.dataflow or "weight_stationary", ifmap, filters, ofmap,
-                      overlapped=(self.folds or own.folds) == "overlapped", kept=self.partial_sums == "kept",
-                      tiled=self.tiling == "auto")
+                      overlapped=(self.tiles or own.tiles) == "overlapped", kept=self.partial_sums == "kept",
+                      cut=self.cut == "auto")
 
     @property
     def rate(self) -> float:
