@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from astrarium.compute.calibrated import Calibrated
     from astrarium.compute.config import Replay, Roofline
     from astrarium.compute.measured import Measured
+    from astrarium.compute.systolic import Systolic
     from astrarium.config import fields, get, replace, replace_all
     from astrarium.design import AstraSim, Design, NpuType, dump_design, load_design
     from astrarium.errors import (
@@ -56,6 +57,7 @@ _WHERE = {
     "astrarium.compute.calibrated": ("Calibrated",),
     "astrarium.compute.config": ("Replay", "Roofline"),
     "astrarium.compute.measured": ("Measured",),
+    "astrarium.compute.systolic": ("Systolic",),
     "astrarium.config": ("fields", "get", "replace", "replace_all"),
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
     "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
@@ -90,8 +92,8 @@ __all__ = [
     "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
     "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
     "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring",
-    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Tier",
-    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
+    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System",
+    "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

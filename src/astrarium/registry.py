@@ -100,6 +100,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                      "A device without measured kernels: its data sheet, and the efficiency that measured ones share."),
         "calibrated": ("astrarium.compute.calibrated:Calibrated",
                        "A device model corrected by your own timings (`astrarium calibrate`)."),
+        "systolic": ("astrarium.compute.systolic:Systolic",
+                     "Products on systolic arrays, such as a TPU's: tiles, on-chip buffers, stalls."),
     },
     "remote": {
         "none": ("", "No remote memory: a node that asks for it is refused."),

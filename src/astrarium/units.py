@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Bandwidth", "Bytes", "EnergyPerByte", "FlopRate", "Frequency", "OptionalBandwidth", "OptionalBytes",
-           "OptionalEnergyPerByte", "OptionalFlopRate", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
-           "format_bytes", "format_flop_rate", "format_rate", "format_time", "number_in"]
+           "OptionalEnergyPerByte", "OptionalFlopRate", "OptionalFrequency", "OptionalPower", "OptionalTime", "Power",
+           "Quantity", "Time", "format_bytes", "format_flop_rate", "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -240,6 +240,7 @@ if TYPE_CHECKING:
     OptionalBytes = _Optional
     OptionalEnergyPerByte = _Optional
     OptionalFlopRate = _Optional
+    OptionalFrequency = _Optional
     OptionalPower = _Optional
     OptionalTime = _Optional
 else:
@@ -247,5 +248,6 @@ else:
     OptionalBytes = Bytes | None
     OptionalEnergyPerByte = EnergyPerByte | None
     OptionalFlopRate = FlopRate | None
+    OptionalFrequency = Frequency | None
     OptionalPower = Power | None
     OptionalTime = Time | None

@@ -58,6 +58,7 @@ EXPORTED = [
     "Study",
     "Switch",
     "System",
+    "Systolic",
     "Tier",
     "Torus",
     "Trace",

@@ -67,14 +67,42 @@ def _positive(kind: type[Quantity]) -> Callable[[Any], Quantity]:
     return take
 
 
+def _systolic(value: Any) -> Mapping[str, Any]:
+    found = _table(value)
+    for name in found:
+        if name not in SYSTOLIC:
+            raise InputError(name, "is no part of `systolic`", expected="one of " + ", ".join(SYSTOLIC),
+                             did_you_mean=nearest(name, SYSTOLIC))
+        _at(name, SYSTOLIC[name].takes, found[name])
+    for name, column in SYSTOLIC.items():
+        if column.needed and name not in found:
+            raise InputError(name, "is missing", expected="rows, columns and arrays of a device that has arrays")
+    return found
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def take(value: Any) -> str:
+        if value not in names:
+            raise InputError("", f"{value!r:.60} is not known", expected="one of " + ", ".join(names),
+                             did_you_mean=nearest(str(value), names))
+        return str(value)
+    return take
+
+
 TEXT, NEEDED = Column(_text), Column(_text, needed=True)
 _ROW = {"title": NEEDED, "source": NEEDED, "checked": TEXT}
+SYSTOLIC: Mapping[str, Column] = MappingProxyType({
+    **dict.fromkeys(("rows", "columns", "arrays"), Column(_count, needed=True)), "buffer": Column(_positive(Bytes)),
+    "dataflow": Column(_one_of("output_stationary", "weight_stationary", "input_stationary")),
+    "tiles": Column(_one_of("apart", "overlapped"))})
+"""What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, how they run."""
 COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "devices": {
         **_ROW, "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
         "capacity": Column(_positive(Bytes), needed=True), "bandwidth": Column(_positive(Bandwidth), needed=True),
         "memory": TEXT, "units": Column(_count), "clock": Column(_positive(Frequency)), "l2": Column(_positive(Bytes)),
-        "power": Column(_positive(Power)), "scale_up": Column(_positive(Bandwidth))},
+        "power": Column(_positive(Power)), "scale_up": Column(_positive(Bandwidth)),
+        "systolic": Column(_systolic)},
     "networks": {
         **_ROW, "shape": NEEDED, "npus": Column(_count), "bandwidth": Column(_positive(Bandwidth)),
         "bandwidth_per_npu": Column(_positive(Bandwidth)), "latency": Column(Time)},
