@@ -38,15 +38,22 @@ def test_an_empty_corner_has_no_line() -> None:
 
 
 def test_heat_map() -> None:
-    text = heat_map("A <b>", ("rows", ["r0", "r1"]), ("columns", ["c0", "c1"]), [[1, 4], [None, 16]],
+    text = heat_map("A <b>", ("rows", ["r0", "r1"]), ("columns", ["c0", "c1"]), [[1, 4], [1, 16]],
                     lambda value: f"{value:g} s", [2])
     root = xml.fromstring(text)
     said = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert [each for each in said if each and each.endswith(" s")] == ["1 s", "4 s", "16 s"]
+    assert [each for each in said if each and each.endswith(" s")] == ["2 s", "1 s", "4 s", "1 s", "16 s"]
     assert said[0] == "A <b>"
     assert {"r0", "r1", "c0", "c1", "rows", "columns"} <= set(said)
     fills = [each.get("fill") for each in root.iter("{http://www.w3.org/2000/svg}rect")][1:]
-    assert fills == ["#f6f9fc", "#8ca6c3", "#e8e8e8", "#21548a"]
+    assert fills == ["#f6f9fc", "#8ca6c3", "#f6f9fc", "#21548a"]
+
+
+def test_an_empty_cell_is_grey_and_has_no_number() -> None:
+    text = heat_map("T", ("r", ["a"]), ("c", ["x", "y"]), [[None, 3.0]], str)
+    assert text.count('fill="#e8e8e8"') == 1
+    assert ">3.0<" in text
+    assert "None" not in text
 
 
 def test_stacked_bars() -> None:

@@ -40,21 +40,23 @@ def heat_map(title: str, rows: tuple[str, Sequence[str]], columns: tuple[str, Se
             _text(14, (TOP + bottom) / 2, rows[0], extra=f' fill="#444" transform="rotate(-90 14 '
                   f'{(TOP + bottom) / 2:.1f})"')]
     body += [_text(LEFT + width * (at + 0.5), TOP - 7, label) for at, label in enumerate(columns[1])]
+    words = []
     for down, label in enumerate(rows[1]):
         body.append(_text(LEFT - 8, TOP + height * (down + 0.5) + 4, label, "end"))
         for along, value in enumerate(cells[down]):
             share = 0.0 if value is None or high <= low else math.log(value / low) / math.log(high / low)
-            body += _cell(LEFT + width * along, TOP + height * down, share, None if value is None else shown(value))
+            x, y, colour = LEFT + width * along, TOP + height * down, NONE if value is None else _shade(share)
+            body.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}" stroke="#fff"/>')
+            if value is not None:
+                words.append(_text(x + width / 2, y + height / 2 + 4, shown(value),
+                                   extra=' fill="#fff"' if share > 0.55 else ""))
     for level in levels:
         body += _line(cells, level, shown(level))
-    return _chart(body, right + 20, bottom + 16)
+    return _chart([*body, *words], right + 20, bottom + 16)
 
 
-def _cell(x: float, y: float, share: float, words: str | None) -> Iterator[str]:
-    colour = NONE if words is None else "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(LIGHT, DARK))
-    yield f'<rect x="{x}" y="{y}" width="{CELL[0]}" height="{CELL[1]}" fill="{colour}" stroke="#fff"/>'
-    if words is not None:
-        yield _text(x + CELL[0] / 2, y + CELL[1] / 2 + 4, words, extra=' fill="#fff"' if share > 0.55 else "")
+def _shade(share: float) -> str:
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(LIGHT, DARK))
 
 
 def _line(cells: Cells, level: float, name: str) -> Iterator[str]:

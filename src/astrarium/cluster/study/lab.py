@@ -29,7 +29,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["Lab", "Point"]
 
-HELD = 4096
+HELD, POINTS = 4096, 65536
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Shared:
 
 
 def _shared() -> _Shared:
-    return _Shared(Kept(), Cache(HELD), Cache(HELD), Cache(HELD), Cache(HELD), Cache(HELD))
+    return _Shared(Kept(), Cache(HELD), Cache(HELD), Cache(HELD), Cache(HELD), Cache(POINTS))
 
 
 class Lab:
@@ -86,6 +86,11 @@ class Lab:
     def of(self, book: Book) -> Lab:
         """A lab of another book."""
         return Lab(book, self._shared)
+
+    @property
+    def simulated(self) -> int:
+        """Different points that this lab and those that share with it hold (at most 65,536)."""
+        return len(self._shared.points)
 
     def case(self, name: str) -> Case:
         """A case of the book."""
