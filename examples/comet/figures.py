@@ -18,7 +18,8 @@ RISES = (0.8, 1.0, 1.2, 1.4)        # lines of equal speed-up
 
 def figures(found: Found) -> dict[str, str]:
     """Name -> SVG."""
-    grids, base = found.grids, next(point for point in found.without if point.split == found.lab.case(CASE).baseline)
+    baseline = found.lab.case(CASE).baseline
+    grids, base = found.grids, next(point for point in found.without if point.split == baseline)
     return {
         "strategies": _bars("Transformer-1T by strategy, with expanded memory (A1), s",
                             [(point.name, point) for point in found.splits if point.fits]),
@@ -32,7 +33,8 @@ def figures(found: Found) -> dict[str, str]:
         "network": _gain("Speed over MP64_DP16 of A0, best strategy", "within pods", grids["network"], base,
                          "between pods"),
         "dlrm": _bars("DLRM-1.2T by nodes, without (A0) and with (A1) expanded memory, ms",
-                      [(f"{nodes} x {name}", point) for (nodes, name), point in found.tables.items() if point.fits], 1e6),
+                      [(f"{nodes} x {name}", point) for (nodes, name), point in found.tables.items() if point.fits],
+                      1e6),
     }
 
 
@@ -44,8 +46,8 @@ def _values(parts: Breakdown | None, unit: float) -> list[float]:
 def _bars(title: str, points: Sequence[tuple[str, Point]], unit: float = 1e9) -> str:
     bars = [(name, _values(point.parts, unit)) for name, point in points]
     used = [at for at in range(len(PARTS)) if any(values[at] > 0 for _, values in bars)]
-    return stacked_bars(title, [PARTS[at] for at in used], [(name, [values[at] for at in used]) for name, values in bars],
-                        lambda value: f"{value:.3g}")
+    shown = [(name, [values[at] for at in used]) for name, values in bars]
+    return stacked_bars(title, [PARTS[at] for at in used], shown, lambda value: f"{value:.3g}")
 
 
 def _gain(title: str, rows: str, grid: Grid, base: Point, columns: str = "model-parallel nodes") -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from verdicts import verdicts
+from verdicts import said, verdicts
 from work import CASE, TABLES, ZERO, Found
 
 from astrarium.cluster.study import MARKS, PHASES, Point, Row
+from astrarium.units import Bandwidth, FlopRate
 
 HEAD = """# COMET's study, reconstructed
 
@@ -20,10 +21,11 @@ and mark. None is fitted to the published ratios.
 
 def report(found: Found, seconds: float) -> str:
     """The whole report; `seconds`: CPU time so far."""
-    parts = (_ratios, _changed, _answers, _verdicts, _clusters, _holds, _layers, _strategies, _sweeps, _tables, _measured,
-             _parameters)
+    parts = (_ratios, _changed, _answers, _verdicts, _clusters, _holds, _layers, _strategies, _sweeps, _tables,
+             _measured, _parameters)
     body = [line for part in parts for line in part(found)]
-    effort = f"{seconds:.0f} CPU-seconds in all; a point of the sweeps takes {found.rate:.1f} ms ({found.points} points)."
+    effort = (f"{seconds:.0f} CPU-seconds in all; a point of the sweeps takes {found.rate:.1f} CPU-ms "
+              f"({found.points} different points).")
     return "\n".join([HEAD, effort, "", *body]) + "\n"
 
 
@@ -38,7 +40,8 @@ def _ratios(found: Found) -> Iterator[str]:
     rows = []
     for name, told in (("clusters", "all clusters"), ("gpus", "A to C")):
         each, slow, fast = found.spreads[name]
-        rows.append([f"clusters, {told}", f"{book.value('published.clusters'):g}x", f"{each:.2f}x", f"{slow} over {fast}"])
+        rows.append([f"clusters, {told}", f"up to {book.value('published.clusters'):g}x", f"{each:.2f}x",
+                     f"{slow} over {fast}"])
     for name, (each, before, after) in found.expanded.items():
         rows.append([f"expanded memory, {name}", f"up to {book.value('published.expansion'):g}x", f"{each:.2f}x",
                      f"{before.name} {before.seconds:.1f} s -> {after.name} {after.seconds:.1f} s"])
@@ -60,16 +63,17 @@ def _answers(found: Found) -> Iterator[str]:
         path, value = each.parameter, ""
         if each.factor is not None:
             scaled = found.lab.book.scaled({path: each.factor})
-            value = f"{scaled.value(path)}"
+            value = _short(scaled.value(path))
         rows.append([each.ratio, f"{each.target:g}x", f"`{path}`", "no value" if each.factor is None else
-                     f"{each.factor:.2f} times: {_short(value)}", f"{each.first:g} to {each.last:g} times",
+                     f"{each.factor:.2f} times: {value}", f"{each.first:g} to {each.last:g} times",
                      f"{each.low:.2f} to {each.high:.2f}x"])
     yield from _table(["ratio", "published", "parameter", "would have to be", "looked for in", "ratio there"], rows)
 
 
-def _short(text: str) -> str:
-    number, _, unit = text.partition(" ")
-    return f"{float(number):.3g} {unit}"
+def _short(value: object) -> str:
+    if isinstance(value, FlopRate):
+        return f"{value / 1000:,.4g} TFLOP/s"
+    return f"{value / 1:,.4g} GB/s" if isinstance(value, Bandwidth) else str(value)
 
 
 def _verdicts(found: Found) -> Iterator[str]:
@@ -82,9 +86,10 @@ def _clusters(found: Found) -> Iterator[str]:
     rows = []
     for row in found.rows:
         cluster, point = found.lab.cluster(row.cluster), row.point
-        rows.append([row.cluster, cluster.title, point.name, f"{point.held / 1e9:.0f}", f"{point.spread.bandwidth:,.0f}",
-                     f"{point.seconds:.2f}", *_parts(row), row.bound])
-    yield from _table(["", "cluster", "strategy", "GB a node", "GB/s of it", "s", "compute", "exposed", "bound by"], rows)
+        rows.append([row.cluster, cluster.title, point.name, f"{point.held / 1e9:.0f}",
+                     f"{point.spread.bandwidth:,.0f}", f"{point.seconds:.2f}", *_parts(row), said(row.bound)])
+    yield from _table(["", "cluster", "strategy", "GB a node", "GB/s of it", "s", "compute", "exposed", "bound by"],
+                      rows)
     yield "![clusters](clusters.svg)\n"
 
 
@@ -149,7 +154,7 @@ def _tables(found: Found) -> Iterator[str]:
     case = found.lab.case(TABLES)
     yield f"## {case.title}, ms by phase (compute + exposed communication)\n"
     rows = [[row.cluster, row.point.nodes, f"{row.point.held / 1e9:.0f}", f"{row.point.seconds * 1e3:.3f}",
-             *_by_phase(row.point, 1e6)[:4], row.bound] for row in found.table_rows]
+             *_by_phase(row.point, 1e6)[:4], said(row.bound)] for row in found.table_rows]
     yield from _table(["cluster", "nodes", "GB", "ms", *PHASES[:4], "bound by"], rows)
     rows = [[nodes, name, f"{point.held / 1e9:.0f}", "yes" if point.fits else "no", f"{point.spread.bandwidth:,.0f}",
              f"{point.seconds * 1e3:.3f}", f"{point.seconds * nodes * 1e3:.0f}"]

@@ -39,8 +39,8 @@ ZERO = (0, 1, 2, 3)
 class Found:
     """What the study found. `holds`: (strategy, ZeRO stage) -> (bytes of weights, gradients and states, bytes that
     count); `splits`: every strategy on the sweeps' cluster, and on the same without expanded memory; `tables`: DLRM on
-    (nodes, cluster); `measured`: cluster -> the baseline's seconds by roofline, by measured kernels; `points`: different
-    ones that the sweeps simulate; `rate`: CPU ms of one."""
+    (nodes, cluster); `measured`: cluster -> the baseline's seconds by roofline, by measured kernels; `points`:
+    different ones that the sweeps simulate; `rate`: CPU ms of one."""
 
     lab: Lab
     layers: tuple[LayerPhase, ...]
@@ -74,8 +74,8 @@ def found_by(lab: Lab) -> Found:
         changed=sensitivities(lab, CASE, ("clusters", "gpus", "expansion")), answers=answers(lab, CASE),
         splits=[lab.point(case, lab.cluster(main), split, name=main, parts=True) for split in case.splits],
         without=[lab.point(case, lab.cluster(plain), split, name=plain, parts=True) for split in case.splits],
-        grids=grids, table_rows=compared(lab, TABLES, names), tables=_tables(lab, (plain, main)), measured=_measured(lab),
-        points=points, rate=rate)
+        grids=grids, table_rows=compared(lab, TABLES, names), tables=_tables(lab, (plain, main)),
+        measured=_measured(lab), points=points, rate=rate)
 
 
 def _holds(lab: Lab) -> dict[tuple[int, int], tuple[float, float]]:
@@ -88,7 +88,7 @@ def _holds(lab: Lab) -> dict[tuple[int, int], tuple[float, float]]:
 
 
 def _sweeps(lab: Lab, cluster: Cluster) -> tuple[dict[str, Grid], int, float]:
-    """The grids, how many points were simulated for them, and CPU ms of one (strategies are made before, by the first grid)."""
+    """The grids, how many points were simulated for them, and CPU ms of one (a first grid makes the strategies)."""
     value = lab.book.value
     grids = {"peak": by_split(lab, CASE, scaled(cluster, "peak", [1.0]))}
     start, before = time.process_time(), lab.simulated

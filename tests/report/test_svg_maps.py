@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import xml.etree.ElementTree as xml
+import xml.etree.ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def test_an_empty_corner_has_no_line() -> None:
 def test_heat_map() -> None:
     text = heat_map("A <b>", ("rows", ["r0", "r1"]), ("columns", ["c0", "c1"]), [[1, 4], [1, 16]],
                     lambda value: f"{value:g} s", [2])
-    root = xml.fromstring(text)
+    root = ET.fromstring(text)
     said = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert [each for each in said if each and each.endswith(" s")] == ["2 s", "1 s", "4 s", "1 s", "16 s"]
     assert said[0] == "A <b>"
@@ -61,4 +61,4 @@ def test_stacked_bars() -> None:
     sizes = [float(size) for size in re.findall(r'width="([\d.]+)" height="15"', text)]
     assert sizes == [BAR / 4, BAR * 3 / 4, BAR / 2]
     assert "a, two: 3" in text
-    xml.fromstring(text)
+    ET.fromstring(text)

@@ -109,19 +109,23 @@ def stacked_bars(title: str, parts: Sequence[tuple[str, str]], bars: Sequence[tu
                  shown: Shown) -> str:
     """Horizontal bars, each of as many pieces as there are `parts` (name, colour); the total stands behind."""
     most = max((sum(values) for _, values in bars), default=1.0) or 1.0
-    top = 34 + LINE * math.ceil(len(parts) / 3)
+    top = 38 + LINE * math.ceil(len(parts) / 3)
     body = [_text(GAP, 16, title, "start", ' font-size="13" font-weight="bold"')]
     for at, (name, colour) in enumerate(parts):
-        x, y = GAP + 200 * (at % 3), 30 + LINE * (at // 3)
-        body += [f'<rect x="{x}" y="{y - 9}" width="11" height="11" fill="{colour}"/>', _text(x + 16, y, name, "start")]
+        body += _sign(GAP + 200 * (at % 3), 34 + LINE * (at // 3), name, colour)
     for at, (name, values) in enumerate(bars):
-        x, y = float(LEFT), top + LINE * at
+        x, y = float(LEFT), float(top + LINE * at)
         body.append(_text(x - 8, y + 12, name, "end"))
         for (part, colour), value in zip(parts, values, strict=True):
             if value > 0:
                 size = value / most * BAR
-                body.append(f'<rect x="{x:.1f}" y="{y}" width="{size:.1f}" height="15" fill="{colour}">'
-                            f"<title>{html.escape(name)}, {html.escape(part)}: {html.escape(shown(value))}</title></rect>")
+                body.append(f'<rect x="{x:.1f}" y="{y:g}" width="{size:.1f}" height="15" fill="{colour}">'
+                            f"<title>{html.escape(f'{name}, {part}: {shown(value)}')}</title></rect>")
                 x += size
         body.append(_text(x + 6, y + 12, shown(sum(values)), "start"))
     return _chart(body, LEFT + BAR + 80, top + LINE * len(bars) + GAP)
+
+
+def _sign(x: float, y: float, name: str, colour: str) -> tuple[str, str]:
+    """An entry of a legend."""
+    return (f'<rect x="{x:g}" y="{y - 9:g}" width="11" height="11" fill="{colour}"/>', _text(x + 16, y, name, "start"))

@@ -23,8 +23,8 @@ class Case:
     """`splits`: model-parallel nodes (MP) of the strategies; `axes`: which axis of the workload is MP (`model`), which
     is DP (`data`), which divides the tables of a recommendation model (`tables`, as many as there are nodes).
 
-    The footprint is that of the workload with `footprint_set` put into it, of which the `parts` count. `update`: whether
-    the optimizer's step counts to the time. `node_counts`: numbers of nodes that a sweep takes.
+    The footprint is that of the workload with `footprint_set` put into it, of which the `parts` count. `update`:
+    whether the optimizer's step counts to the time. `node_counts`: numbers of nodes that a sweep takes.
     """
 
     name: str

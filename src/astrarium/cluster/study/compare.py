@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from astrarium.cluster.study.lab import Lab, Point
 from astrarium.cluster.study.machines import Cluster
 from astrarium.cluster.study.sweeps import faster, resources
+from astrarium.errors import InputError
 
 __all__ = ["Row", "bounds", "compared", "expansion_ratios", "ratio", "spread_ratio"]
 
@@ -30,8 +31,9 @@ class Row:
 def bounds(lab: Lab, case: str, cluster: Cluster, point: Point) -> Mapping[str, float]:
     """Gain of each resource, twice as fast, under the same strategy. Equal resources of dims: one after the other."""
     chosen = lab.case(case)
-    return {name: point.seconds / lab.point(chosen, faster(cluster, {name: 2.0}), point.split, nodes=point.nodes).seconds
-            for name in resources(cluster, point)}
+    other = {name: lab.point(chosen, faster(cluster, {name: 2.0}), point.split, nodes=point.nodes)
+             for name in resources(cluster, point)}
+    return {name: point.seconds / each.seconds for name, each in other.items()}
 
 
 def compared(lab: Lab, case: str, names: Sequence[str], nodes: int | None = None) -> tuple[Row, ...]:
@@ -47,12 +49,15 @@ def compared(lab: Lab, case: str, names: Sequence[str], nodes: int | None = None
 
 
 def spread_ratio(lab: Lab, case: str, names: Sequence[str]) -> tuple[float, str, str]:
-    """(slowest over fastest, the slowest, the fastest) of clusters, each with its best strategy that fits."""
+    """(slowest over fastest, the slowest, the fastest) of clusters, each with its best strategy that fits. Clusters
+    that hold none are left out; raises InputError where none holds one."""
     chosen, times = lab.case(case), dict[str, float]()
     for name in names:
         best = lab.best(chosen, lab.cluster(name))
         if best is not None:
             times[name] = best.seconds
+    if not times:
+        raise InputError("clusters", f"none of {', '.join(names)} holds a strategy of {case}", expected="more memory")
     slow, fast = max(times, key=lambda name: times[name]), min(times, key=lambda name: times[name])
     return times[slow] / times[fast], slow, fast
 

@@ -24,7 +24,7 @@ class LayerPhase:
 
     `layers`: how many layers of the model are of this kind. `products`: (batch, m, n, k) of matrix products; `flops`
     and `bytes` (each operand once) of all compute; `collectives`: (operation, bytes as traces count them, axes).
-    Gradients of weights are summed over data parallelism by the schedule, not here: see `Case.footprint` for their size.
+    Gradients of weights are summed over data parallelism by the schedule, not here.
     """
 
     layer: str

@@ -116,7 +116,8 @@ class Lab:
         workload = self._shared.strategies.get(key, lambda: case.strategy(split, count))
         network = self._shared.networks.get((tuple(cluster.dims), count), lambda: cluster.network(count))
         return Design(workload=workload, network=network, collective=self.collective,
-                      compute=cluster.model(), memory=Memory(Bytes.of(float(cluster.capacity)), Bandwidth.of(bandwidth)))
+                      compute=cluster.model(),
+                      memory=Memory(Bytes.of(float(cluster.capacity)), Bandwidth.of(bandwidth)))
 
     def point(self, case: Case, cluster: Cluster, split: int, *, nodes: int | None = None, name: str = "",
               parts: bool = False) -> Point:

@@ -26,6 +26,7 @@ MARKS = {"R": "read in a public source", "V": "computed from numbers that were r
 UNITS: tuple[type[Quantity], ...] = (FlopRate, Bandwidth, Bytes, Time)
 NUMBERED = ("cases", "clusters", "collective", "published", "ratios", "sweeps")
 LIKE = "like"
+FIRST = re.compile(r"(\w+)(?:[:;](.*))?$", re.DOTALL)     # the name of a source, and what is said besides
 HAS_NUMBER = re.compile(r"^\s*[-+.\d]")
 
 
@@ -61,8 +62,11 @@ class Book:
 
     def source(self, path: str) -> str:
         """The source of one parameter, spelled out."""
-        key, colon, rest = self.parameters[path].source.partition(":")
-        return self.sources.get(key, key) + (f" ({rest.strip()})" if colon and key in self.sources else colon + rest)
+        text = self.parameters[path].source
+        found = FIRST.match(text)
+        if found is None or found[1] not in self.sources:
+            return text
+        return self.sources[found[1]] + (f" ({found[2].strip()})" if found[2] else "")
 
     def names(self, section: str) -> tuple[str, ...]:
         """Names directly below a section, in the order of the file."""
@@ -135,12 +139,11 @@ def _put(found: dict[str, Any], steps: Sequence[str | int], value: Any) -> None:
     """A value at its place in nested mappings and lists."""
     place: Any = found
     for step, after in zip(steps, [*steps[1:], None]):
-        if isinstance(place, list):
-            assert isinstance(step, int)
+        if isinstance(step, int):
             place.extend([None] * (step + 1 - len(place)))
         if after is None:
             place[step] = value
-        elif isinstance(place, list):
+        elif isinstance(step, int):
             place[step] = place[step] if place[step] is not None else [] if isinstance(after, int) else {}
         else:
             place.setdefault(step, [] if isinstance(after, int) else {})
@@ -167,8 +170,26 @@ def load_book(path: str | os.PathLike[str]) -> Book:
                 parameters[place] = leaf
             else:
                 labels[place] = leaf
+    _check_likes(name, {path.split(".")[1]: value for path, value in labels.items()
+                        if path.startswith("clusters.") and path.endswith("." + LIKE)}, parameters)
     return Book(name, parameters, labels, dict(data.get("sources", {})), tuple(data.get("sensitivities", ())),
                 tuple(data.get("questions", ())))
+
+
+def _check_likes(name: str, likes: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> None:
+    """Refuse clusters that are like one that is not there, or like each other."""
+    known = {path.split(".")[1] for path in parameters if path.startswith("clusters.")}
+    for cluster in likes:
+        seen, other = {cluster}, likes[cluster]
+        while other in likes and other not in seen:
+            seen.add(other)
+            other = likes[other]
+        if other in seen:
+            raise InputError(f"{name}: clusters.{cluster}.{LIKE}", f"{cluster} and {other} are like each other",
+                             expected="a cluster with numbers of its own")
+        if other not in known:
+            raise InputError(f"{name}: clusters.{cluster}.{LIKE}", f"{other!r} is not in the file",
+                             expected="one of " + ", ".join(sorted(known)), did_you_mean=nearest(str(other), known))
 
 
 @dataclass(frozen=True)
