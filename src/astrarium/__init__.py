@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from astrarium import cluster
     from astrarium.collective.config import Collective
     from astrarium.compute.analytic import Analytic
     from astrarium.compute.calibrated import Calibrated
@@ -83,6 +84,7 @@ _WHERE = {
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
 }
+_ROOMS = ("cluster",)
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -100,6 +102,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULE:
         raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE[name]), name)

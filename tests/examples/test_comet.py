@@ -70,8 +70,8 @@ def test_the_space_counts_as_the_study_does(root: Path, lab: Lab) -> None:
 @pytest.mark.exam
 def test_the_whole_study(root: Path, tmp_path: Path) -> None:
     folder = root / "examples" / "comet"
-    found = subprocess.run([sys.executable, folder / "study.py", "--out", str(tmp_path)], capture_output=True, text=True,
-                           check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
+    found = subprocess.run([sys.executable, folder / "study.py", "--out", str(tmp_path)], capture_output=True,
+                           text=True, check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
     assert found.stdout == (tmp_path / "report.md").read_text(encoding="utf-8")
     assert {path.stem for path in tmp_path.glob("*.svg")} == {
         "strategies", "clusters", "footprint", "expansion", "peak", "capacity", "network", "dlrm"}
@@ -80,6 +80,9 @@ def test_the_whole_study(root: Path, tmp_path: Path) -> None:
     ours = [line for line in page.splitlines() if line.startswith(("| clusters,", "| expanded memory, "))]
     assert len(ours) >= 5
     assert not [line for line in ours if line not in rows]
+    for name in ("clusters", "expansion"):
+        drawn = (root / "docs" / "guides" / f"comet_{name}.svg").read_text(encoding="utf-8")
+        assert drawn == (tmp_path / f"{name}.svg").read_text(encoding="utf-8")
     seconds = re.search(r"(\d+) CPU-seconds in all", found.stdout)
     assert seconds is not None
     assert int(seconds[1]) < 60

@@ -68,7 +68,7 @@ def test_refuses_paths_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_the_first_word_of_a_source_may_name_one(tmp_path: Path) -> None:
-    text = TEXT.replace("source: few}", "source: sheet; as told}", 1).replace("source: twice", "source: twice the sheet")
-    found = book(tmp_path, text)
+    text = TEXT.replace("source: few}", "source: sheet; as told}", 1)
+    found = book(tmp_path, text.replace("source: twice", "source: twice the sheet"))
     assert found.source("cases.small.nodes") == "a sheet, https://example.org (as told)"
     assert found.source("clusters.B0.peak") == "twice the sheet"
