@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from astrarium import cluster
     from astrarium.collective.config import Collective
     from astrarium.compute.analytic import Analytic
     from astrarium.compute.calibrated import Calibrated
@@ -84,7 +83,7 @@ _WHERE = {
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
 }
-_ROOMS = ("cluster",)
+_ROOMS = ("cluster",)      # by name only: the package imports none of its rooms
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
