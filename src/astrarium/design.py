@@ -184,9 +184,10 @@ def _no_latency(design: Design) -> Iterator[Problem]:
 
 
 def _no_buffer(design: Design) -> Iterator[Problem]:
-    for compute in (design.compute, *(kind.compute for kind in design.npu_types)):
+    kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
+    for path, compute in [("compute", design.compute), *kinds]:
         if getattr(compute, "buffer", None) is not None:
-            yield Problem("compute.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
 
 
 def _simulated(design: Design) -> Iterator[Problem]:
