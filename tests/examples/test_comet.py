@@ -40,6 +40,18 @@ def test_comets_arithmetic_of_bytes(lab: Lab) -> None:
         assert math.isclose(held.weights + held.gradients + held.states, gigabytes * 1e9, rel_tol=0.02)
 
 
+def test_tables_are_spread_over_all_nodes(lab: Lab) -> None:
+    """1.2e12 parameters of 4 bytes: 75 GB on each of 64 nodes, twice that on 32, which need expanded memory."""
+    case = lab.case("dlrm_1t")
+    for nodes in (64, 32):
+        assert math.isclose(case.counted(lab.footprint(case, 1, nodes)), 1.2e12 * 4 / nodes, rel_tol=0.01)
+    whole, half = (lab.point(case, lab.cluster("A1"), 1, nodes=nodes, parts=True) for nodes in (64, 32))
+    assert (whole.fits, half.fits, lab.point(case, lab.cluster("A0"), 1, nodes=32).fits) == (True, True, False)
+    assert half.spread.bandwidth < whole.spread.bandwidth
+    assert whole.parts is not None
+    assert whole.parts.compute["update"] == 0
+
+
 def test_the_baseline_design_is_the_studys(root: Path, lab: Lab) -> None:
     case = lab.case(CASE)
     found = ar.load_design(root / "examples" / "comet" / "a100.yaml")

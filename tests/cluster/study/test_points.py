@@ -85,6 +85,20 @@ def test_compute_is_flops_over_peak_where_memory_is_fast(lab: Lab) -> None:
     assert 0 <= attention < 0.2 * products
 
 
+def test_time_is_that_of_the_collectives_where_compute_is_fast(lab: Lab) -> None:
+    """MP over one pod: every all_reduce of the decomposition takes 2 (n - 1) / n of its bytes at the bandwidth of the
+    pod, and what its messages wait."""
+    case = lab.case("small")
+    fast = replace_all(lab.cluster("A0"), {"peak": "100 EFLOP/s", "bandwidth": "1000 PB/s", "buffer": None})
+    point = lab.point(case, fast, 4, nodes=4, parts=True)
+    moved = [size for row in decompose(case.strategy(4, 4)) for op, size, axes in row.collectives * row.layers
+             if op == "all_reduce" and axes == ("tp",)]
+    wire = sum(2 * 3 / 4 * size / 100 for size in moved)
+    assert point.parts is not None
+    inside = sum(point.parts.exposed[phase] for phase in PHASES[:4])
+    assert wire < inside < 1.05 * wire + len(moved) * 12_000
+
+
 def test_weight_gradients_are_the_products_of_forward(lab: Lab) -> None:
     """dX and dW cost what forward costs, product by product."""
     rows = [row for row in decompose(lab.case("small").strategy(4)) if row.layer == "layer"]
