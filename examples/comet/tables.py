@@ -51,9 +51,11 @@ def _ratios(found: Found) -> Iterator[str]:
 def _changed(found: Found) -> Iterator[str]:
     yield "## What they become with another number\n"
     now = [found.spreads["clusters"][0], found.spreads["gpus"][0], max(each for each, _, _ in found.expanded.values())]
-    rows = [["as the parameters are", *[f"{each:.2f}x" for each in now]]]
-    rows += [[each.name, *[f"{value:.2f}x" for value in each.ratios.values()]] for each in found.changed]
-    yield from _table(["difference", "clusters (7.7x)", "A to C (7.7x)", "expanded memory (1.4x)"], rows)
+    _, before, after = next(iter(found.expanded.values()))
+    rows = [["as the parameters are", *[f"{each:.2f}x" for each in now], f"MP{before.split} to MP{after.split}"]]
+    rows += [[each.name, *[f"{value:.2f}x" for value in each.ratios.values()],
+              "MP{} to MP{}".format(*each.moved)] for each in found.changed]
+    yield from _table(["difference", "all clusters", "A to C", "expanded memory", "strategy of A with it"], rows)
 
 
 def _answers(found: Found) -> Iterator[str]:

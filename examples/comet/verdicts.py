@@ -49,8 +49,10 @@ def _smaller(found: Found) -> tuple[str, str, str]:
     verdict = "holds" if len(smaller) == len(moved) else "does not hold" if larger or not smaller else \
         f"holds in {len(smaller)} of {len(moved)}"
     told = "; ".join(f"{name}: {before.name} -> {after.name}" for name, (before, after) in moved.items())
+    others = sum(after < before for before, after in (each.moved for each in found.changed))
     return ("The best strategy moves to small MP once memory is expanded", verdict,
-            f"{told}. Smaller MP sends less between pods; where a pod has 256 nodes (C) MP32 stays within one already")
+            f"{told}; on A in {others} of the {len(found.changed)} sensitivities, too. Smaller MP sends less between "
+            "pods; where a pod has 256 nodes (C) MP32 stays within one already")
 
 
 def _eight(found: Found) -> tuple[str, str, str]:

@@ -97,7 +97,9 @@ def test_sensitivities_are_studies_of_changed_books(lab: Lab, tmp_path: Path) ->
     fast, zero = sensitivities(lab, CASE, ("clusters",))
     alone = Lab(lab.book.changed({"cases.small.workload.zero": 1}))
     assert zero.ratios == {"clusters": ratio(alone, CASE, "clusters")}
-    assert (fast.name, zero.name) == ("faster", "ZeRO-1")
+    (pair,) = expansion_ratios(alone, CASE, [["A0", "A1"]]).values()
+    assert (zero.name, zero.moved) == ("ZeRO-1", (pair[1].split, pair[2].split))
+    assert fast.name == "faster"
 
 
 def test_an_answer_gives_the_ratio(lab: Lab) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from astrarium.cluster.study.compare import ratio
+from astrarium.cluster.study.compare import expansion_ratios, ratio
 from astrarium.cluster.study.lab import Lab
 
 __all__ = ["Answer", "Changed", "answers", "sensitivities"]
@@ -17,10 +17,12 @@ PLACES, STEPS = 7, 8        # values at which a range is looked at, then halving
 
 @dataclass(frozen=True)
 class Changed:
-    """The ratios (by name) where one thing is different."""
+    """The ratios (by name) where one thing is different, and the best strategy (MP) of the first pair of clusters
+    without and with expanded memory."""
 
     name: str
     ratios: dict[str, float]
+    moved: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,9 @@ def sensitivities(lab: Lab, case: str, ratios: Sequence[str]) -> tuple[Changed, 
     for given in lab.book.sensitivities:
         book = lab.book.changed(given.get("set", {})).scaled(given.get("scale", {}))
         other = lab.of(book)
-        found.append(Changed(str(given["name"]), {name: ratio(other, case, name) for name in ratios}))
+        ((_, before, after),) = expansion_ratios(other, case, book.value("ratios.expansion")[:1]).values()
+        found.append(Changed(str(given["name"]), {name: ratio(other, case, name) for name in ratios},
+                             (before.split, after.split)))
     return tuple(found)
 
 
