@@ -183,6 +183,13 @@ def _no_latency(design: Design) -> Iterator[Problem]:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
 
 
+def _no_buffer(design: Design) -> Iterator[Problem]:
+    kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
+    for path, compute in [("compute", design.compute), *kinds]:
+        if getattr(compute, "buffer", None) is not None:
+            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+
+
 def _simulated(design: Design) -> Iterator[Problem]:
     if design.collective.model != "simulated":
         yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
@@ -194,7 +201,7 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:

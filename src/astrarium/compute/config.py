@@ -10,7 +10,7 @@ from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InternalError
 from astrarium.registry import Kind
-from astrarium.units import FlopRate, OptionalPower, OptionalTime
+from astrarium.units import FlopRate, OptionalBytes, OptionalPower, OptionalTime
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,10 +79,13 @@ class Roofline(Compute, frozen=True):
     peak: Annotated[FlopRate, Knob("Peak compute rate of one NPU, at the precision of the workload.", gt=0)]
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
+    buffer: Annotated[OptionalBytes, Knob("On-chip buffer: a matrix product with operands and result larger than it "
+                                          "passes one operand several times (COMET); left out: each passes once.",
+                                          gt=0)] = default(None)
 
     def durations(self, nodes: ComputeNodes) -> I64:
         """Device nodes by the roofline, host nodes by their recorded time. Raises InputError for a host node without
         one, for a device node without flops, and where `memory.bandwidth` is not said."""
         from astrarium.compute.roofline import roofline_of
 
-        return roofline_of(nodes, float(self.peak), self.missing)
+        return roofline_of(nodes, float(self.peak), self.missing, None if self.buffer is None else float(self.buffer))
