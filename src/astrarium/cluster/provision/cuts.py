@@ -1,0 +1,143 @@
+"""Cutting planes (Kelley 1960): the least floor of one or several designs, and its least product with a price.
+
+The floor is convex in the inverse bandwidths, so the cuts found at some points are below it everywhere, and the program
+over the cuts (`barrier`) gives a time that no allocation can be below. Points are added where that program ends until
+the floor there is no higher.
+
+Time x cost is that program for every price kappa that the network may have: T(kappa) falls and is convex, so between
+two prices it is above both tangents, and kappa T(kappa) is above the least of three numbers. The interval with the least
+of these is halved until none is below the best product found.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.cluster.provision.barrier import Feasible, Least, least_time
+
+__all__ = ["Cheapest", "CuttingPlanes", "Oracle"]
+
+F64 = npt.NDArray[np.float64]
+Oracle = Callable[[F64], tuple[F64, F64]]
+"""Inverse bandwidths -> cuts (constant [cuts], slope [cuts, dims])."""
+CLOSE = 1e-7        # of the floor above the cuts, relative
+ROUNDS = 400
+CLOSE_PRODUCT = 1e-5
+PRICES = 200        # prices looked at
+
+
+@dataclass(frozen=True)
+class Cheapest:
+    """Bandwidths with the least time x cost, this product's parts, and a product that none is below."""
+
+    bandwidths: F64
+    time: float
+    cost: float
+    bound: float
+
+
+@dataclass
+class CuttingPlanes:
+    """The cuts of an oracle found so far."""
+
+    oracle: Oracle
+    constant: F64 = field(default_factory=lambda: np.zeros(0))
+    slope: F64 = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def time(self, bandwidths: F64) -> float:
+        """The floor (ns) at some bandwidths, which adds its cuts."""
+        constant, slope = self.oracle(1 / bandwidths)
+        if self.constant.size:
+            together = np.column_stack([np.append(self.constant, constant), np.vstack([self.slope, slope])])
+            _, first = np.unique(together, axis=0, return_index=True)
+            together = together[np.sort(first)]
+            self.constant, self.slope = together[:, 0], together[:, 1:]
+        else:
+            self.constant, self.slope = constant, slope
+        return float((constant + slope @ (1 / bandwidths)).max())
+
+    def least(self, feasible: Feasible, start: F64) -> Least:
+        """The allocation with the least floor. `start` lies strictly inside."""
+        best, at = self.time(start), start
+        for _ in range(ROUNDS):
+            found = least_time(self.constant, self.slope, feasible, start)
+            time = self.time(found.bandwidths)
+            if time < best:
+                best, at = time, found.bandwidths
+            if best <= found.time * (1 + CLOSE):
+                break
+        return Least(at, best, found.bound, found.worth)
+
+    def cheapest(self, feasible: Feasible, prices: F64, fixed: float, start: F64, ends: tuple[float, float]
+                 ) -> Cheapest:
+        """The least floor x (fixed + prices @ bandwidths), over networks of a price in `ends`."""
+        def at(price: float) -> tuple[float, float, Least]:
+            inside = Feasible(np.vstack([feasible.rows, prices]), np.append(feasible.limits, price), feasible.low,
+                              feasible.high, feasible.total)
+            found = self.least(inside, _cheaper(feasible, prices, start, price, ends[0]))
+            return fixed + price, found.bound, found
+
+        low, high = ends
+        grid = [at(price) for price in np.geomspace(max(low * (1 + 1e-4), low + 1e-12), high, 9)]
+        best = min(grid, key=lambda each: each[0] * each[2].time)
+        # the cheapest networks, below the first price: no cost below `low`, no time below that of the first
+        waiting = [(_below(fixed + low, grid[0]), 0, None, grid[0])]
+        waiting += [(_between(one, other), number, one, other)
+                    for number, (one, other) in enumerate(zip(grid, grid[1:]), 1)]
+        heapq.heapify(waiting)
+        for count in range(PRICES):
+            bound, _, one, other = waiting[0]
+            if bound >= best[0] * best[2].time * (1 - CLOSE_PRODUCT) or one is None:
+                break
+            heapq.heappop(waiting)
+            middle = at((one[0] * other[0]) ** 0.5 - fixed)
+            best = min(best, middle, key=lambda each: each[0] * each[2].time)
+            for left, right in ((one, middle), (middle, other)):
+                heapq.heappush(waiting, (_between(left, right), 10 * count + 100 + (left is one), left, right))
+        found = best[2].bandwidths
+        return Cheapest(found, best[2].time, fixed + float(prices @ found), min(waiting[0][0], best[0] * best[2].time))
+
+
+def _below(cost: float, first: tuple[float, float, Least]) -> float:
+    return cost * first[1]
+
+
+def _between(one: tuple[float, float, Least], other: tuple[float, float, Least]) -> float:
+    """A product that no price between two is below: times are above the two tangents."""
+    (low, first, left), (high, second, right) = one, other
+    down, up = -float(left.worth[-1]), -float(right.worth[-1])
+    ends = [low * max(first, second + up * (low - high)), high * max(second, first + down * (high - low))]
+    if up > down:
+        cross = (first - second - down * low + up * high) / (up - down)
+        if low < cross < high:
+            ends.append(cross * max(first + down * (cross - low), second))
+    return min(ends)
+
+
+def _cheaper(feasible: Feasible, prices: F64, start: F64, price: float, least: float) -> F64:
+    """A point strictly inside at a price: from the start towards the cheapest allocation."""
+    cheap = cheapest_allocation(feasible, prices)
+    have = float(prices @ start)
+    if have < price * (1 - 1e-9):
+        return start
+    share = 0.5 * (price - least) / (have - least)
+    found: F64 = cheap + share * (start - cheap)
+    return found
+
+
+def cheapest_allocation(feasible: Feasible, prices: F64) -> F64:
+    """The allocation with the lowest price: the floors, and what is left of a total in the cheapest dims."""
+    found = feasible.low.copy()
+    if feasible.total is None:
+        return found
+    left = feasible.total - float(found.sum())
+    for place in np.argsort(prices, kind="stable"):
+        more = min(left, float(feasible.high[place] - found[place]))
+        found[place] += more
+        left -= more
+    return found
