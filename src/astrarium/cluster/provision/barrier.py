@@ -21,7 +21,8 @@ __all__ = ["Feasible", "Least", "least_time"]
 F64 = npt.NDArray[np.float64]
 GROWTH = 30.0       # of the barrier's weight from one centre to the next
 NEWTON = 60         # steps for one centre
-GAP = 1e-9          # relative to the time
+GAP = 1e-7          # relative to the time
+ROUGH, FINE = 1e-2, 1e-10     # Newton's decrements at which centres on the way, and the last one, are near enough
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,10 @@ def least_time(constant: F64, slope: F64, feasible: Feasible, start: F64) -> Lea
                       None if feasible.total is None else unit)
     x = np.append(np.ones(dims), float((problem.constant + problem.slope.sum(axis=1)).max()) * 1.01 + 1e-12)
     weight, count = 1.0, problem.count
-    while True:
-        x = _centre(problem, x, weight)
-        if count / weight < GAP * x[-1]:
-            break
+    while count / weight > GAP * x[-1]:
+        x = _centre(problem, x, weight, ROUGH)
         weight *= GROWTH
+    x = _centre(problem, x, weight, FINE)
     slack = problem.limits - problem.rows @ x[:-1]
     return Least(x[:-1] * unit, float(x[-1]) * scale, float(x[-1] - count / weight) * scale,
                  scale / (weight * slack))
@@ -111,13 +111,13 @@ class _Scaled:
         return gradient, hessian
 
 
-def _centre(problem: _Scaled, x: F64, weight: float) -> F64:
-    """Newton's method with backtracking from a point inside to the centre for one weight."""
+def _centre(problem: _Scaled, x: F64, weight: float, near: float) -> F64:
+    """Newton's method with backtracking, from a point inside, to near the centre for one weight."""
     for _ in range(NEWTON):
         gradient, hessian = problem.derivatives(x, weight)
         step = _step(gradient, hessian, problem.equal)
         decrement = float(-gradient @ step)
-        if decrement < 1e-10:
+        if decrement < near:
             break
         value, length = problem.value(x, weight), 1.0
         while problem.value(x + length * step, weight) > value - 0.25 * length * decrement:

@@ -25,9 +25,9 @@ __all__ = ["Cheapest", "CuttingPlanes", "Oracle"]
 F64 = npt.NDArray[np.float64]
 Oracle = Callable[[F64], tuple[F64, F64]]
 """Inverse bandwidths -> cuts (constant [cuts], slope [cuts, dims])."""
-CLOSE = 1e-7        # of the floor above the cuts, relative
+CLOSE = 1e-6        # of the floor above the cuts, relative
 ROUNDS = 400
-CLOSE_PRODUCT = 1e-5
+CLOSE_PRODUCT = 1e-4
 PRICES = 200        # prices looked at
 
 
@@ -83,7 +83,8 @@ class CuttingPlanes:
             return fixed + price, found.bound, found
 
         low, high = ends
-        grid = [at(price) for price in np.geomspace(max(low * (1 + 1e-4), low + 1e-12), high, 9)]
+        first = low * (1 + 1e-4)
+        grid = [at(price) for price in (np.geomspace(first, high, 9) if high > first * 1.001 else [high])]
         best = min(grid, key=lambda each: each[0] * each[2].time)
         # the cheapest networks, below the first price: no cost below `low`, no time below that of the first
         waiting = [(_below(fixed + low, grid[0]), 0, None, grid[0])]

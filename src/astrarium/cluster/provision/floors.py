@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.collective.config import algorithms_of
+from astrarium.collective.algorithms import ALGORITHMS
+from astrarium.collective.config import algorithms_of, parse_algorithm
 from astrarium.design import Design
 from astrarium.engine.plan import Chunk, CollectivePlan, Phase, Plan
 from astrarium.errors import InputError, UnsupportedError
@@ -180,7 +180,8 @@ class _Laws:
             return nothing, nothing
         loads = np.zeros((dims, dims))
         for phase, floor in phases:
-            loads[phase.dim, phase.dim] += chunks * floor.own * _block(phase, floor) / self._efficiency(phase)
+            loads[phase.dim, phase.dim] += (chunks * self._port_blocks(made, phase, floor) * _block(phase, floor)
+                                            / self._efficiency(phase))
         own = _Pieces(np.zeros(dims), loads)
         constant = np.array([self._constant(phase, floor) for phase, floor in phases])
         slope = np.zeros((len(phases), dims))
@@ -191,6 +192,13 @@ class _Laws:
         pipelined = (chunks - 1) * (made.active_chunks == 1 and _one_list(made, least))
         shop = _Pieces(constant.sum() + pipelined * constant, slope.sum(axis=0) + pipelined * slope)
         return _Pieces(np.concatenate([shop.constant, own.constant]), np.concatenate([shop.slope, own.slope])), own
+
+    def _port_blocks(self, made: CollectivePlan, phase: Phase, floor: PhaseFloor) -> float:
+        """Blocks through one port of an NPU, in units of its whole bandwidth: those of all steps where these take the
+        same port, as on a switch, around a ring, and directly; else no fewer than `own`."""
+        shape = self.design.network.flat[phase.dim].tag
+        one_port = shape == "switch" or self._algorithm(made, phase).partition(":")[0] in ("ring", "direct")
+        return floor.blocks if floor.hops and one_port else floor.own
 
     def _efficiency(self, phase: Phase) -> float:
         return float(self.design.network.flat[phase.dim].efficiency)
@@ -203,14 +211,18 @@ class _Laws:
         return max(0.0, ns)
 
     def _floor(self, made: CollectivePlan, phase: Phase) -> PhaseFloor | None:
-        dim, shapes = self.design.network.flat[phase.dim], [each.tag for each in self.design.network.flat]
+        dim = self.design.network.flat[phase.dim]
         chain = self.design.network.backend == "closed_form" and (dim.tag != "ring" or self.ascending)
-        for op in (made.op, phase.op):
-            name = algorithms_of(self.design.collective, CommOp(op).name.lower(), shapes)[phase.dim]
-            found = phase_floor(dim.tag, name, CommOp(phase.op), phase.n, dim.npus, chain)
-            if found is not None:
-                return cast("PhaseFloor", found)
-        return None
+        return phase_floor(dim.tag, self._algorithm(made, phase), CommOp(phase.op), phase.n, dim.npus, chain)
+
+    def _algorithm(self, made: CollectivePlan, phase: Phase) -> str:
+        """That of the collective's operation, where it has the phase's, else that of the phase's own."""
+        shapes, op = [dim.tag for dim in self.design.network.flat], CommOp(phase.op)
+        for each in (CommOp(made.op), op):
+            name = algorithms_of(self.design.collective, each.name.lower(), shapes)[phase.dim]
+            if op in ALGORITHMS[parse_algorithm(name)[0]].ops:
+                break
+        return name
 
 
 def _one_list(made: CollectivePlan, chunk: Chunk) -> bool:

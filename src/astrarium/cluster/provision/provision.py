@@ -16,8 +16,7 @@ from astrarium.cluster.provision.floors import DesignFloor, check_same_dims, flo
 from astrarium.cluster.provision.prices import prices_of
 from astrarium.cluster.provision.refine import fitted, refine
 from astrarium.config import replace_all
-from astrarium.cost import FIGURES
-from astrarium.design import Design
+from astrarium.design import Design, npu_types
 from astrarium.errors import InputError, nearest
 from astrarium.lower import Given, Kept
 from astrarium.simulate import simulate
@@ -159,11 +158,17 @@ def _problem(workloads: Design | Sequence[Design], budget: Budget, objective: st
 
 
 def _npu_price(design: Design) -> float:
-    """US dollars of all NPUs; 0 where the design has no prices of NPUs."""
-    try:
-        return float(FIGURES["system_cost"].of_design(design) - FIGURES["network_cost"].of_design(design))
-    except InputError:
+    """US dollars of all NPUs; 0 where no NPU has a price. Raises InputError where only some have one."""
+    kinds, types = npu_types(design)
+    prices = [getattr(compute, "price", None) for compute, _ in types]
+    if all(price is None for price in prices):
         return 0.0
+    for name, price in zip(("compute.price", *(f"npu_types[{place}].compute.price" for place in range(len(types) - 1))),
+                           prices):
+        if price is None:
+            raise InputError(name, "is missing, and other NPUs have prices", expected="US dollars of an NPU")
+    return float(sum(count * float(price or 0) for count, price in
+                     zip(np.bincount(kinds, minlength=len(types)).tolist(), prices)))
 
 
 def _feasible(budget: Budget, prices: F64, dims: int) -> Feasible:
