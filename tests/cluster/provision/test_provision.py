@@ -69,7 +69,7 @@ def test_prices_are_those_of_the_cost_model() -> None:
 @pytest.mark.parametrize("budget", [Budget(money=40_000.0, floor="1 GB/s"), Budget(bandwidth="300 GB/s", spend_all=True),
                                     Budget(bandwidth="300 GB/s", money=60_000.0, floor="1 GB/s")])
 def test_time_times_cost_is_the_least_of_a_grid(budget: Budget) -> None:
-    """A grid over all allocations of the floor's law finds nothing lower, and something near."""
+    """A grid over all allocations of the floor's law finds nothing lower; the bound is near."""
     made = one_collective(**{"collective.chunks": 64, "compute.price": 100.0})
     prices, floor = dollars_per_bandwidth(made), floor_of(made, None, Kept())
     found = provision(made, budget, "time_x_cost", most_simulations=1)
@@ -90,7 +90,6 @@ def test_time_times_cost_is_the_least_of_a_grid(budget: Budget) -> None:
     mine = value(np.array(found.convex.bandwidths))
     assert found.bound <= mine <= min(grid) * (1 + 1e-6)
     assert mine <= found.bound * 1.001
-    assert mine >= min(grid) * 0.8
 
 
 def test_weights_of_workloads_count() -> None:
