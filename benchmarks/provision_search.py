@@ -40,9 +40,10 @@ def main() -> None:
     print(f"{time.process_time() - begun:.1f} CPU s")
     for agent in AGENTS:
         begun = time.process_time()
-        study = ar.search(share_space(design, money), "makespan", agent=agent, trials=asked.trials // len(AGENTS), seed=1)
+        trials = asked.trials // len(AGENTS)
+        study = ar.search(share_space(design, money), "makespan", agent=agent, trials=trials, seed=1)
         found = study.objectives()["makespan"]
-        print(f"{agent}: {found:.6g} ns in {asked.trials // len(AGENTS)} trials, "
+        print(f"{agent}: {found:.6g} ns in {trials} trials, "
               f"{time.process_time() - begun:.1f} CPU s; convex and refined {answer.best.time:.6g} ns "
               f"({100 * (answer.best.time / found - 1):+.3f} %), convex alone {answer.convex.time:.6g} ns")
 

@@ -1,8 +1,9 @@
 """LIBRA's own cases: its workloads as numbers, its networks, and the allocations that its authors published.
 
-Sources: github.com/astra-sim/libra at 0044db0 (the code of ISPASS 2024: `inputs/`), and github.com/willjwon/sc245-artifact
-at 3e777c7 (the artifact of an earlier version of the paper: optimizer_input/, and in evaluation_input/script_full/ the
-bandwidths that its optimiser found). A workload is two transformer blocks, layer after layer, nothing overlapped.
+Sources: github.com/astra-sim/libra at 0044db0 (the code of ISPASS 2024: `inputs/`), and
+github.com/willjwon/sc245-artifact at 3e777c7 (the artifact of an earlier version of the paper: optimizer_input/, and in
+evaluation_input/script_full/ the bandwidths that its optimiser found). A workload is two transformer blocks, layer
+after layer, nothing overlapped.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def artifact_prices(network: str) -> list[float]:
 
 
 def released_prices(network: str) -> list[float]:
-    """The same of 4,096 NPUs in the released code (its cost_model.py), where a ring and a full mesh take a whole link."""
+    """The same of 4,096 NPUs in the released code (its cost_model.py): rings and full meshes take a whole link."""
     inner = {"3D": [4.0, 4.0], "4D": [2.0, 4.0, 4.0]}[network]
     return [4096 * each for each in (*inner, 7.8 + 18.0 + 31.6)]
 

@@ -27,7 +27,7 @@ def inside(prices: list[float], money: float) -> np.ndarray:
 @settings(max_examples=25)
 @given(st.lists(st.tuples(NUMBER, NUMBER), min_size=1, max_size=5), NUMBER, st.floats(0, 1e3))
 def test_one_cut_is_cauchys_inequality(dims: list[tuple[float, float]], money: float, constant: float) -> None:
-    """sum(g / b) under sum(c b) = M is least at b ~ sqrt(g / c): (sum sqrt(g c))^2 / M. More money saves T' = -that / M."""
+    """sum(g / b) under sum(c b) = M is least at b ~ sqrt(g / c): (sum sqrt(g c))^2 / M, a dollar saves 1 / M of it."""
     slope, prices = (np.array(each) for each in zip(*dims))
     found = least_time(np.array([constant]), slope[None, :], free(list(prices), money), inside(list(prices), money))
     least = float(np.sqrt(slope * prices).sum()) ** 2 / money
@@ -79,7 +79,8 @@ def test_an_open_solver_agrees() -> None:
                             np.full(dims, np.inf))
         bandwidths = cvxpy.Variable(dims)
         time = cvxpy.max(constant + slope @ cvxpy.inv_pos(bandwidths))
-        problem = cvxpy.Problem(cvxpy.Minimize(time), [feasible.rows @ bandwidths <= feasible.limits, bandwidths >= 0.01])
+        problem = cvxpy.Problem(cvxpy.Minimize(time), [
+            feasible.rows @ bandwidths <= feasible.limits, bandwidths >= 0.01])
         problem.solve(solver=cvxpy.CLARABEL)
         found = least_time(constant, slope, feasible, np.full(dims, 0.02))
         assert found.time == pytest.approx(problem.value, rel=1e-6)

@@ -66,7 +66,8 @@ def test_prices_are_those_of_the_cost_model() -> None:
     assert float(dollars_per_bandwidth(made) @ bandwidths) == pytest.approx(network_cost(made.network), rel=1e-12)
 
 
-@pytest.mark.parametrize("budget", [Budget(money=40_000.0, floor="1 GB/s"), Budget(bandwidth="300 GB/s", spend_all=True),
+@pytest.mark.parametrize("budget", [Budget(money=40_000.0, floor="1 GB/s"),
+                                    Budget(bandwidth="300 GB/s", spend_all=True),
                                     Budget(bandwidth="300 GB/s", money=60_000.0, floor="1 GB/s")])
 def test_time_times_cost_is_the_least_of_a_grid(budget: Budget) -> None:
     """A grid over all allocations of the floor's law finds nothing lower; the bound is near."""
@@ -106,8 +107,9 @@ def test_weights_of_workloads_count() -> None:
 
 def test_npus_with_prices_make_the_network_worth_more() -> None:
     """With dear NPUs time x cost buys more bandwidth."""
-    cheap, dear = (provision(one_collective(**{"compute.price": price}), Budget(money=2e5, floor="1 GB/s"), "time_x_cost",
-                             most_simulations=1) for price in (10.0, 10_000.0))
+    budget = Budget(money=2e5, floor="1 GB/s")
+    cheap, dear = (provision(one_collective(**{"compute.price": price}), budget, "time_x_cost", most_simulations=1)
+                   for price in (10.0, 10_000.0))
     assert dear.best.network_cost > 2 * cheap.best.network_cost
     assert dear.best.cost == pytest.approx(dear.best.network_cost + 320_000.0)
 

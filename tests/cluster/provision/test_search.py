@@ -14,7 +14,8 @@ def shares(made: ar.Design, money: float) -> ar.Space:
     """All ways to spend the money."""
     prices = dollars_per_bandwidth(made).tolist()
     spent = " + ".join(f"{price!r} * w{place}" for place, price in enumerate(prices))
-    return ar.Space(made, variables={f"w{place}": {"from": 1.0, "to": 1e4, "log": True} for place in range(len(prices))},
+    knob = {"from": 1.0, "to": 1e4, "log": True}
+    return ar.Space(made, variables={f"w{place}": knob for place in range(len(prices))},
                     derived={f"network.dims[{place}].bandwidth_per_npu": f"{money!r} * w{place} / ({spent})"
                              for place in range(len(prices))})
 

@@ -132,8 +132,9 @@ def _step(gradient: F64, hessian: F64, equal: F64 | None) -> F64:
     """Newton's step, along which equal @ x does not change."""
     size = gradient.size
     if equal is None:
-        return np.linalg.solve(hessian, -gradient)
+        return np.asarray(np.linalg.solve(hessian, -gradient), np.float64)
     matrix = np.zeros((size + 1, size + 1))
     matrix[:size, :size] = hessian
     matrix[size, :size - 1] = matrix[:size - 1, size] = equal
-    return np.linalg.solve(matrix, np.append(-gradient, 0.0))[:size]
+    found: F64 = np.linalg.solve(matrix, np.append(-gradient, 0.0))[:size]
+    return found

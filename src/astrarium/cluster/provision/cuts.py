@@ -5,13 +5,15 @@ over the cuts (`barrier`) gives a time that no allocation can be below. Points a
 the floor there is no higher.
 
 Time x cost is that program for every price kappa that the network may have: T(kappa) falls and is convex, so between
-two prices it is above both tangents, and kappa T(kappa) is above the least of three numbers. The interval with the least
-of these is halved until none is below the best product found.
+two prices it is above both tangents, and kappa T(kappa) is above the least of three numbers. The interval with the
+least of these is halved until none is below the best product found.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -76,42 +78,49 @@ class CuttingPlanes:
     def cheapest(self, feasible: Feasible, prices: F64, fixed: float, start: F64, ends: tuple[float, float]
                  ) -> Cheapest:
         """The least floor x (fixed + prices @ bandwidths), over networks of a price in `ends`."""
-        def at(price: float) -> tuple[float, float, Least]:
+        low, high = ends
+
+        def at(price: float) -> _At:
             inside = Feasible(np.vstack([feasible.rows, prices]), np.append(feasible.limits, price), feasible.low,
                               feasible.high, feasible.total)
-            found = self.least(inside, _cheaper(feasible, prices, start, price, ends[0]))
-            return fixed + price, found.bound, found
+            return _At(fixed + price, self.least(inside, _cheaper(feasible, prices, start, price, low)))
 
-        low, high = ends
-        first = low * (1 + 1e-4)
-        grid = [at(price) for price in (np.geomspace(first, high, 9) if high > first * 1.001 else [high])]
-        best = min(grid, key=lambda each: each[0] * each[2].time)
-        # the cheapest networks, below the first price: no cost below `low`, no time below that of the first
-        waiting = [(_below(fixed + low, grid[0]), 0, None, grid[0])]
-        waiting += [(_between(one, other), number, one, other)
-                    for number, (one, other) in enumerate(zip(grid, grid[1:]), 1)]
+        first = low * (1 + 1e-4)      # there is nothing strictly inside below
+        grid = [at(price) for price in (np.geomspace(first, high, 9).tolist() if high > first * 1.001 else [high])]
+        cheapest = (fixed + low) * grid[0].found.bound      # of what is cheaper than the first
+        best = min(grid, key=lambda each: each.product)
+        waiting = [(_between(*pair), number, *pair) for number, pair in enumerate(itertools.pairwise(grid))]
         heapq.heapify(waiting)
         for count in range(PRICES):
-            bound, _, one, other = waiting[0]
-            if bound >= best[0] * best[2].time * (1 - CLOSE_PRODUCT) or one is None:
+            if not waiting or waiting[0][0] >= best.product * (1 - CLOSE_PRODUCT):
                 break
-            heapq.heappop(waiting)
-            middle = at((one[0] * other[0]) ** 0.5 - fixed)
-            best = min(best, middle, key=lambda each: each[0] * each[2].time)
-            for left, right in ((one, middle), (middle, other)):
-                heapq.heappush(waiting, (_between(left, right), 10 * count + 100 + (left is one), left, right))
-        found = best[2].bandwidths
-        return Cheapest(found, best[2].time, fixed + float(prices @ found), min(waiting[0][0], best[0] * best[2].time))
+            _, _, one, other = heapq.heappop(waiting)
+            middle = at(math.sqrt(one.cost * other.cost) - fixed)
+            best = min(best, middle, key=lambda each: each.product)
+            for side, pair in enumerate(((one, middle), (middle, other))):
+                heapq.heappush(waiting, (_between(*pair), len(grid) + 2 * count + side, *pair))
+        found = best.found.bandwidths
+        bound = min([best.product, cheapest, *(each[0] for each in waiting[:1])])
+        return Cheapest(found, best.found.time, fixed + float(prices @ found), bound)
 
 
-def _below(cost: float, first: tuple[float, float, Least]) -> float:
-    return cost * first[1]
+@dataclass(frozen=True)
+class _At:
+    """The least floor for a cost (of network and NPUs) of at most `cost`."""
+
+    cost: float
+    found: Least
+
+    @property
+    def product(self) -> float:
+        """Its floor x cost."""
+        return self.cost * self.found.time
 
 
-def _between(one: tuple[float, float, Least], other: tuple[float, float, Least]) -> float:
-    """A product that no price between two is below: times are above the two tangents."""
-    (low, first, left), (high, second, right) = one, other
-    down, up = -float(left.worth[-1]), -float(right.worth[-1])
+def _between(one: _At, other: _At) -> float:
+    """A product that no cost between two is below: times are above the tangents at both."""
+    low, first, down = one.cost, one.found.bound, -float(one.found.worth[-1])
+    high, second, up = other.cost, other.found.bound, -float(other.found.worth[-1])
     ends = [low * max(first, second + up * (low - high)), high * max(second, first + down * (high - low))]
     if up > down:
         cross = (first - second - down * low + up * high) / (up - down)
@@ -133,7 +142,7 @@ def _cheaper(feasible: Feasible, prices: F64, start: F64, price: float, least: f
 
 def cheapest_allocation(feasible: Feasible, prices: F64) -> F64:
     """The allocation with the lowest price: the floors, and what is left of a total in the cheapest dims."""
-    found = feasible.low.copy()
+    found: F64 = feasible.low.copy()
     if feasible.total is None:
         return found
     left = feasible.total - float(found.sum())

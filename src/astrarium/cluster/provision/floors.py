@@ -124,8 +124,8 @@ def floor_of(design: Design, given: Given | None, kept: Kept) -> DesignFloor:
 
 
 def _refuse(design: Design) -> None:
-    network, collective = design.network, design.collective
-    if not NATIVE[design.compat] or network.backend not in ("closed_form", "contention"):
+    network, collective, native = design.network, design.collective, NATIVE[design.compat]
+    if not native or network.backend not in ("closed_form", "contention"):
         raise UnsupportedError("network.backend", "there is no floor of the makespan but in the native rule book, on "
                                "closed_form and contention", expected="one of these, and compat: none")
     if collective.model != "simulated":
@@ -157,7 +157,8 @@ class _Laws:
     def ascending(self) -> bool:
         """Whether every group lists its NPUs upwards."""
         plan = self.plan
-        return all(bool((np.diff(plan.npu_of[group]) > 0).all()) for group in (slice(None), *plan.groups))
+        every = (plan.npu_of, *(plan.npu_of[group] for group in plan.groups))
+        return all(bool((np.diff(npus) > 0).all()) for npus in every)
 
     def of(self, key: Key) -> tuple[_Pieces, _Pieces]:
         """What a node's collective takes at least: of several that it may be, what all of them take."""

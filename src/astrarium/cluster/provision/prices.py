@@ -43,6 +43,6 @@ def prices_of(design: Design, given: Sequence[float] | None) -> F64:
     if len(given) != dims:
         raise InputError("prices", f"has {len(given)} entries", expected=f"{dims}, one for each of network.dims")
     for place, price in enumerate(given):
-        if not (isinstance(price, (int, float)) and math.isfinite(price) and price > 0):
+        if not (math.isfinite(price) and price > 0):
             raise InputError(f"prices[{place}]", f"{price!r} is no price", expected="US dollars per GB/s, above 0")
     return np.array(given, np.float64)

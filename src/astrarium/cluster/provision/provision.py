@@ -60,8 +60,8 @@ def provision(workloads: Design | Sequence[Design], budget: Budget, objective: s
     convex = fitted(convex, problem.feasible, problem.spend)
     equal = fitted(np.ones(convex.size), problem.feasible, True)
     best, count = refine(problem.value, convex, problem.feasible, problem.spend, most_simulations)
-    return Provisioned(objective, *(problem.allocation(each) for each in (best, convex, equal)), bound,
-                       (count + 1) * len(problem.designs))
+    return Provisioned(objective, problem.allocation(best), problem.allocation(convex), problem.allocation(equal),
+                       bound, (count + 1) * len(problem.designs))
 
 
 def with_bandwidths(design: Design, bandwidths: Sequence[float]) -> Design:
@@ -138,8 +138,8 @@ class _Problem:
 def _problem(workloads: Design | Sequence[Design], budget: Budget, objective: str, weights: Sequence[float],
              prices: Sequence[float] | None, traces: Sequence[Given]) -> _Problem:
     if objective not in OBJECTIVES:
-        raise InputError("objective", f"{str(objective)[:60]!r} is not known", expected="one of " + ", ".join(OBJECTIVES),
-                         did_you_mean=nearest(str(objective), OBJECTIVES))
+        raise InputError("objective", f"{str(objective)[:60]!r} is not known",
+                         expected="one of " + ", ".join(OBJECTIVES), did_you_mean=nearest(str(objective), OBJECTIVES))
     designs = [workloads] if isinstance(workloads, Design) else list(workloads)
     if not designs:
         raise InputError("workloads", "is empty", expected="at least one design")
@@ -151,10 +151,11 @@ def _problem(workloads: Design | Sequence[Design], budget: Budget, objective: st
             raise InputError(f"weights[{place}]", f"{weight!r}", expected="more than 0")
     check_same_dims(designs)
     cost = prices_of(designs[0], prices)
-    kept, given_traces = Kept(), [*traces] or [None] * len(designs)
+    kept, given_traces = Kept(), list[Given | None](traces) or [None] * len(designs)
     floors = [floor_of(design, given, kept) for design, given in zip(designs, given_traces)]
-    return _Problem(designs, [*weights] or [1.0] * len(designs), given_traces, floors,
-                    _feasible(budget, cost, len(designs[0].network.flat)), cost, _npu_price(designs[0]), objective, kept)
+    feasible = _feasible(budget, cost, len(designs[0].network.flat))
+    return _Problem(designs, [*weights] or [1.0] * len(designs), given_traces, floors, feasible, cost,
+                    _npu_price(designs[0]), objective, kept)
 
 
 def _npu_price(design: Design) -> float:
@@ -201,19 +202,15 @@ def _inside(feasible: Feasible) -> F64:
     """An allocation strictly inside: near that of equal bandwidths."""
     equal = fitted(np.ones(feasible.low.size), feasible, True)
     if feasible.total is None:
-        room = np.where(np.isfinite(feasible.high), feasible.high - feasible.low, equal - feasible.low)
-        return feasible.low + 0.9 * np.minimum(equal - feasible.low, room) if (equal > feasible.low).all() else (
-            _spread(feasible))
-    return equal if ((equal > feasible.low) & (equal < feasible.high)).all() else _spread(feasible)
+        found: F64 = feasible.low + 0.9 * (equal - feasible.low)
+        return found
+    return equal if (equal < feasible.high).all() else _spread(feasible)
 
 
 def _spread(feasible: Feasible) -> F64:
-    """Between the floors and the ceilings, every dim the same share of the way."""
-    reach = np.where(np.isfinite(feasible.high), feasible.high, feasible.low + 1e6)
-    if feasible.total is not None:
-        share = (feasible.total - feasible.low.sum()) / (reach - feasible.low).sum()
-        found: F64 = feasible.low + share * (reach - feasible.low)
-        return found
-    share = 0.9 * min([1.0, *((limit - row @ feasible.low) / (row @ (reach - feasible.low))
-                              for row, limit in zip(feasible.rows, feasible.limits))])
-    return feasible.low + share * (reach - feasible.low)
+    """Between the floors and the ceilings, every dim the same share of the way, with the total spent."""
+    assert feasible.total is not None
+    reach = np.where(np.isfinite(feasible.high), feasible.high, feasible.low + feasible.total)
+    share = (feasible.total - feasible.low.sum()) / (reach - feasible.low).sum()
+    found: F64 = feasible.low + share * (reach - feasible.low)
+    return found
