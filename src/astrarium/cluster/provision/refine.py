@@ -1,12 +1,14 @@
 """The last step: moves of bandwidth between dims, judged by simulations.
 
 The floor leaves out what only a simulation shows: chunks that wait for each other, lanes that several workloads of a
-rank share. So a pattern search (Hooke and Jeeves 1961) raises and lowers the bandwidth of one dim after another, what
-the budget then lacks or leaves is taken from or given to all of them, and the step is halved when no move helps.
+rank share. So a pattern search (Hooke and Jeeves 1961) raises and lowers the bandwidth of one dim after another, and
+moves some from one to another; what the budget then lacks or leaves is taken from or given to all of them, and the step
+is halved when no move helps.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -51,15 +53,18 @@ def refine(value: Callable[[F64], float], start: F64, feasible: Feasible, spend:
     best, at, count, step = value(start), start, 1, FIRST
     while step >= LAST and count < most:
         improved = False
-        for place in range(start.size):
-            for factor in (1 + step, 1 / (1 + step)):
-                moved = at.copy()
-                moved[place] *= factor
-                moved = fitted(moved, feasible, spend)
-                if count >= most or np.array_equal(moved, at):
-                    continue
-                found, count = value(moved), count + 1
-                if found < best:
-                    best, at, improved = found, moved, True
+        for move in _moves(start.size):
+            moved = fitted(at * (1 + step) ** move, feasible, spend)
+            if count >= most or np.array_equal(moved, at):
+                continue
+            found, count = value(moved), count + 1
+            if found < best:
+                best, at, improved = found, moved, True
         step = step if improved else step / 2
     return at, count
+
+
+def _moves(dims: int) -> list[F64]:
+    """Exponents of a step: every dim up and down, then from every dim to every other."""
+    unit = np.eye(dims)
+    return [*unit, *-unit, *(unit[one] - unit[other] for one, other in itertools.permutations(range(dims), 2))]
