@@ -95,12 +95,6 @@ class DesignFloor:
             slope = slope + count * pieces.slope[row[key]]
         return constant, slope
 
-    @cached_property
-    def used(self) -> npt.NDArray[np.bool_]:
-        """[dims] whether any collective sends over a dim."""
-        slopes = [each.slope.any(axis=0) for each, _ in self.pieces.values()]
-        return np.any(slopes, axis=0) if slopes else np.zeros(self.dims, bool)
-
 
 def _common(chains: Sequence[Chain]) -> Chain:
     """What all of the chains have: of several, the shortest counts, and none is shorter than this."""
