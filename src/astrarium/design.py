@@ -177,6 +177,14 @@ def _idle_latency(design: Design) -> Iterator[Problem]:
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
+def _pool_ends(design: Design) -> Iterator[Problem]:
+    for path, _, memory in _memories(design):
+        last = len(memory.remote.levels) - 1
+        if last >= 0 and memory.remote.levels[last].ends != design.network.npus:
+            yield Problem(f"{path}.remote.levels[{last}].ends", f"{memory.remote.levels[last].ends} at the last level",
+                          f"{design.network.npus}, the NPUs of the network")
+
+
 def _no_latency(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         if memory.latency > 0:
@@ -221,7 +229,7 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _stacked)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pool_ends, _stacked)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

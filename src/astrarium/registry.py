@@ -105,7 +105,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "none": ("", "No remote memory: a node that asks for it is refused."),
         "per_npu": ("", "Every NPU has a remote memory of its own."),
         "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
-        "pool": ("", "All NPUs share one remote memory, one access at a time."),
+        "pool": ("", "All NPUs share one remote memory, one access at a time; with levels, memory groups behind "
+                     "switches, all NPUs at once."),
     },
     "shape": {
         "ring": ("astrarium.network.config:Ring", "Each NPU is linked to two neighbours (or to the next one only)."),

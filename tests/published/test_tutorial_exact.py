@@ -1,8 +1,8 @@
 """The totals that ASTRA-sim's tutorials printed, to the ns, under `compat: astra_sim`.
 
-ASTRA-sim 1 (ASPLOS'23) starts its first event at 1 ns, ASTRA-sim 2 (HotI'24, MICRO'24) at 0: `FIRST`. Version 1 gives a
-ring two links of 50 GiB/s, which is one of 100 GiB/s to a message that uses both, and reduces at 500,000 GB/s (its
-main.cc). Messages and reductions take whole ns, cut off. With c chunks of s bytes on n NPUs, latency a, endpoint delay e:
+ASTRA-sim 1 (ASPLOS'23) starts its first event at 1 ns, ASTRA-sim 2 (HotI'24, MICRO'24) at 0: `FIRST`. Version 1 gives
+a ring two links of 50 GiB/s, which is one of 100 GiB/s to a message that uses both, and reduces at 500,000 GB/s (its
+main.cc). Messages and reductions take whole ns, cut off. c chunks of s bytes on n NPUs, latency a, endpoint delay e:
 
     ring        c * (e + (2n - 2) * (a + [s/n / rate] + e) + (n - 1) * 3 * [s/n / memory])
     halving     c * (e + 2 * sum over f of (2a + [s/f / rate] + e) + reductions),    f = 2, 4, 8
@@ -96,7 +96,7 @@ mlp5 -1 9984 ALLGATHER 65536 9984 ALLREDUCE 65536 3456 NONE 0 998"""
 
 
 def test_hoti_mlp() -> None:
-    """hoti2024/demo2 prints 195,206,000 ns, the sum of its compute times (its build does not see the collectives' bytes);
+    """hoti2024/demo2 prints 195,206,000 ns, the sum of its compute times (its build sees no bytes of collectives);
     ours are the same compute time, and what the collectives take beside it."""
     generated = generate_text(parse_text(MLP), 8)
     network = ar.Network([ar.Ring(8, bandwidth="50 GiB/s", latency=LATENCY)])

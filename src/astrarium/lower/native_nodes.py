@@ -14,6 +14,7 @@ from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import timed
+from astrarium.lower.pooled import pool_times
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -56,6 +57,9 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     nodes = np.flatnonzero(kind == Kind.DELAY)
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
+    pooled = pool_times(trace, kind, memory)
+    if pooled is not None:
+        duration, kind = duration + pooled, np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
     comm = _COMM[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from astrarium.engine import plan
 from astrarium.errors import UnsupportedError
 from astrarium.memory.config import Memory, Remote, Tier
+from astrarium.memory.pool import is_switched
 
 __all__ = ["access_ns", "behind", "plan_remote"]
 
@@ -37,9 +38,9 @@ def behind(memory: Memory) -> Remote:
 
 
 def plan_remote(remote: Remote) -> plan.Remote:
-    """Remote memory as the engine takes it; NONE where a plug-in takes its place."""
+    """Remote memory as the engine takes it; NONE where a plug-in takes its place, or the lowering has its times."""
     if not float(remote.latency).is_integer():
         raise UnsupportedError("memory.remote.latency", f"{remote.latency} is not whole ns", expected="whole ns")
     bandwidth = 1.0 if remote.bandwidth is None else float(remote.bandwidth)
-    kind = _KINDS.get(remote.kind, plan.RemoteKind.NONE)
+    kind = plan.RemoteKind.NONE if is_switched(remote) else _KINDS.get(remote.kind, plan.RemoteKind.NONE)
     return plan.Remote(kind, int(remote.latency), bandwidth, remote.npus_per_node or 1)

@@ -213,6 +213,8 @@ def _constant(kind: int, cpu: bool, ops: float | None, tensor_size: int, comm_ty
         attrs += [attribute("comm_type", comm_type)] if kind == NodeKind.COMM_COLL and comm_type >= 0 else []
         attrs.append(attribute("comm_size", comm_size))
         attrs += [attribute("comm_priority", priority)] if priority else []
+    elif comm_type >= 0 and kind in MEMORY:
+        attrs += [attribute("comm_type", comm_type), attribute("comm_size", comm_size)]
     if ops is not None:
         whole = ops.is_integer() and 0 <= ops < 2**63
         attrs.append(attribute("num_ops", int(ops) if whole else ops, "int64_val" if whole else "double_val"))
