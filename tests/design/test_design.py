@@ -45,6 +45,7 @@ EXPORTED = [
     "Network",
     "NpuType",
     "PluginError",
+    "PoolLevel",
     "Precision",
     "Remote",
     "Replay",

@@ -45,7 +45,8 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
         schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
-        offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
+        offload=workload.offload, gathers=workload.gather == "remote", tied=tied, clip=workload.clip,
+        sample=_sample(workload),
         checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
         weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
 

@@ -12,7 +12,7 @@ from astrarium.workload.assemble.builder import GATHERED, REDUCED, Builder, Held
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.rounds import State
-from astrarium.workload.assemble.sharding import Pending, gathers
+from astrarium.workload.assemble.sharding import Pending, gathers, loads
 from astrarium.workload.schedule import BACKWARD
 
 __all__ = ["NONE", "Gathered", "Loaded", "Reduced"]
@@ -64,9 +64,19 @@ class Gathered:
         found, kind = self.nodes.setdefault(position, []), self.order[position]
         if self.kind == BACKWARD and all(step.weight for step in recipe.kinds[kind].backward.steps):
             return      # gradients of weights alone do not need the weights (an embedding's)
+        if recipe.away:
+            self._load(kind, after, found)
+            return
         for row in gathers(recipe, pool, kind):
             self.last = self.build.node(row, (*after, self.last))
             found.append(self.last)
+
+    def _load(self, kind: int, after: Waits, found: list[int]) -> None:
+        for load, row in loads(self.recipe, self.pool, kind):
+            found.append(self.build.node(load, after))
+            if row >= 0:
+                self.last = self.build.node(row, (found[-1], self.last))
+                found.append(self.last)
 
     def state(self, position: int) -> State:
         """See `rounds`."""
@@ -79,7 +89,7 @@ class Gathered:
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """The gathered weights live from their first gather to the end of the block."""
         if self.recipe.zero >= 3 and self.nodes[position]:
-            size = self.recipe.totals(self.order[position]).sharded * self.recipe.sizes.weights
+            size = self.recipe.passing(self.order[position]) * self.recipe.sizes.weights
             self.build.held.append(Held("weights", size, self.nodes[position][0], tuple(readers)))
 
 
@@ -145,7 +155,7 @@ class Reduced:
             return
         self.pending.add(kind, ready)
         if self.each:
-            self.whole.append((self.recipe.totals(kind).sharded * self.recipe.sizes.gradients, base))
+            self.whole.append((self.recipe.passing(kind) * self.recipe.sizes.gradients, base))
         if self.recipe.overlap:
             self._flush(False)
 

@@ -17,7 +17,8 @@ __all__ = ["Holdings", "holdings"]
 class Holdings:
     """Bytes of one rank; `elements` are parameters before ZeRO, `own` those whose optimizer states are here.
 
-    `remote`: optimizer states in remote memory (`offload: optimizer`), which are then not in `states`. `checkpoint`:
+    `remote`: optimizer states in remote memory (`offload: optimizer` or `model`), which are then not in `states`, as
+    under `model` weights and gradients are not in theirs. `checkpoint`:
     this rank's share of weights and states, each of which is stored once by all that hold it together.
     """
 
@@ -44,7 +45,9 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
             weights += each / (shards if recipe.zero >= 3 else 1)
     sizes, states = recipe.sizes, own * recipe.sizes.states
     besides = spread if recipe.weight_gradients == "beside" else _placeholders(recipe, parts)
-    away = recipe.offload == "optimizer"
+    away = recipe.offload in ("optimizer", "model")
+    if recipe.away:
+        weights = gradients = 0.0
     return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients + besides * sizes.weights,
                     0.0 if away else states, states if away else 0.0, once * (sizes.weights + sizes.states))
 

@@ -5,6 +5,9 @@ too. Here stages 0 and 1 reduce gradients once per iteration, after the last mic
 micro-batch, since a rank does not keep gradients that are not its own (DeepSpeed; PyTorch FSDP with gradient
 synchronisation on). Where only some of a weight's replica axes are in `zero_axes` (hybrid sharding), the shards are
 then reduced over the others.
+
+Under `offload: model` (ZeRO-Infinity, arXiv 2104.07857) weights and gradients are in remote memory: each rank loads its
+shard before the all_gather and stores its shard after the reduce_scatter; or the memory's switches do both on the way.
 """
 
 from __future__ import annotations
@@ -12,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from astrarium.vocab import CommOp
+from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 
-__all__ = ["Pending", "gathers", "reduction"]
+__all__ = ["Pending", "gathers", "loads", "reduction"]
 
 Axes = tuple[str, ...]
 
@@ -27,17 +30,38 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
     """Adds the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
     shard, rest = recipe.split(axes)
     size = elements * recipe.sizes.sent
-    if size <= 0 or not (axes or among):
+    if size <= 0 or not (axes or among or recipe.away):
         return last
     pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
     rows, part = list[int](), size / pieces
+    if recipe.away and recipe.gathers:
+        rows.append(pool.memory("gradients.store", NodeKind.MEM_STORE, part, recipe.mesh.size(shard)))
+        return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
     if shard:
         rows.append(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard, stream="gradients"))
         part /= recipe.mesh.size(shard)
-    if rest or among or not shard:
+    if rest or among or not (shard or recipe.away):
         rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among,
                                     stream="gradients"))
+    if recipe.away:
+        rows.append(pool.memory("gradients.store", NodeKind.MEM_STORE, part))
     return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
+
+
+def loads(recipe: Recipe, pool: Pool, kind: int) -> list[tuple[int, int]]:
+    """Row numbers of the loads that bring the weights of a kind of block from remote memory (`offload: model`), and of
+    the all_gather behind each, -1 where there is none."""
+    found = []
+    for axes, elements in recipe.totals(kind).summed.items():
+        shard, _ = recipe.split(axes)
+        size, ranks = elements * recipe.sizes.weights, recipe.mesh.size(shard)
+        if recipe.gathers:
+            found.append((pool.memory("weights.load", NodeKind.MEM_LOAD, size, ranks), -1))
+        else:
+            row = -1 if not shard else pool.collective("weights.all_gather", CommOp.ALL_GATHER, size / ranks, shard,
+                                                       priority=1, stream="weights")
+            found.append((pool.memory("weights.load", NodeKind.MEM_LOAD, size / ranks), row))
+    return found
 
 
 def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
@@ -75,7 +99,7 @@ class Pending:
             if not everything and elements * self.recipe.sizes.sent < self.recipe.bucket:
                 continue
             del self.waiting[axes]
-            if axes:
+            if axes or self.recipe.away:
                 self.last = reduction(self.recipe, self.pool, self.build, axes, elements, nodes, self.last)
                 done += [self.last] if self.last is not None and self.last >= 0 else nodes
             else:

@@ -28,6 +28,8 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
     done = _copies(recipe, pool, build, where, stage, done)
     done = _tied(recipe, pool, build, where, stage, done)
     owned = holdings(recipe, parts)
+    if recipe.away:
+        done = [build.node(pool.memory("gradients.load", NodeKind.MEM_LOAD, owned.own * recipe.sizes.sent), done)]
     done = _norm(recipe, pool, build, owned, done)
     done = _step(recipe, pool, build, owned, done)
     stepped = done
@@ -96,7 +98,8 @@ def _step(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: li
     node = build.node(pool.compute("optimizer.step", owned.own * sizes.step_flops, owned.own * sizes.step_bytes, STEP),
                       ready)
     if load >= 0:
-        store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, owned.remote), [node])
+        back = owned.remote + (owned.own * sizes.weights if recipe.away else 0.0)
+        store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, back), [node])
         build.held.append(Held("states", owned.remote, load, (store,)))
     return [node]
 
