@@ -49,8 +49,9 @@ class Recipe:
     gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
     `offload`: `none`, `optimizer`, `activations` or `model`, whose weights and gradients are brought together by
     collectives or, where `gathers` says so, by the remote memory. `tied`: weights that the first and the last part, on
-    different stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank of the
-    first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the end.
+    different stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank
+    of the first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at
+    the end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
     that every rank holds besides.
