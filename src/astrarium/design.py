@@ -177,7 +177,10 @@ def _idle_latency(design: Design) -> Iterator[Problem]:
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
-def _pool_ends(design: Design) -> Iterator[Problem]:
+def _pooled(design: Design) -> Iterator[Problem]:
+    """A pool behind switches gives every NPU its share of the bandwidth, for one access at a time."""
+    if design.memory.remote.levels and design.system.copy_streams != 1:
+        yield Problem("system.copy_streams", f"{design.system.copy_streams}, with a pool that has levels", "1")
     for path, _, memory in _memories(design):
         last = len(memory.remote.levels) - 1
         if last >= 0 and memory.remote.levels[last].ends != design.network.npus:
@@ -229,7 +232,7 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pool_ends, _stacked)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _stacked)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

@@ -151,6 +151,19 @@ def test_what_a_run_refuses(tmp_path: Path, memory: ar.Memory, compat: str, npus
         ar.simulate(design(tmp_path, memory, compat, npus))
 
 
+def test_one_access_at_a_time(tmp_path: Path) -> None:
+    """Or an NPU would take more than its share: also where the host asks, and with several copy streams."""
+    memory = small()
+    plan = design(tmp_path, memory)
+    made = TraceBuilder()
+    made.memory("one", 10**6)
+    made.memory("other", 10**6, is_cpu_op=True)
+    made.write(tmp_path / "one.0.et")
+    assert ar.simulate(plan).makespan_ps == pytest.approx(2000 * float(pool_ns(memory.remote, 10**6)), abs=2)
+    with pytest.raises(ar.InputError, match="system.copy_streams: 2, with a pool that has levels"):
+        ar.replace(plan, "system.copy_streams", 2)
+
+
 @pytest.mark.parametrize(("size", "part", "message"), [(10**6, 3 * 10**5, "shared in parts of 300000"),
                                                        (3 * 10**6, 10**6, "3 NPUs share a tensor, of 8")])
 def test_parts_that_do_not_divide(tmp_path: Path, size: int, part: int, message: str) -> None:

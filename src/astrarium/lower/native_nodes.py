@@ -58,8 +58,9 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
     pooled = pool_times(trace, kind, memory)
-    if pooled is not None:
-        duration, kind = duration + pooled, np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
+    if pooled is not None:      # on the lane COPY also where the host asks: an NPU has one access at a time
+        duration, lane = duration + pooled, np.where(kind == Kind.REMOTE, np.int16(Lane.COPY), lane)
+        kind = np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
     comm = _COMM[kind]
     size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(trace.parent_ptr, trace.parent)
