@@ -160,7 +160,7 @@ def test_one_access_at_a_time(tmp_path: Path) -> None:
     made.memory("other", 10**6, is_cpu_op=True)
     made.write(tmp_path / "one.0.et")
     assert ar.simulate(plan).makespan_ps == pytest.approx(2000 * float(pool_ns(memory.remote, 10**6)), abs=2)
-    with pytest.raises(ar.InputError, match="system.copy_streams: 2, with a pool that has levels"):
+    with pytest.raises(ar.InputError, match=r"system.copy_streams: 2, with a pool that has levels"):
         ar.replace(plan, "system.copy_streams", 2)
 
 
