@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KERNELS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Schedule"]
+__all__ = ["KERNELS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -67,6 +67,20 @@ class Kernel(NamedTuple):
     flops: float
     bytes: int
     launches: int = 1
+
+
+class Placed(NamedTuple):
+    """Which memory holds a kind of tensors in training: None, the NPU's own; else the name of a tier, or "", remote
+    memory without a name. `prefetch`: layers that are fetched ahead. `step`: whether the tier of the states has a
+    processor beside it, which does the optimizer's step.
+    """
+
+    parameters: str | None = None
+    gradients: str | None = None
+    states: str | None = None
+    activations: str | None = None
+    prefetch: int = 1
+    step: bool = False
 
 
 class PeerMode(enum.IntEnum):

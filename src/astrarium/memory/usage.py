@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import TraceError
+from astrarium.memory.config import Tier
+from astrarium.memory.tiers import HERE, tier_of
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Tensors
 
-__all__ = ["Known", "tensors_of", "usage"]
+__all__ = ["Known", "held_by", "tensors_of", "usage"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -88,8 +90,26 @@ def _lists(traces: Traces, rank: int, index: int, message: bytes) -> Said:
     return tuple(found)
 
 
+def held_by(tensors: Tensors, tiers: Sequence[Tier], number: int) -> Tensors:
+    """Those tensors that tier `number` of `tiers` holds, or the local memory (HERE)."""
+    if tensors.tier is None:
+        return tensors if number == HERE else _chosen(tensors, np.zeros(tensors.size.size, np.bool_))
+    where = np.array([*[tier_of(tiers, label) for label in tensors.tiers], HERE], np.float64)   # None: NaN, nowhere
+    return _chosen(tensors, where[tensors.tier] == number)
+
+
+def _chosen(tensors: Tensors, keep: npt.NDArray[np.bool_]) -> Tensors:
+    count = np.diff(tensors.read_ptr)
+    pointer = np.zeros(np.count_nonzero(keep) + 1, np.int64)
+    np.cumsum(count[keep], out=pointer[1:])
+    return Tensors(tensors.size[keep], tensors.writer[keep], pointer, tensors.reader[np.repeat(keep, count)])
+
+
 def usage(tensors: Tensors, start: npt.ArrayLike, end: npt.ArrayLike) -> tuple[I64, I64]:
-    """(times in ps, ascending and distinct; bytes held from each on), given `start` and `end` of every node in ps."""
+    """(times in ps, ascending and distinct; bytes held from each on), given `start` and `end` of every node in ps.
+
+    All tensors count, whichever memory holds them (`held_by` chooses those of one).
+    """
     begun, ended = np.asarray(start, np.int64), np.asarray(end, np.int64)
     born = np.where(tensors.writer < 0, 0, begun[tensors.writer])
     read = np.diff(tensors.read_ptr) > 0

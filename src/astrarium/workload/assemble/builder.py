@@ -63,7 +63,7 @@ class Template:
 
     `exit` is what the next unit waits for; `grads` are nodes after which the gradients of weights are there; `spans`
     say which block a node belongs to; `held` are tensors that live inside; `stores` (block, node): the node that puts
-    what a block saves into remote memory; `reduced` and `gathered` the last such collective (-1: none).
+    what a block saves into another memory, `loads` that which brings it back; `reduced` and `gathered` the last such collective (-1: none).
     """
 
     rows: I32
@@ -76,6 +76,7 @@ class Template:
     stores: tuple[tuple[int, int], ...] = ()
     reduced: int = -1
     gathered: int = -1
+    loads: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -99,6 +100,7 @@ class Mark:
     spans: int
     grads: int
     stores: int
+    loads: int
 
 
 class Builder:
@@ -109,6 +111,7 @@ class Builder:
         self.held: list[Held | Again] = []
         self.grads: list[int] = []
         self.stores: list[tuple[int, int]] = []
+        self.loads: list[tuple[int, int]] = []
         self._rows: list[I32] = []
         self._degree: list[I32] = []
         self._parent: list[I32] = []
@@ -164,7 +167,8 @@ class Builder:
     def mark(self) -> Mark:
         """Where it is now."""
         self._flush()
-        return Mark(self.size, len(self._rows), len(self.held), len(self._spans), len(self.grads), len(self.stores))
+        return Mark(self.size, len(self._rows), len(self.held), len(self._spans), len(self.grads), len(self.stores),
+                    len(self.loads))
 
     def repeat(self, since: Mark, times: int, blocks: int) -> None:
         """What was collected `since`, so many `times` more, for `blocks` other blocks each time: parents move along."""
@@ -174,12 +178,14 @@ class Builder:
                                 for each in (self._rows, self._degree, self._parent))
         moved = np.where(parent >= 0, parent + np.int32(size) * turn[:, None], parent)
         self._add(_tiled(rows, times), _tiled(degree, times), moved.ravel())
-        held, grads, stores = self.held[since.held:], self.grads[since.grads:], self.stores[since.stores:]
+        held, grads = self.held[since.held:], self.grads[since.grads:]
+        stores, loads = self.stores[since.stores:], self.loads[since.loads:]
         self.held += [Again(tuple(held), times, size)] if held else []
         self._spans += _repeated(self._spans[since.spans:], size, times, blocks)
         turns = range(1, times + 1)
         self.grads += [node + number * size for number in turns for node in grads]
         self.stores += [(block + number * blocks, node + number * size) for number in turns for block, node in stores]
+        self.loads += [(block - number * blocks, node + number * size) for number in turns for block, node in loads]
 
     def _add(self, rows: I32, degree: I32, parent: I32) -> None:
         self._rows.append(rows)
@@ -201,7 +207,8 @@ class Builder:
         self._flush()
         rows, degree, parent = (np.concatenate(each) for each in (self._rows, self._degree, self._parent))
         return Template(rows, degree, parent, exit_node, tuple(self.grads), tuple(self._spans), tuple(self.held),
-                        tuple(self.stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered)
+                        tuple(self.stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered,
+                        tuple(self.loads))
 
 
 def _tiled(values: I32, times: int) -> I32:

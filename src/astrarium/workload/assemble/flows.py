@@ -1,4 +1,4 @@
-"""What goes on beside the blocks of a unit: weights gathered, activations brought back, gradients reduced."""
+"""What goes on beside the blocks of a unit: weights fetched and gathered, activations brought back, gradients reduced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from astrarium.workload.assemble.rounds import State
 from astrarium.workload.assemble.sharding import Pending, gathers
 from astrarium.workload.schedule import BACKWARD
 
-__all__ = ["NONE", "Gathered", "Loaded", "Reduced"]
+__all__ = ["NONE", "Fetched", "Gathered", "Loaded", "Reduced"]
 
 I32 = npt.NDArray[np.int32]
 Waits = tuple[int, ...]
@@ -33,13 +33,63 @@ def _resumed(state: State, position: int) -> tuple[dict[int, list[int]], int]:
     return {position + place: list(each) for place, each in zip(state.fixed, nodes, strict=True)}, last
 
 
-class Gathered:
-    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other."""
+def _weightless(recipe: Recipe, block: int, kind: int) -> bool:
+    """Whether a unit of a block needs no weights: gradients of weights alone do not (an embedding's)."""
+    return kind == BACKWARD and all(step.weight for step in recipe.kinds[block].backward.steps)
+
+
+class Fetched:
+    """Weights that another memory holds: a block's are loaded `Recipe.ahead` blocks ahead of use."""
 
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], kind: int,
                  outside: Waits) -> None:
         self.recipe, self.pool, self.build, self.order, self.kind = recipe, pool, build, order, kind
-        self.outside = outside
+        self.outside, self.tier = outside, recipe.placed.parameters
+        self.nodes: dict[int, list[int]] = {}
+
+    def before(self, position: int, entry: Waits) -> Waits:
+        """What block number `position` waits for, given what it would wait for if its weights were here."""
+        if self.tier is None:
+            return entry
+        ahead = self.recipe.ahead
+        for place in range(min(ahead, len(self.order)) if position == 0 else 0):
+            self._load(place, self.outside)
+        if position + ahead < len(self.order):
+            self._load(position + ahead, entry)
+        return (*entry, *self.nodes.get(position, ()))
+
+    def _load(self, position: int, after: Waits) -> None:
+        size = self._size(position)
+        if size > 0 and self.tier is not None:
+            row = self.pool.memory("weights.load", NodeKind.MEM_LOAD, size, self.tier)
+            self.nodes[position] = [self.build.node(row, after)]
+
+    def _size(self, position: int) -> float:
+        kind = self.order[position]
+        return 0.0 if _weightless(self.recipe, kind, self.kind) else self.recipe.kept(kind) * self.recipe.sizes.weights
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        return _state(self.nodes, position, NONE)
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.nodes, _ = _resumed(state, position)
+
+    def hold(self, position: int, readers: Sequence[int]) -> None:
+        """What was loaded lives to the end of the block."""
+        if position in self.nodes:
+            self.build.held.append(Held("weights", self._size(position), self.nodes[position][0], tuple(readers)))
+
+
+class Gathered:
+    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other, each once its
+    shard has been `fetched`."""
+
+    def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], kind: int,
+                 outside: Waits, fetched: Fetched) -> None:
+        self.recipe, self.pool, self.build, self.order, self.kind = recipe, pool, build, order, kind
+        self.outside, self.fetched = outside, fetched
         self.nodes: dict[int, list[int]] = {}
         self.last = GATHERED
 
@@ -62,10 +112,10 @@ class Gathered:
     def _gather(self, position: int, after: Waits) -> None:
         recipe, pool = self.recipe, self.pool
         found, kind = self.nodes.setdefault(position, []), self.order[position]
-        if self.kind == BACKWARD and all(step.weight for step in recipe.kinds[kind].backward.steps):
-            return      # gradients of weights alone do not need the weights (an embedding's)
+        if _weightless(recipe, kind, self.kind):
+            return
         for row in gathers(recipe, pool, kind):
-            self.last = self.build.node(row, (*after, self.last))
+            self.last = self.build.node(row, (*after, *self.fetched.nodes.get(position, ()), self.last))
             found.append(self.last)
 
     def state(self, position: int) -> State:
@@ -84,11 +134,11 @@ class Gathered:
 
 
 class Loaded:
-    """Offloaded activations come back one block ahead."""
+    """Activations that another memory holds come back `Placed.prefetch` blocks ahead."""
 
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], outside: Waits) -> None:
         self.recipe, self.pool, self.build, self.order, self.outside = recipe, pool, build, order, outside
-        self.active = recipe.offload == "activations"
+        self.tier, self.active = recipe.placed.activations, recipe.placed.activations is not None
         self.nodes: dict[int, list[int]] = {}
         self.last = NONE
 
@@ -96,10 +146,11 @@ class Loaded:
         """What block number `position` waits for."""
         if not self.active:
             return entry
-        if position == 0:
-            self._load(0, self.outside)
-        if position + 1 < len(self.order):
-            self._load(position + 1, entry)
+        ahead = self.recipe.placed.prefetch
+        for place in range(min(ahead, len(self.order)) if position == 0 else 0):
+            self._load(place, self.outside)
+        if position + ahead < len(self.order):
+            self._load(position + ahead, entry)
         return (*entry, *self.nodes.get(position, ()))
 
     def state(self, position: int) -> State:
@@ -112,10 +163,11 @@ class Loaded:
 
     def _load(self, position: int, after: Waits) -> None:
         size = self.recipe.kinds[self.order[position]].saved
-        if size > 0:
-            row = self.pool.memory("saved.load", NodeKind.MEM_LOAD, size)
+        if size > 0 and self.tier is not None:
+            row = self.pool.memory("saved.load", NodeKind.MEM_LOAD, size, self.tier)
             self.last = self.build.node(row, after if self.last == NONE else (*after, self.last))
             self.nodes[position] = [self.last]
+            self.build.loads.append((len(self.order) - 1 - position, self.last))
 
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """What was loaded lives to the end of the block."""
@@ -145,7 +197,10 @@ class Reduced:
             return
         self.pending.add(kind, ready)
         if self.each:
-            self.whole.append((self.recipe.totals(kind).sharded * self.recipe.sizes.gradients, base))
+            totals = self.recipe.totals(kind)
+            away = self.recipe.placed.gradients is not None
+            elements = sum(totals.summed.values()) if away else totals.sharded
+            self.whole.append((elements * self.recipe.sizes.gradients, base))
         if self.recipe.overlap:
             self._flush(False)
 

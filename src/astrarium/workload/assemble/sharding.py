@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from astrarium.vocab import CommOp
+from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
@@ -69,15 +69,25 @@ class Pending:
             self.waiting[axes] = before + elements, known + list(nodes)
 
     def flush(self, *, everything: bool = False) -> list[int]:
-        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes."""
+        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes, or what stores
+        the gradients elsewhere."""
         done = []
         for axes, (elements, nodes) in list(self.waiting.items()):
             if not everything and elements * self.recipe.sizes.sent < self.recipe.bucket:
                 continue
             del self.waiting[axes]
+            found = nodes
             if axes:
                 self.last = reduction(self.recipe, self.pool, self.build, axes, elements, nodes, self.last)
-                done += [self.last] if self.last is not None and self.last >= 0 else nodes
-            else:
-                done += nodes
+                found = [self.last] if self.last is not None and self.last >= 0 else nodes
+            done += self._stored(axes, elements, found)
         return done
+
+    def _stored(self, axes: Axes, elements: float, nodes: list[int]) -> list[int]:
+        """The node that stores reduced gradients in the memory that holds them, where that is not the NPU's own."""
+        recipe = self.recipe
+        size = elements / recipe.mesh.size(recipe.split(axes)[0]) * recipe.sizes.gradients
+        if recipe.placed.gradients is None or size <= 0:
+            return nodes
+        row = self.pool.memory("gradients.store", NodeKind.MEM_STORE, size, recipe.placed.gradients)
+        return [self.build.node(row, nodes)]
