@@ -62,7 +62,7 @@ def time_table(result: Result, title: str) -> Table:
             rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
     rows += [_phase(phase) for phase in result.phases]
     rows.append(_memory(result))
-    rows += [_tier(tier) for tier in result.memory.tiers if not np.isnan(tier.peak).all()]
+    rows += [_tier(tier) for tier in result.memory.tiers if tier.used]
     link = result.busiest_link()
     if link is not None:
         rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))

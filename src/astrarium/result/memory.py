@@ -33,6 +33,11 @@ class TierUse:
     peak: F64
 
     @property
+    def used(self) -> bool:
+        """Whether some rank has anything there."""
+        return bool((self.peak > 0).any())
+
+    @property
     def overflows(self) -> bool:
         """Whether some rank puts more there than its NPU's part."""
         return bool((self.peak > self.capacity).any())

@@ -25,7 +25,7 @@ from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.software import Software
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["even_parts", "recipe_of", "sequence_of", "training"]
+__all__ = ["OFFLOADED", "even_parts", "recipe_of", "sequence_of", "training"]
 
 
 def training(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None) -> Generated:

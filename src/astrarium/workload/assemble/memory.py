@@ -187,13 +187,14 @@ def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
 
 
 def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:
-    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the store."""
+    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the one that waits for the
+    store."""
     count = np.ones(len(part.blocks), np.int64)
     for span in () if away else back.spans:
         count[_blocks(span)] = len(span.strip.sinks)
     start = np.cumsum(count) - count
     reader = np.full(int(count.sum()), back.exit, np.int64)
-    for block, node in back.stores if away else ():
+    for block, node in back.released if away else ():
         reader[start[block]] = node
     for span in () if away else back.spans:
         sinks = span.strip.sinks.astype(np.int64)

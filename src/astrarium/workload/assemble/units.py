@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
-from astrarium.workload.assemble.flows import NONE, Fetched, Gathered, Loaded, Reduced
+from astrarium.workload.assemble.flows import NONE, Fetched, Gathered, Loaded, Reduced, Stored
 from astrarium.workload.assemble.pool import Arguments, Pool, Strip, strip_of
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.rounds import State, walk
@@ -134,41 +134,38 @@ class _Forward:
         outside = _outside(recipe)
         self.fetched = Fetched(recipe, made.pool, self.build, part.blocks, FORWARD, outside)
         self.gathered = Gathered(recipe, made.pool, self.build, part.blocks, FORWARD, outside, self.fetched)
-        self.stored = NONE
+        self.stored = Stored(recipe, made.pool, self.build)
 
     def block(self, position: int) -> int:
         """See `rounds`."""
         recipe, build, kind = self.recipe, self.build, self.part.blocks[position]
         strip, count = self.made.strip(kind, FORWARD), _run(recipe, self.part.blocks, position)
         fetched = self.fetched.before(position, self.entry)
-        waits = (*fetched, *self.gathered.before(position, self.entry))
+        waits = self.stored.before(position, (*fetched, *self.gathered.before(position, self.entry)))
         base = build.strips(strip, waits, block=position, count=count)
         sinks = [base + int(sink) for sink in strip.sinks]
         self.fetched.hold(position, sinks)
         self.gathered.hold(position, sinks)
         self.first = base if position == 0 else self.first
         self.entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else self.entry
-        away = recipe.placed.activations
-        if away is not None and recipe.kinds[kind].saved > 0:
-            row = self.made.pool.memory("saved.store", NodeKind.MEM_STORE, recipe.kinds[kind].saved, away)
-            self.stored = build.node(row, self.entry if self.stored == NONE else (*self.entry, self.stored))
-            build.stores.append((position, self.stored))
+        self.stored.block(position, kind, base, self.entry)
         return count
 
     def state(self, position: int) -> State:
         """See `rounds`."""
-        fetched, gathered = self.fetched.state(position), self.gathered.state(position)
-        return State((fetched.fixed, gathered.fixed), (self.entry, fetched.nodes, gathered.nodes, self.stored))
+        flows = [each.state(position) for each in (self.fetched, self.gathered, self.stored)]
+        return State(tuple([each.fixed for each in flows]), (self.entry, *[each.nodes for each in flows]))
 
     def resume(self, position: int, state: State) -> None:
         """See `rounds`."""
-        self.entry, fetched, gathered, self.stored = state.nodes
-        self.fetched.resume(position, State(state.fixed[0], fetched))
-        self.gathered.resume(position, State(state.fixed[1], gathered))
+        self.entry, *nodes = state.nodes
+        for flow, fixed, each in zip((self.fetched, self.gathered, self.stored), state.fixed, nodes, strict=True):
+            flow.resume(position, State(fixed, each))
 
     def template(self) -> Template:
         """After the last block: its result is sent on."""
         part, build, entry = self.part, self.build, self.entry
+        self.stored.end()
         if part.before:        # after its first node, what the block needs is in what forward saves
             build.held.append(Held("messages", part.received, self.received, (self.first,)))
         if part.after:
@@ -214,8 +211,9 @@ class _Backward:
         if not len(strip):
             return count
         fetched = self.fetched.before(position, self.entry)
-        waits = (*fetched, *loaded.before(position, gathered.before(position, self.entry)))
+        waits = self.reduced.before((*fetched, *loaded.before(position, gathered.before(position, self.entry))))
         base = build.strips(strip, waits, block=len(self.order) - 1 - position, count=count, down=True)
+        self.reduced.release(base)
         sinks = [base + int(sink) for sink in strip.sinks]
         loaded.hold(position, sinks)
         self.fetched.hold(position, sinks)
