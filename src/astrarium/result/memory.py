@@ -110,7 +110,13 @@ def memory_use(outcome: Outcome, source: Source | None, capacity: Sequence[float
     use = MemoryUse(np.full(len(found), np.nan), limits, tuple(found), outcome, problem, behind, tuple(tiers))
     if len(outcome.node_ptr) == len(found) + 1:
         for row in [row for row, tensors in enumerate(found) if tensors is not None]:
-            use.peak[row] = use.over_time(row)[1].max(initial=0)
+            if _local(found[row]):
+                use.peak[row] = use.over_time(row)[1].max(initial=0)
             for tier in behind:
                 tier.peak[row] = use.over_time(row, tier.name)[1].max(initial=0)
     return use
+
+
+def _local(tensors: Tensors | None) -> bool:
+    """Whether anything is known of the local memory: nodes may say what tiers hold alone."""
+    return tensors is not None and (tensors.tier is None or held_by(tensors, (), HERE).size.size > 0)
