@@ -19,8 +19,9 @@ class Holdings:
     are this rank's.
 
     `away`: what other memories hold instead, by the name of the tier ("": remote memory). `fetched`: what the
-    optimizer's step brings to the local memory for a while, by kind. `checkpoint`: this rank's share of weights and
-    states, each of which is stored once by all that hold it together.
+    optimizer's step has in the local memory for a while at most, by kind; it works in `pieces`, of which `buffers` are
+    there at once. `checkpoint`: this rank's share of weights and states, each of which is stored once by all that hold
+    it together.
     """
 
     elements: float
@@ -31,6 +32,8 @@ class Holdings:
     checkpoint: float
     away: Mapping[str, float]
     fetched: Mapping[str, float]
+    pieces: int
+    buffers: int
 
 
 def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
@@ -53,12 +56,16 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
         if tier is not None:
             away[tier] = away.get(tier, 0.0) + kept[kind]
             kept[kind] = 0.0
+    streamed = not placed.step and any(away)
+    pieces, buffers = sum(len(part.blocks) for part in parts) if streamed else 1, placed.prefetch + 2
     return Holdings(elements, own, kept["weights"], kept["gradients"] + besides * sizes.weights, kept["states"],
-                    once * (sizes.weights + sizes.states), away, _fetched(recipe, own))
+                    once * (sizes.weights + sizes.states), away, _fetched(recipe, own * min(1.0, buffers / pieces)),
+                    pieces, buffers)
 
 
 def _fetched(recipe: Recipe, own: float) -> Mapping[str, float]:
-    """What comes to the local memory in the optimizer's step: what the NPU steps, or passes on to another tier."""
+    """What comes to the local memory of `own` elements in the optimizer's step: what the NPU steps, or passes on to
+    another tier."""
     placed, sizes = recipe.placed, recipe.sizes
     found = dict[str, float]()
     if placed.states is not None and not placed.step:

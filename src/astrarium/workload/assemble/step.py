@@ -38,17 +38,24 @@ class _Moves:
     here: dict[What, int] = field(default_factory=dict)     # the node from which on a kind is in the local memory
 
     def on_npu(self, ready: list[int]) -> list[int]:
-        """Load, step, store."""
-        sizes, placed = self.recipe.sizes, self.recipe.placed
-        ready = self._load("gradients", placed.gradients, ready)
-        ready = self._load("states", placed.states, ready)
-        row = self.pool.compute("optimizer.step", self.owned.own * sizes.step_flops, self.owned.own * sizes.step_bytes,
-                                STEP)
-        done = self.here["weights"] = self.build.node(row, ready)
-        self._leave("gradients", done)
-        self._store("states", placed.states, [done])
-        self._store("weights", placed.parameters, [done])
-        return [done]
+        """Load, step, store: of tiers with a name in pieces, of which `Holdings.buffers` are here at once."""
+        pieces, placed = self.owned.pieces, self.recipe.placed
+        stored: list[list[int]] = []
+        before: list[int] = []
+        for piece in range(pieces):
+            late = stored[piece - self.owned.buffers] if piece >= self.owned.buffers else []
+            here = self._load("gradients", placed.gradients, [*ready, *late], pieces)
+            here = self._load("states", placed.states, here, pieces)
+            done = self.here["weights"] = self.build.node(self._step(pieces), [*here, *before])
+            self._leave("gradients", done, pieces)
+            stored.append([*self._store("states", placed.states, [done], pieces),
+                           *self._store("weights", placed.parameters, [done], pieces)])
+            before = [done]
+        return before
+
+    def _step(self, pieces: int) -> int:
+        sizes, own = self.recipe.sizes, self.owned.own / pieces
+        return self.pool.compute("optimizer.step", own * sizes.step_flops, own * sizes.step_bytes, STEP)
 
     def in_tier(self, ready: list[int]) -> list[int]:
         """Gradients go there, unless they are there; weights come back, unless they stay there."""
@@ -63,26 +70,26 @@ class _Moves:
             ready = self._store("weights", placed.parameters, ready)
         return ready
 
-    def _size(self, kind: What) -> float:
-        sizes = self.recipe.sizes
-        return self.owned.own * {"states": sizes.states, "gradients": sizes.gradients, "weights": sizes.weights}[kind]
+    def _size(self, kind: What, pieces: int) -> float:
+        sizes, own = self.recipe.sizes, self.owned.own / pieces
+        return own * {"states": sizes.states, "gradients": sizes.gradients, "weights": sizes.weights}[kind]
 
-    def _load(self, kind: What, tier: str | None, after: list[int]) -> list[int]:
-        if tier is None or self._size(kind) <= 0:
+    def _load(self, kind: What, tier: str | None, after: list[int], pieces: int = 1) -> list[int]:
+        if tier is None or self._size(kind, pieces) <= 0:
             return after
-        row = self.pool.memory(f"{NAMES[kind]}.load", NodeKind.MEM_LOAD, self._size(kind), tier)
+        row = self.pool.memory(f"{NAMES[kind]}.load", NodeKind.MEM_LOAD, self._size(kind, pieces), tier)
         self.here[kind] = self.build.node(row, after)
         return [self.here[kind]]
 
-    def _store(self, kind: What, tier: str | None, after: list[int]) -> list[int]:
-        if tier is None or self._size(kind) <= 0:
+    def _store(self, kind: What, tier: str | None, after: list[int], pieces: int = 1) -> list[int]:
+        if tier is None or self._size(kind, pieces) <= 0:
             return after
-        row = self.pool.memory(f"{NAMES[kind]}.store", NodeKind.MEM_STORE, self._size(kind), tier)
+        row = self.pool.memory(f"{NAMES[kind]}.store", NodeKind.MEM_STORE, self._size(kind, pieces), tier)
         done = self.build.node(row, after)
-        self._leave(kind, done)
+        self._leave(kind, done, pieces)
         return [done]
 
-    def _leave(self, kind: What, node: int) -> None:
+    def _leave(self, kind: What, node: int, pieces: int) -> None:
         """What had come to the local memory for the step is there until this node ends."""
-        if kind in self.here and self.owned.fetched.get(kind, 0.0) > 0:
-            self.build.held.append(Held(kind, self.owned.fetched[kind], self.here[kind], (node,)))
+        if kind in self.here and kind in self.owned.fetched:
+            self.build.held.append(Held(kind, self._size(kind, pieces), self.here[kind], (node,)))
