@@ -16,7 +16,7 @@ from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
-from astrarium.memory.config import Memory
+from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network
 from astrarium.stack import SECTIONS, Stacks, settled, with_settings
 from astrarium.system.config import System
@@ -163,6 +163,37 @@ def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
         yield f"npu_types[{index}].memory", kind.compute or design.compute, kind.memory or design.memory
 
 
+def _placement(design: Design) -> Iterator[Problem]:
+    """Tensors can be elsewhere where the workload says what they are, and the rule book knows tiers."""
+    placement, source = design.memory.placement, design.workload.tag
+    for index, kind in enumerate(design.npu_types):
+        if kind.memory is not None and kind.memory.placement != placement:
+            yield Problem(f"npu_types[{index}].memory.placement", "differs from memory.placement", "one for all NPUs")
+    if not placement.away:
+        return
+    if design.compat != "none" or source != "transformer":
+        which = f"workload.source: {source}" if design.compat == "none" else f"compat: {design.compat}"
+        yield Problem("memory.placement", f"means nothing under {which}",
+                      "local, or workload.source: transformer and compat: none")
+        return
+    from astrarium.workload.transformer import unplaceable  # loaded: the workload is one
+
+    if getattr(design.workload, "offload", "none") != "none":
+        yield Problem("workload.offload", "is set beside memory.placement", "none: the placement says what is elsewhere")
+    for what in PLACED:
+        where, why = getattr(placement, what), unplaceable(design.workload, what)  # type: ignore[arg-type]
+        if where not in (LOCAL, AUTO) and why is not None:
+            yield Problem(f"memory.placement.{what}", f"{where}: {what} {why[0]}", why[1])
+
+
+def _shared_tiers(design: Design) -> Iterator[Problem]:
+    for path, _, memory in _memories(design):
+        for index, tier in enumerate(memory.tiers):
+            if design.network.npus % tier.npus:
+                yield Problem(f"{path}.tiers[{index}].npus", f"{tier.npus} do not divide the {design.network.npus} NPUs",
+                              "as many NPUs for each")
+
+
 def _roofline_memory(design: Design) -> Iterator[Problem]:
     for path, compute, memory in _memories(design):
         if compute.memory_bound and memory.bandwidth is None:
@@ -232,7 +263,8 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _stacked)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _placement,
+             _shared_tiers, _stacked)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

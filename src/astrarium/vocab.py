@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Schedule"]
+__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -127,6 +127,20 @@ TERMS = {
     "zero": "ZeRO stage: what is sharded over dp (1: optimizer states, 2: gradients too, 3: parameters too).",
 }
 """The words of the product, each with one meaning: docs/reference/glossary.md."""
+
+
+class Placed(NamedTuple):
+    """Which memory holds a kind of tensors in training: None, the NPU's own; else the name of a tier, or "", remote
+    memory without a name. `prefetch`: layers that are fetched ahead. `step`: whether the tier of the states has a
+    processor beside it, which does the optimizer's step.
+    """
+
+    parameters: str | None = None
+    gradients: str | None = None
+    states: str | None = None
+    activations: str | None = None
+    prefetch: int = 1
+    step: bool = False
 
 
 class PeerMode(enum.IntEnum):

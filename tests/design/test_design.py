@@ -44,6 +44,7 @@ EXPORTED = [
     "Micro",
     "Network",
     "NpuType",
+    "Placement",
     "PluginError",
     "PoolLevel",
     "Precision",

@@ -15,7 +15,7 @@ from astrarium.lower.pooled import sharers_of
 from astrarium.memory.pool import pool_ns
 from astrarium.trace.export import write_generated
 from astrarium.trace.work import Generated, TraceClass
-from astrarium.vocab import CommOp, NodeKind
+from astrarium.vocab import CommOp, NodeKind, Placed
 from astrarium.workload.assemble import assemble
 from astrarium.workload.footprint import footprint
 from astrarium.workload.generate import generate
@@ -109,8 +109,8 @@ def test_a_run_without_all_gathers(tmp_path: Path) -> None:
 def test_blocks_repeated_by_columns(gathers: bool, pattern: tuple[int, ...]) -> None:
     mesh = mesh_of("megatron", tp=2, dp=2)
     for prefetch in range(3):
-        made = recipe("1f1b", layers=2, mesh=mesh, zero=3, bucket=4e3, offload="model", gathers=gathers,
-                      prefetch=prefetch)
+        made = recipe("1f1b", layers=2, mesh=mesh, zero=3, bucket=4e3, gathers=gathers, prefetch=prefetch,
+                      placed=Placed("", "", "", prefetch=prefetch))
         parts = tuple((part[0], *pattern * 6, part[-1]) for part in made.parts)
         made = replace(made, kinds=(*made.kinds, layer(steps=2)), parts=parts)
         check(assemble(made))

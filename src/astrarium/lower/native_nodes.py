@@ -15,6 +15,7 @@ from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import timed
 from astrarium.lower.pooled import pool_times
+from astrarium.lower.tiers import Reached, reached
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -45,7 +46,8 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
                remote: bool = True, npu_type: int = 0) -> Program:
     """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
 
-    Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU.
+    Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU; what
+    reaches a tier none, or COMM where it goes over the network (see `tiers`).
     `model` stands in the place of `compute` where it is given. `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
@@ -54,23 +56,37 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     duration = np.zeros(kind.size, np.int64)
     if model is None and replays_all(compute):
         kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
-    nodes = np.flatnonzero(kind == Kind.DELAY)
+        tiers = None
+    else:
+        tiers = reached(trace, memory)
+    comm, moves = _COMM[kind], kind == Kind.REMOTE
+    parent_ptr, parent = trace.parent_ptr, trace.parent
+    if tiers is not None:
+        kind[tiers.nodes], lane[tiers.nodes], duration[tiers.nodes] = Kind.DELAY, tiers.lane, tiers.duration
+        parent_ptr, parent = tiers.parent_ptr, tiers.parent
+    nodes = np.flatnonzero((kind == Kind.DELAY) if tiers is None else (kind == Kind.DELAY) & _besides(kind, tiers))
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
     pooled = pool_times(trace, kind, memory)
     if pooled is not None:      # on the lane COPY also where the host asks: an NPU has one access at a time
         duration, lane = duration + pooled, np.where(kind == Kind.REMOTE, np.int16(Lane.COPY), lane)
         kind = np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
-    comm = _COMM[kind]
-    size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
-    child_ptr, child = _children(trace.parent_ptr, trace.parent)
+    size = np.where(comm, trace.comm_size, np.where(moves, trace.tensor_size.astype(np.int64), 0))
+    child_ptr, child = _children(parent_ptr, parent)
     made = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
                    slot=_slots(trace, comm),
-                   parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+                   parents=np.diff(parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
     found = made if not trace.begin or not kind.size else _later(made, trace.begin)
     for each in fields(found):
         getattr(found, each.name).flags.writeable = False
+    return found
+
+
+def _besides(kind: U8, tiers: Reached) -> Bool:
+    """[nodes] which reach no tier."""
+    found = np.ones(kind.size, np.bool_)
+    found[tiers.nodes] = False
     return found
 
 

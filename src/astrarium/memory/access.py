@@ -9,6 +9,7 @@ from astrarium.engine import plan
 from astrarium.errors import UnsupportedError
 from astrarium.memory.config import Memory, Remote, Tier
 from astrarium.memory.pool import is_switched
+from astrarium.units import Bandwidth
 
 __all__ = ["access_ns", "behind", "plan_remote"]
 
@@ -19,11 +20,13 @@ _KINDS = {"none": plan.RemoteKind.NONE, "per_npu": plan.RemoteKind.PER_NPU, "per
 
 
 def access_ns(size: npt.ArrayLike, level: Memory | Tier | Remote) -> F64:
-    """Time in ns to move `size` bytes (any shape) to or from one level, alone; without a bandwidth, its latency."""
+    """Time in ns to move `size` bytes (any shape) to or from one level, alone; without a bandwidth, its latency. Of a
+    tier that NPUs share one NPU has its part of the rate."""
     moved = np.asarray(size, np.float64)
-    if level.bandwidth is None:
+    rate = level.rate if isinstance(level, Tier) else level.bandwidth
+    if rate is None:
         return np.full(moved.shape, float(level.latency))
-    return np.asarray(float(level.latency) + moved / float(level.bandwidth))
+    return np.asarray(float(level.latency) + moved / float(rate))
 
 
 def behind(memory: Memory) -> Remote:
@@ -34,7 +37,8 @@ def behind(memory: Memory) -> Remote:
     if memory.remote.kind != "none" or len(memory.tiers) != 1:
         return memory.remote
     tier = memory.tiers[0]
-    return Remote("per_npu", bandwidth=tier.bandwidth, latency=tier.latency)
+    rate = tier.bandwidth if tier.rate == float(tier.bandwidth) else Bandwidth.of(tier.rate)
+    return Remote("per_npu", bandwidth=rate, latency=tier.latency)
 
 
 def plan_remote(remote: Remote) -> plan.Remote:

@@ -22,7 +22,7 @@ from astrarium.workload.precision import Precision
 from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.software import Software
 
-__all__ = ["CONDITIONS", "Transformer"]
+__all__ = ["CONDITIONS", "Transformer", "unplaceable"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
@@ -160,6 +160,19 @@ def _away(work: Transformer) -> Iterator[Problem]:
     elif work.gather == "remote" and (work.zero_axes is not None or work.zero_ranks is not None):
         yield Problem("gather", "remote, but some ranks keep the same shards",
                       "network, or no zero_axes and zero_ranks")
+
+
+def unplaceable(work: Transformer, what: str) -> tuple[str, str] | None:
+    """(why a kind of tensors, as `memory.placement` names it, cannot be in another memory than the NPU's, what could
+    be); None: it can."""
+    if what != "states" and SCHEDULES[work.schedule].split:
+        return f"cannot be under workload.schedule: {work.schedule}, which needs {what} twice", "local, or 1f1b"
+    if what == "parameters" and work.zero in (1, 2):
+        return f"cannot be under workload.zero: {work.zero}, where ranks step parts of weights that all have", "zero: 0 or 3"
+    if what == "gradients" and work.zero < 2 and work.dp * work.cp * work.sp > 1:
+        return (f"cannot be under workload.zero: {work.zero}, where gradients are summed up here before they are reduced",
+                "zero: 2 or 3, or one replica")
+    return None
 
 
 RULES: Rules = (

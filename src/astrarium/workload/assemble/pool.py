@@ -57,6 +57,7 @@ class _Row(NamedTuple):
     arguments: int = -1
     kernel: int = -1
     micros: int = 0
+    tier: str = ""
     shared: int = -1        # CommOp of a memory node whose bytes several ranks share
     part: int = 0           # one rank's part of them
 
@@ -84,14 +85,18 @@ class Pool:
         """Row number of a node of the host that takes `time` ns, in whole microseconds."""
         return self._row(_Row(name, NodeKind.COMP, micros=max(1, round(time / 1000))))
 
-    def memory(self, name: str, kind: NodeKind, size: float, sharers: int = 1) -> int:
-        """Row number of an access to remote memory. `sharers` ranks load the same bytes, or store what is added to one
-        tensor: a part of whole bytes for each, of which comm_type and comm_size tell."""
+    def memory(self, name: str, kind: NodeKind, size: float, tier: str = "", sharers: int = 1) -> int:
+        """Row number of an access to a tier of memory, or ("") to remote memory. `sharers` ranks load the same bytes,
+        or store what is added to one tensor: a part of whole bytes for each, of which comm_type and comm_size tell."""
         if sharers == 1:
-            return self._row(_Row(name, kind, bytes=round(size)))
+            return self._row(_Row(name, kind, bytes=round(size), tier=tier))
         part = max(1, round(size / sharers))
         op = CommOp.ALL_GATHER if kind == NodeKind.MEM_LOAD else CommOp.REDUCE_SCATTER
-        return self._row(_Row(name, kind, bytes=part * sharers, shared=op, part=part))
+        return self._row(_Row(name, kind, bytes=part * sharers, tier=tier, shared=op, part=part))
+
+    def beside(self, name: str, size: float, tier: str) -> int:
+        """Row number of what a processor beside a tier does with so many bytes of it."""
+        return self._row(_Row(name, NodeKind.COMP, bytes=round(size), tier=tier))
 
     def comm(self, name: str, arguments: Arguments) -> int:
         """Row number of a comm node."""
@@ -136,6 +141,10 @@ class Pool:
         """Name by row number."""
         return tuple(row.name for row in self.rows)
 
+    def tiers(self) -> tuple[str, ...]:
+        """The tiers that rows name."""
+        return tuple(dict.fromkeys(row.tier for row in self.rows if row.tier))
+
     def columns(self) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of a TraceClass by row number, and `arguments` (-1: no comm node)."""
         rows, told = list(self.rows), list(self.arguments)
@@ -143,6 +152,7 @@ class Pool:
         comm = np.array([each is not None for each in of])
         size = np.array([row.bytes for row in rows], np.int64)
         part = np.array([row.part for row in rows], np.int64)
+        tiers = {name: number for number, name in enumerate(self.tiers())}
         return {
             "type": np.array([row.kind for row in rows], np.uint8),
             "num_ops": np.array([row.flops for row in rows], np.float64),
@@ -153,6 +163,7 @@ class Pool:
             "priority": np.array([0 if each is None else each.priority for each in of], np.int32),
             "kernel": np.array([row.kernel for row in rows], np.int32),
             "duration_us": np.array([row.micros for row in rows], np.uint64),
+            "tier": np.array([tiers.get(row.tier, -1) for row in rows], np.int32),
             "arguments": np.array([row.arguments for row in rows], np.int32)}
 
 

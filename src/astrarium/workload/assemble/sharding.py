@@ -6,8 +6,8 @@ micro-batch, since a rank does not keep gradients that are not its own (DeepSpee
 synchronisation on). Where only some of a weight's replica axes are in `zero_axes` (hybrid sharding), the shards are
 then reduced over the others.
 
-Under `offload: model` (ZeRO-Infinity, arXiv 2104.07857) weights and gradients are in remote memory: each rank loads its
-shard before the all_gather and stores its shard after the reduce_scatter; or the memory's switches do both on the way.
+Where weights and gradients are in a remote memory that gathers and sums (`Recipe.gathers`), loads and stores of the
+memory take the place of these collectives.
 """
 
 from __future__ import annotations
@@ -30,38 +30,24 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
     """Adds the collectives that sum up gradients; each after the one before (`last`); returns the last one."""
     shard, rest = recipe.split(axes)
     size = elements * recipe.sizes.sent
-    if size <= 0 or not (axes or among or recipe.away):
+    if size <= 0 or not (axes or among):
         return last
     pieces = max(1, int(size // recipe.bucket)) if recipe.bucket > 0 else 1
     rows, part = list[int](), size / pieces
-    if recipe.away and recipe.gathers:
-        rows.append(pool.memory("gradients.store", NodeKind.MEM_STORE, part, recipe.mesh.size(shard)))
-        return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
     if shard:
         rows.append(pool.collective("gradients.reduce_scatter", CommOp.REDUCE_SCATTER, part, shard, stream="gradients"))
         part /= recipe.mesh.size(shard)
-    if rest or among or not (shard or recipe.away):
+    if rest or among or not shard:
         rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among,
                                     stream="gradients"))
-    if recipe.away:
-        rows.append(pool.memory("gradients.store", NodeKind.MEM_STORE, part))
     return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
 
 
-def loads(recipe: Recipe, pool: Pool, kind: int) -> list[tuple[int, int]]:
-    """Row numbers of the loads that bring the weights of a kind of block from remote memory (`offload: model`), and of
-    the all_gather behind each, -1 where there is none."""
-    found = []
-    for axes, elements in recipe.totals(kind).summed.items():
-        shard, _ = recipe.split(axes)
-        size, ranks = elements * recipe.sizes.weights, recipe.mesh.size(shard)
-        if recipe.gathers:
-            found.append((pool.memory("weights.load", NodeKind.MEM_LOAD, size, ranks), -1))
-        else:
-            row = -1 if not shard else pool.collective("weights.all_gather", CommOp.ALL_GATHER, size / ranks, shard,
-                                                       priority=1, stream="weights")
-            found.append((pool.memory("weights.load", NodeKind.MEM_LOAD, size / ranks), row))
-    return found
+def loads(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
+    """Row numbers of the loads of a kind of block whose weights the remote memory gathers."""
+    return [pool.memory("weights.load", NodeKind.MEM_LOAD, elements * recipe.sizes.weights, "",
+                        recipe.mesh.size(recipe.split(axes)[0]))
+            for axes, elements in recipe.totals(kind).summed.items()]
 
 
 def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
@@ -93,15 +79,27 @@ class Pending:
             self.waiting[axes] = before + elements, known + list(nodes)
 
     def flush(self, *, everything: bool = False) -> list[int]:
-        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes."""
+        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes, or what stores
+        the gradients elsewhere."""
         done = []
         for axes, (elements, nodes) in list(self.waiting.items()):
             if not everything and elements * self.recipe.sizes.sent < self.recipe.bucket:
                 continue
             del self.waiting[axes]
-            if axes or self.recipe.away:
+            found = nodes
+            if axes and not self.recipe.gathers:
                 self.last = reduction(self.recipe, self.pool, self.build, axes, elements, nodes, self.last)
-                done += [self.last] if self.last is not None and self.last >= 0 else nodes
-            else:
-                done += nodes
+                found = [self.last] if self.last is not None and self.last >= 0 else nodes
+            done += self._stored(axes, elements, found)
         return done
+
+    def _stored(self, axes: Axes, elements: float, nodes: list[int]) -> list[int]:
+        """The node that stores reduced gradients in the memory that holds them, where that is not the NPU's own."""
+        recipe = self.recipe
+        ranks = recipe.mesh.size(recipe.split(axes)[0])
+        size = elements / (1 if recipe.gathers else ranks) * recipe.sizes.gradients
+        if recipe.placed.gradients is None or size <= 0:
+            return nodes
+        row = self.pool.memory("gradients.store", NodeKind.MEM_STORE, size, recipe.placed.gradients,
+                               ranks if recipe.gathers else 1)
+        return [self.build.node(row, nodes)]
