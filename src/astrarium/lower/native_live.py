@@ -34,8 +34,8 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     workload = design.workload
     assert isinstance(workload, Live)
     if design.memory.remote.over != "own":
-        raise UnsupportedError("memory.remote.over", f"{design.memory.remote.over}, and the workload decides as it runs",
-                               expected="own")
+        raise UnsupportedError("memory.remote.over", f"{design.memory.remote.over}, for a workload that decides as it "
+                               "runs", expected="own")
     npu_of, dims = placement_of(design), plan_dims(design.network)
     same_memory(npu_types(design)[1])
     desk = Desk(len(npu_of), _Times(design, plugins).duration)
