@@ -164,6 +164,32 @@ def test_one_access_at_a_time(tmp_path: Path) -> None:
         ar.replace(plan, "system.copy_streams", 2)
 
 
+@pytest.mark.parametrize("memory", [small(), ar.Memory(remote=ar.Remote("per_npu", bandwidth="1 GB/s"))])
+@pytest.mark.parametrize("fold", ["auto", "off"])
+def test_over_the_network_accesses_and_collectives_take_turns(tmp_path: Path, memory: ar.Memory, fold: str) -> None:
+    def makespan(over: str, *names: str) -> int:
+        made = TraceBuilder()
+        if "load" in names:
+            made.memory("load", 10**6)
+        if "sum" in names:
+            made.coll("sum", CommOp.ALL_REDUCE, 10**6)
+        made.write(tmp_path / "one.0.et")
+        return ar.simulate(ar.replace(plan, "memory.remote.over", over), fold=fold).makespan_ps
+
+    plan = ar.Design(workload=ar.Trace(str(tmp_path / "one.*.et"), rank=0), memory=memory,
+                     network=ar.Network([ar.Switch(8, bandwidth="1 GB/s", latency="0 ns")]))
+    load, reduction = makespan("own", "load"), makespan("own", "sum")
+    assert makespan("own", "load", "sum") == max(load, reduction)
+    assert makespan("network", "load", "sum") == load + reduction
+    with pytest.raises(ar.InputError, match=r"system.comm_streams: 2, with memory.remote.over: network"):
+        ar.replace_all(plan, {"memory.remote.over": "network", "system.comm_streams": 2})
+
+
+def test_over_nothing() -> None:
+    with pytest.raises(ar.InputError, match=r"Remote.over: means nothing where kind is none"):
+        ar.Remote(over="network")
+
+
 @pytest.mark.parametrize(("size", "part", "message"), [(10**6, 3 * 10**5, "shared in parts of 300000"),
                                                        (3 * 10**6, 10**6, "3 NPUs share a tensor, of 8")])
 def test_parts_that_do_not_divide(tmp_path: Path, size: int, part: int, message: str) -> None:

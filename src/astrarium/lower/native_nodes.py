@@ -67,9 +67,11 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     nodes = np.flatnonzero((kind == Kind.DELAY) if tiers is None else (kind == Kind.DELAY) & _besides(kind, tiers))
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
-    pooled = pool_times(trace, kind, memory)
-    if pooled is not None:      # on the lane COPY also where the host asks: an NPU has one access at a time
-        duration, lane = duration + pooled, np.where(kind == Kind.REMOTE, np.int16(Lane.COPY), lane)
+    pooled, over = pool_times(trace, kind, memory), memory.remote.over == "network"
+    if pooled is not None or over:      # also where the host asks: an NPU has one access at a time
+        lane = np.where(kind == Kind.REMOTE, np.int16(Lane.COMM if over else Lane.COPY), lane)
+    if pooled is not None:
+        duration = duration + pooled
         kind = np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
     size = np.where(comm, trace.comm_size, np.where(moves, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(parent_ptr, parent)

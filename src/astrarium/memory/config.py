@@ -117,6 +117,8 @@ def _remote_rules(remote: Remote) -> Iterator[Problem]:
         yield Problem("npus_per_node", "is missing", "how many NPUs share one remote memory")
     if remote.kind != "per_node" and remote.npus_per_node is not None:
         yield Problem("npus_per_node", f"means nothing where kind is {remote.kind}", "kind: per_node")
+    if remote.kind == "none" and remote.over == "network":
+        yield Problem("over", "means nothing where kind is none", "kind: per_npu, per_node or pool")
 
 
 def _pool_rules(remote: Remote) -> Iterator[Problem]:
@@ -145,6 +147,9 @@ class Remote(Config, frozen=True):
                                                  "memory group).", gt=0)] = default(None)
     latency: Annotated[Time, Knob("Time before the first byte.")] = default("0 ns")
     npus_per_node: Annotated[int | None, Knob("NPUs that share one remote memory (kind: per_node).", ge=1)] = None
+    over: Annotated[Literal["own", "network"],
+                    Knob("What carries accesses: links of their own, or the NPU's network, where they take turns with "
+                         "its collectives.")] = "own"
     groups: Annotated[int | None, Knob("Memory groups of a pool, over which every tensor is spread evenly (kind: "
                                        "pool); left out: one memory that serves one access at a time.", ge=1)] = None
     chunk: Annotated[OptionalBytes, Knob("Most bytes that a memory group sends at a time; chunks follow each other "
