@@ -168,7 +168,8 @@ def _placement(design: Design) -> Iterator[Problem]:
     placement, source = design.memory.placement, design.workload.tag
     for index, kind in enumerate(design.npu_types):
         if kind.memory is not None and kind.memory.placement != placement:
-            yield Problem(f"npu_types[{index}].memory.placement", "differs from memory.placement", "one for all NPUs")
+            yield Problem(f"npu_types[{index}].memory.placement", "differs from memory.placement",
+                          "one for all NPUs")
     if not placement.away:
         return
     if design.compat != "none" or source != "transformer":
@@ -179,7 +180,8 @@ def _placement(design: Design) -> Iterator[Problem]:
     from astrarium.workload.transformer import unplaceable  # loaded: the workload is one
 
     if getattr(design.workload, "offload", "none") != "none":
-        yield Problem("workload.offload", "is set beside memory.placement", "none: the placement says what is elsewhere")
+        yield Problem("workload.offload", "is set beside memory.placement",
+                      "none: the placement says what is elsewhere")
     for what in PLACED:
         where, why = getattr(placement, what), unplaceable(design.workload, what)  # type: ignore[arg-type]
         if where not in (LOCAL, AUTO) and why is not None:
@@ -190,7 +192,8 @@ def _shared_tiers(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         for index, tier in enumerate(memory.tiers):
             if design.network.npus % tier.npus:
-                yield Problem(f"{path}.tiers[{index}].npus", f"{tier.npus} do not divide the {design.network.npus} NPUs",
+                yield Problem(f"{path}.tiers[{index}].npus",
+                              f"{tier.npus} do not divide the {design.network.npus} NPUs",
                               "as many NPUs for each")
 
 

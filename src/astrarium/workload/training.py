@@ -47,9 +47,10 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
-        placed=OFFLOADED[workload.offload] if placed is None else placed, tied=tied, clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
-        weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
+        placed=OFFLOADED[workload.offload] if placed is None else placed, tied=tied, clip=workload.clip,
+        sample=_sample(workload), checkpoint=workload.checkpoint, scattered=_scattered(workload),
+        inner=frozenset(pieces.layers), weight_gradients=workload.weight_gradients,
+        overhead=float(workload.overhead or 0))
 
 
 OFFLOADED: Mapping[str, Placed] = MappingProxyType(

@@ -13,6 +13,7 @@ from astrarium.workload.schedule import Line
 __all__ = ["Recipe", "Sizes"]
 
 Axes = tuple[str, ...]
+LOCAL = Placed()
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Recipe:
     prefetch: int = 1
     bucket: float = 25e6
     overlap: bool = True
-    placed: Placed = Placed()
+    placed: Placed = LOCAL
     tied: frozenset[str] = frozenset()
     clip: bool = True
     sample: float = 0
