@@ -164,33 +164,40 @@ def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
 
 
 def _placement(design: Design) -> Iterator[Problem]:
-    """Tensors can be elsewhere where the workload says what they are, and the rule book knows tiers."""
+    """Tensors can be elsewhere where the workload says what they are."""
     placement, source = design.memory.placement, design.workload.tag
     for index, kind in enumerate(design.npu_types):
         if kind.memory is not None and kind.memory.placement != placement:
-            yield Problem(f"npu_types[{index}].memory.placement", "differs from memory.placement", "one for all NPUs")
+            yield Problem(f"npu_types[{index}].memory.placement", "differs from memory.placement",
+                          "one for all NPUs")
     if not placement.away:
         return
-    if design.compat != "none" or source != "transformer":
-        which = f"workload.source: {source}" if design.compat == "none" else f"compat: {design.compat}"
-        yield Problem("memory.placement", f"means nothing under {which}",
-                      "local, or workload.source: transformer and compat: none")
+    if source != "transformer":
+        yield Problem("memory.placement", f"means nothing under workload.source: {source}",
+                      "local, or workload.source: transformer")
         return
     from astrarium.workload.transformer import unplaceable  # loaded: the workload is one
 
     if getattr(design.workload, "offload", "none") != "none":
-        yield Problem("workload.offload", "is set beside memory.placement", "none: the placement says what is elsewhere")
+        yield Problem("workload.offload", "is set beside memory.placement",
+                      "none: the placement says what is elsewhere")
     for what in PLACED:
         where, why = getattr(placement, what), unplaceable(design.workload, what)  # type: ignore[arg-type]
         if where not in (LOCAL, AUTO) and why is not None:
             yield Problem(f"memory.placement.{what}", f"{where}: {what} {why[0]}", why[1])
 
 
+def _all_local(design: Design) -> Iterator[Problem]:
+    if any(memory.placement.away for _, _, memory in _memories(design)):
+        yield Problem("memory.placement", "means nothing under compat: astra_sim", "local")
+
+
 def _shared_tiers(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         for index, tier in enumerate(memory.tiers):
             if design.network.npus % tier.npus:
-                yield Problem(f"{path}.tiers[{index}].npus", f"{tier.npus} do not divide the {design.network.npus} NPUs",
+                yield Problem(f"{path}.tiers[{index}].npus",
+                              f"{tier.npus} do not divide the {design.network.npus} NPUs",
                               "as many NPUs for each")
 
 
@@ -238,8 +245,8 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
-_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated)}
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated, _all_local)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:
@@ -266,8 +273,8 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _placement,
-             _shared_tiers, _stacked)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _shared_tiers,
+             _stacked)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()

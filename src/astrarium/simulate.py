@@ -77,7 +77,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
                 raise
             raise said from error
         return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
-                      design.memory.tiers)
+                      tuple(design.memory.tiers))
     return run
 
 

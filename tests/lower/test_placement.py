@@ -75,7 +75,8 @@ def test_other_workloads_and_rule_books_have_no_placement() -> None:
         ar.Design(workload=single, network=network, memory=memory)
     with pytest.raises(ar.InputError, match=r"memory\.placement: means nothing under compat: astra_sim"):
         ar.Design(workload=WORK, network=ar.Network([ar.Ring(1, bandwidth="1 GB/s", latency="1 us")]),
-                  memory=ar.replace(memory, "bandwidth", "1 TB/s"), compute=ar.Roofline("1 TFLOP/s"), compat="astra_sim")
+                  memory=ar.replace(memory, "bandwidth", "1 TB/s"), compute=ar.Roofline("1 TFLOP/s"),
+                  compat="astra_sim")
     with pytest.raises(ar.InputError, match=r"npu_types\[0\]\.memory\.placement: differs"):
         ar.Design(workload=single, network=network, npu_types=[ar.NpuType(npus=[1], memory=memory)])
     with pytest.raises(ar.InputError, match=r"memory\.tiers\[0\]\.npus: 3 do not divide the 2 NPUs"):

@@ -105,9 +105,8 @@ def test_work_beside_a_tier_needs_a_processor() -> None:
 
 
 def test_types_of_npu_may_have_tiers_of_other_rates() -> None:
-    kinds = [ar.NpuType(npus=[1], memory=ar.Memory(bandwidth="1 TB/s", tiers=[ar.replace(HOST, "bandwidth", "5 GB/s")]))]
-    design = _design(HOST, npu_types=kinds, memory=ar.Memory(bandwidth="1 TB/s", tiers=[HOST], remote=ar.Remote(
-        "per_npu", bandwidth="1 GB/s")))
-    kinds = [ar.replace(kinds[0], "memory.remote", design.memory.remote)]
-    result = _both(ar.replace(design, "npu_types", kinds), _traces(lambda trace, _: trace.memory("a", 1000, tier="host")))
+    memory = ar.Memory(bandwidth="1 TB/s", tiers=[HOST], remote=ar.Remote("per_npu", bandwidth="1 GB/s"))
+    slow = ar.replace(memory, "tiers[0].bandwidth", "5 GB/s")
+    design = _design(memory=memory, npu_types=[ar.NpuType(npus=[1], memory=slow)])
+    result = _both(design, _traces(lambda trace, _: trace.memory("a", 1000, tier="host")))
     assert np.diff(result.outcome.finish[result.outcome.row]).tolist() == [100_000]

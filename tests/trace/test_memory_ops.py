@@ -70,7 +70,7 @@ def test_space_of_a_tier_over_time() -> None:
     overfull = _run(trace, small)
     assert overfull.out_of_memory is True
     assert overfull.memory.overflowing == ("host",)
-    with pytest.raises(ar.InputError, match="there is no tier 'hots'.*did you mean 'host'"):
+    with pytest.raises(ar.InputError, match=r"there is no tier 'hots'.*did you mean 'host'"):
         result.memory.over_time(0, "hots")
 
 
@@ -89,7 +89,8 @@ def test_named_tensors_are_where_their_nodes_put_them() -> None:
         small, *tier_attributes(NodeKind.MEM_LOAD, "host"), *_lists(inputs=("w", "300"))])
     result = _run(trace)
     assert result.memory.over_time(0)[1].tolist() == [1000, 0]
-    assert result.memory.over_time(0, "host")[1].tolist() == [300, 1300, 1000]    # the load waits for the store before it
+    # the load waits for the store before it
+    assert result.memory.over_time(0, "host")[1].tolist() == [300, 1300, 1000]
 
 
 @pytest.mark.parametrize(("attributes", "message"), [

@@ -116,7 +116,8 @@ def _design(made: Recipe, *, fast: bool = False) -> ar.Design:
         workload=ar.SingleCollective("all_reduce", payload="1 B"), compute=ar.Roofline(peak="1 TFLOP/s"),
         memory=ar.Memory(bandwidth="1000000 TB/s" if fast else "1 TB/s",
                          remote=ar.Remote(kind="per_npu", bandwidth="10 GB/s"), tiers=[
-                             ar.Tier("host", capacity="1 TB", bandwidth="8 GB/s", step_bandwidth="30 GB/s", duplex=True),
+                             ar.Tier("host", capacity="1 TB", bandwidth="8 GB/s", step_bandwidth="30 GB/s",
+                                     duplex=True),
                              ar.Tier("pool", capacity="1 TB", bandwidth="4 GB/s", npus=2, total="6 GB/s",
                                      step_bandwidth="30 GB/s")]),
         network=ar.Network([ar.Switch(made.mesh.ranks, bandwidth=bandwidth, latency=latency)]),

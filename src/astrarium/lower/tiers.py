@@ -28,6 +28,8 @@ __all__ = ["Reached", "reached"]
 I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
 NOWHERE = -2        # a node that reaches no tier
 
 
@@ -38,7 +40,7 @@ class Reached(NamedTuple):
     nodes: I64
     duration: I64
     lane: I16
-    transfers: npt.NDArray[np.bool_]
+    transfers: Bool
     parent_ptr: I64
     parent: I32
 
@@ -76,8 +78,9 @@ def reached(trace: TraceClass, memory: Memory) -> Reached | None:
     return Reached(nodes, to_ps(times), lane, transfers, pointer, parent)
 
 
-def _moves(trace: TraceClass) -> npt.NDArray[np.bool_]:
-    return (trace.type == NodeKind.MEM_LOAD) | (trace.type == NodeKind.MEM_STORE)
+def _moves(trace: TraceClass) -> Bool:
+    found: Bool = (trace.type == NodeKind.MEM_LOAD) | (trace.type == NodeKind.MEM_STORE)
+    return found
 
 
 def _numbers(trace: TraceClass, named: I32, memory: Memory) -> I32:
@@ -97,12 +100,11 @@ def _numbers(trace: TraceClass, named: I32, memory: Memory) -> I32:
     return number[named]
 
 
-def _transfer_ns(memory: Memory, number: int, size: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _transfer_ns(memory: Memory, number: int, size: F64) -> F64:
     return access_ns(size, memory if number == HERE else memory.tiers[number])
 
 
-def _step_ns(trace: TraceClass, memory: Memory, number: int, nodes: I64,
-             size: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _step_ns(trace: TraceClass, memory: Memory, number: int, nodes: I64, size: F64) -> F64:
     """What a processor beside a tier does with the tier's bytes."""
     rate = None if number == HERE else memory.tiers[number].step_rate
     for node in nodes[:1].tolist() if rate is None else ():

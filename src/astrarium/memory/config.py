@@ -53,7 +53,8 @@ class Tier(Config, frozen=True):
     @property
     def rate(self) -> float:
         """Bytes per ns of one NPU that are its own whatever the others do."""
-        return float(self.bandwidth) if self.total is None else min(float(self.bandwidth), float(self.total) / self.npus)
+        own = float(self.bandwidth)
+        return own if self.total is None else min(own, float(self.total) / self.npus)
 
     @property
     def share(self) -> float:
@@ -67,6 +68,7 @@ class Tier(Config, frozen=True):
 
 
 LOCAL, AUTO = "local", "auto"
+PLACED = ("parameters", "gradients", "states", "activations")
 
 
 class Placement(Config, frozen=True):
@@ -93,9 +95,6 @@ class Placement(Config, frozen=True):
     def away(self) -> bool:
         """Whether anything may be outside the local memory."""
         return any(getattr(self, what) != LOCAL for what in PLACED)
-
-
-PLACED = ("parameters", "gradients", "states", "activations")
 
 
 class PoolLevel(Config, frozen=True):
@@ -172,8 +171,8 @@ def _placement_rules(memory: Memory) -> Iterator[Problem]:
     for what in PLACED:
         where = getattr(memory.placement, what)
         if where not in (LOCAL, AUTO, *names):
-            yield Problem(f"placement.{what}", f"there is no tier {where!r}", "one of " + ", ".join((LOCAL, AUTO, *names)),
-                          nearest(where, names))
+            known = ", ".join((LOCAL, AUTO, *names))
+            yield Problem(f"placement.{what}", f"there is no tier {where!r}", f"one of {known}", nearest(where, names))
     if memory.placement.automatic and (memory.capacity is None or not memory.tiers):
         yield Problem("capacity" if memory.capacity is None else "tiers", "is missing",
                       "what placement: auto has to fill, local memory first")
@@ -193,6 +192,7 @@ class Memory(Config, frozen=True):
                        ] = default("0 ns")
     tiers: Annotated[Sequence[Tier], Knob("Slower memories behind the local one, nearest first.")] = ()
     remote: Annotated[Remote, Knob("Remote memory.")] = Remote()
-    placement: Annotated[Named[Placement], Knob("Which memory holds the tensors of training.")] = Placement()
+    placement: Annotated[Named[Placement], Knob("Which memory holds the tensors of training.")
+                         ] = default(Placement())
 
 

@@ -26,7 +26,7 @@ def tier_of(tiers: Sequence[Tier], label: str) -> int | None:
         if tier.label is not None and (label == tier.label or label.startswith(f"{tier.label}:")):
             return number
     found = CLASS.fullmatch(label.partition(":")[0])
-    number = HERE if label == LOCAL else int(found[1]) - 2 if found else None
-    if number is None or number >= len(tiers) or (number >= 0 and tiers[number].label is not None):
-        return None
-    return number
+    if label == LOCAL or (found and found[1] == "1"):
+        return HERE
+    meant = int(found[1]) - 2 if found else len(tiers)
+    return meant if meant < len(tiers) and tiers[meant].label is None else None

@@ -225,7 +225,8 @@ def _varying(mesh: Mesh | None, members: npt.NDArray[np.int32]) -> str:
 def stage_memory(design: Design) -> list[dict[str, float]]:
     """Bytes of a rank of every pipeline stage in its local memory when it holds most, by what they are; empty where
     nobody knows."""
-    stages: Iterable[Any] = _MEMORY.get(type(design.workload), lambda _: ())(design)
+    count = _MEMORY.get(type(design.workload))
+    stages = () if count is None else count(design)
     return [{**{name: getattr(stage, name) for name in stage.__dataclass_fields__}, "total": stage.total}
             for stage in stages]
 

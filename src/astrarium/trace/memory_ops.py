@@ -1,9 +1,9 @@
 """Chakra's attributes of memory tiers (`chakra.mem.*`): what a node does in which memory.
 
-`mem_op` is LOAD, STORE, COPY, ALLOC or FREE, and a tier is written `<class>:<medium>:<role>` with a class G1 to G4, such
-as `G2:dram:offload` (ISCA 2026 tutorial slides of Chakra). LOAD, STORE, ALLOC and FREE have `tier`, COPY has `src_tier`
-and `dst_tier`; a node is of type MEM_LOAD or MEM_STORE (ALLOC and FREE: of any that does not compute). Of our own is
-`astrarium.step_tier`, of a host node of type COMP: what a processor beside that tier does with its bytes.
+`mem_op` is LOAD, STORE, COPY, ALLOC or FREE, and a tier is written `<class>:<medium>:<role>` with a class G1 to G4,
+such as `G2:dram:offload` (ISCA 2026 tutorial slides of Chakra). LOAD, STORE, ALLOC and FREE have `tier`, COPY has
+`src_tier` and `dst_tier`; a node is of type MEM_LOAD or MEM_STORE (ALLOC and FREE: of any that does not compute). Of
+our own is `astrarium.step_tier`, of a host node of type COMP: what a processor beside that tier does with its bytes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _operation(node: Node, said: Mapping[str, Any]) -> tuple[int, tuple[str, str
     name = str(said.get("mem_op", of_type)).upper()
     if name not in OPS:
         raise ValueError(f"{PREFIX}mem_op {name!r} is not simulated", "one of " + ", ".join(OPS), nearest(name, OPS))
-    if name in TYPES.values() and of_type != name or name == "COPY" and not of_type:
+    if (name in TYPES.values() and of_type != name) or (name == "COPY" and not of_type):
         raise ValueError(f"{PREFIX}mem_op {name} on a node of type {NodeKind(node.type).name}",
                          "MEM_LOAD or MEM_STORE" if name == "COPY" else f"MEM_{name}", None)
     keys = ("dst_tier", "src_tier") if name == "COPY" else ("tier",)

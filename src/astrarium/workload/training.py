@@ -48,8 +48,8 @@ def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed 
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
         placed=_offloaded(workload) if placed is None else placed, gathers=workload.gather == "remote", tied=tied,
-        clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
+        clip=workload.clip, sample=_sample(workload), checkpoint=workload.checkpoint, scattered=_scattered(workload),
+        inner=frozenset(pieces.layers),
         weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
 
 
@@ -61,8 +61,9 @@ OFFLOADED: Mapping[str, Placed] = MappingProxyType(
 def _offloaded(workload: Transformer) -> Placed:
     """What `offload` says, with weights as many blocks ahead as `prefetch` says."""
     placed = OFFLOADED[workload.offload]
-    ahead = workload.offload == "model" and workload.prefetch is not None
-    return placed._replace(prefetch=workload.prefetch) if ahead else placed
+    if workload.offload != "model" or workload.prefetch is None:
+        return placed
+    return placed._replace(prefetch=workload.prefetch)
 
 
 def _realised(workload: Transformer, pieces: ModelPieces, gradients: float) -> ModelPieces:

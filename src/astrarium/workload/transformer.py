@@ -168,9 +168,10 @@ def unplaceable(work: Transformer, what: str) -> tuple[str, str] | None:
     if what != "states" and SCHEDULES[work.schedule].split:
         return f"cannot be under workload.schedule: {work.schedule}, which needs {what} twice", "local, or 1f1b"
     if what == "parameters" and work.zero in (1, 2):
-        return f"cannot be under workload.zero: {work.zero}, where ranks step parts of weights that all have", "zero: 0 or 3"
+        return (f"cannot be under workload.zero: {work.zero}, where ranks step parts of weights that all have",
+                "zero: 0 or 3")
     if what == "gradients" and work.zero < 2 and work.dp * work.cp * work.sp > 1:
-        return (f"cannot be under workload.zero: {work.zero}, where gradients are summed up here before they are reduced",
+        return (f"cannot be under workload.zero: {work.zero}, where they are summed up here before they are reduced",
                 "zero: 2 or 3, or one replica")
     return None
 

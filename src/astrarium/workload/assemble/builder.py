@@ -12,7 +12,8 @@ import numpy.typing as npt
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import Strip
 
-__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "STORED", "Again", "Builder", "Held", "Mark", "Span", "Template", "What"]
+__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "STORED", "Again", "Builder", "Held", "Mark", "Span", "Template",
+           "What"]
 
 I32 = npt.NDArray[np.int32]
 

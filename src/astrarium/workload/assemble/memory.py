@@ -87,9 +87,9 @@ def _between(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seq
             loads = dict(templates[int(which[behind])].loads)
             stores = [each for each in templates[int(which[ahead])].stores if each[0] in loads]
             size = [recipe.kinds[part.blocks[block]].saved for block, _ in stores]
-            yield Some(np.array(size, np.float64), tiled.offset[ahead] + np.array([node for _, node in stores], np.int64),
-                       np.ones(len(stores), np.int64),
-                       tiled.offset[behind] + np.array([loads[block] for block, _ in stores], np.int64))
+            writer = tiled.offset[ahead] + np.array([node for _, node in stores], np.int64)
+            reader = tiled.offset[behind] + np.array([loads[block] for block, _ in stores], np.int64)
+            yield Some(np.array(size, np.float64), writer, np.ones(len(stores), np.int64), reader)
 
 
 def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
@@ -187,8 +187,8 @@ def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
 
 
 def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:
-    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the one that waits for the
-    store."""
+    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the
+    one that waits for the store."""
     count = np.ones(len(part.blocks), np.int64)
     for span in () if away else back.spans:
         count[_blocks(span)] = len(span.strip.sinks)

@@ -13,6 +13,7 @@ from astrarium.workload.schedule import Line
 __all__ = ["Recipe", "Sizes"]
 
 Axes = tuple[str, ...]
+LOCAL = Placed()
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class Recipe:
     `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
     `batches` micro-batches per iteration. `zero` 0 to 3 over `zero_axes`; `prefetch` blocks ahead; `bucket` bytes of
     gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
-    `placed`: which memory holds what; `gathers`: remote memory gathers weights and sums gradients itself. `tied`: weights that the first and the last part, on different
-    stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank of the
-    first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the end.
+    `placed`: which memory holds what; `gathers`: remote memory gathers weights and sums gradients itself. `tied`:
+    weights that the first and the last part, on different stages, share. `clip`: the norm of all gradients is summed up
+    before the step. `sample` bytes that a rank of the first stage loads from remote memory per micro-batch.
+    `checkpoint`: weights and states are stored there at the end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
     that every rank holds besides.
@@ -68,7 +70,7 @@ class Recipe:
     prefetch: int = 1
     bucket: float = 25e6
     overlap: bool = True
-    placed: Placed = Placed()
+    placed: Placed = LOCAL
     gathers: bool = False
     tied: frozenset[str] = frozenset()
     clip: bool = True

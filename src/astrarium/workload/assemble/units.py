@@ -159,7 +159,8 @@ class _Forward:
     def resume(self, position: int, state: State) -> None:
         """See `rounds`."""
         self.entry, *nodes = state.nodes
-        for flow, fixed, each in zip((self.fetched, self.gathered, self.stored), state.fixed, nodes, strict=True):
+        flows: tuple[Fetched | Gathered | Stored, ...] = (self.fetched, self.gathered, self.stored)
+        for flow, fixed, each in zip(flows, state.fixed, nodes, strict=True):
             flow.resume(position, State(fixed, each))
 
     def template(self) -> Template:
