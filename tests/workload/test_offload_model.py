@@ -104,6 +104,17 @@ def test_a_run_without_all_gathers(tmp_path: Path) -> None:
         ar.simulate(ar.replace(design, "memory.remote", ar.Remote("per_npu", bandwidth="10 GB/s")))
 
 
+@pytest.mark.parametrize(("gather", "over"), [("network", "own"), ("remote", "own"), ("remote", "network")])
+def test_folded_and_every_rank_are_equal(gather: str, over: str) -> None:
+    levels = (ar.PoolLevel("node", 2, "40 GB/s"), ar.PoolLevel("npu", 8, "20 GB/s"))
+    pool = ar.Remote("pool", bandwidth="10 GB/s", groups=4, chunk="64 KiB", levels=levels, over=over)
+    memory = pool if gather == "remote" else ar.Remote("per_npu", bandwidth="10 GB/s")
+    design = ar.Design(workload=work(gather=gather, dp=4, tp=2, global_batch=4), compute=ar.Roofline(peak="1 TFLOP/s"),
+                       memory=ar.Memory(bandwidth="1 TB/s", remote=memory),
+                       network=ar.Network([ar.Switch(8, bandwidth="20 GB/s", latency="1 us")]))
+    assert ar.simulate(design).makespan == ar.simulate(design, fold="off").makespan
+
+
 @pytest.mark.parametrize("gathers", [False, True])
 @pytest.mark.parametrize("pattern", [(1,), (1, 3)])
 def test_blocks_repeated_by_columns(gathers: bool, pattern: tuple[int, ...]) -> None:
