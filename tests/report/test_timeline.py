@@ -280,7 +280,8 @@ def test_counters_need_no_tensors(result: Any, tmp_path: Path) -> None:
 
 def test_tiers_have_a_counter_and_their_transfers_are_on_the_copy_track(tmp_path: Path) -> None:
     tier = ar.Tier("host", capacity="1 TB", bandwidth="16 GB/s")
-    design = ar.Design(workload=ar.Transformer("gpt2-small", global_batch=1, seq=128), compute=ar.Roofline("10 TFLOP/s"),
+    design = ar.Design(workload=ar.Transformer("gpt2-small", global_batch=1, seq=128),
+                       compute=ar.Roofline("10 TFLOP/s"),
                        memory=ar.Memory(bandwidth="1 TB/s", tiers=[tier], placement=ar.Placement(activations="host")),
                        network=ar.Network([ar.Ring(1, bandwidth="1 GB/s", latency="0 ns")]))
     result = ar.simulate(design)
