@@ -138,6 +138,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                          "Exposed communication of the rank that finishes last, ns."),
         "compute_time": ("astrarium.cost.times:COMPUTE_TIME", "Compute time of the rank that finishes last, ns."),
         "peak_memory": ("astrarium.cost.memory:PEAK_MEMORY", "Highest use of local memory on any rank, bytes."),
+        "tier_use": ("astrarium.cost.memory:TIER_USE", "Largest share of its part of a tier that a rank fills."),
         "ttft": ("astrarium.cost.times:TTFT", "Time to the first token of an inference workload, ns."),
         "tpot": ("astrarium.cost.times:TPOT", "Time of each further token, ns."),
         "network_cost": ("astrarium.cost.network:NETWORK_COST", "US dollars of the network (LIBRA's prices)."),

@@ -89,6 +89,9 @@ def test_search_turns_tiers_and_placement() -> None:
         "memory.placement.states": ["local", "host"], "memory.tiers[0].bandwidth": ["4 GB/s", "64 GB/s"],
         "memory.placement.parameters": ["local", "host"]})
     found = {}
+    best = ar.search(space, minimize="makespan", agent="grid", trials=8, seed=0, require="tier_use > 0").best
+    assert best.verdict.feasible
+    assert best.point == (0, 1, 1)      # parameters, over the faster link
     for agent in ("grid", "exact"):
         study = ar.search(space, minimize="makespan", agent=agent, trials=8, seed=0)
         found[agent] = study.best.verdict.values

@@ -108,6 +108,19 @@ def test_states_stepped_on_the_npu() -> None:
     assert result.makespan_ps == 30 * US + 2 * (LATENCY + 12 * US) + step
 
 
+@settings(max_examples=15)
+@given(st.integers(1, 8), st.integers(1, 40), st.integers(1, 3))
+def test_states_streamed_through_the_npu(blocks: int, size: int, prefetch: int) -> None:
+    """A piece per layer; load, step and store overlap in `prefetch` + 2 buffers."""
+    recipe = _recipe([_block(number, 1, 1, 1000 * size) for number in range(blocks)],
+                     Placed(states="host", prefetch=prefetch))
+    result = _run(recipe)
+    move, step = LATENCY + 12 * size * US, 15 * size * 1000     # 15 FLOPs per element at 1 TFLOP/s
+    assert result.makespan_ps == 2 * blocks * US + 2 * move + step + (blocks - 1) * move
+    held = min(blocks, prefetch + 2) * 12_000 * size
+    assert held * 0.6 <= float(result.peak_memory or 0) - blocks * 1000 * size * 4 <= held + 2
+
+
 @settings(max_examples=20)
 @given(TIMES, st.sampled_from([1, 2]))
 def test_activations_leave_and_come_back(times: list[tuple[int, int, int]], prefetch: int) -> None:

@@ -15,7 +15,7 @@ from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import timed
 from astrarium.lower.pooled import pool_times
-from astrarium.lower.tiers import Reached, reached
+from astrarium.lower.tiers import reached
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -54,17 +54,16 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     kind = _KIND[trace.type]
     lane = _lanes(kind, trace.is_cpu)
     duration = np.zeros(kind.size, np.int64)
-    if model is None and replays_all(compute):
+    replays = model is None and replays_all(compute)
+    if replays:
         kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
-        tiers = None
-    else:
-        tiers = reached(trace, memory)
-    comm, moves = _COMM[kind], kind == Kind.REMOTE
-    parent_ptr, parent = trace.parent_ptr, trace.parent
+    comm, moves, delays = _COMM[kind], kind == Kind.REMOTE, kind == Kind.DELAY
+    parent_ptr, parent, tiers = trace.parent_ptr, trace.parent, None if replays else reached(trace, memory)
     if tiers is not None:
+        delays[tiers.nodes] = False
         kind[tiers.nodes], lane[tiers.nodes], duration[tiers.nodes] = Kind.DELAY, tiers.lane, tiers.duration
         parent_ptr, parent = tiers.parent_ptr, tiers.parent
-    nodes = np.flatnonzero((kind == Kind.DELAY) if tiers is None else (kind == Kind.DELAY) & _besides(kind, tiers))
+    nodes = np.flatnonzero(delays)
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
     pooled, over = pool_times(trace, kind, memory), memory.remote.over == "network"
@@ -82,13 +81,6 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     found = made if not trace.begin or not kind.size else _later(made, trace.begin)
     for each in fields(found):
         getattr(found, each.name).flags.writeable = False
-    return found
-
-
-def _besides(kind: U8, tiers: Reached) -> Bool:
-    """[nodes] which reach no tier."""
-    found = np.ones(kind.size, np.bool_)
-    found[tiers.nodes] = False
     return found
 
 

@@ -34,13 +34,12 @@ NOWHERE = -2        # a node that reaches no tier
 
 
 class Reached(NamedTuple):
-    """The nodes of a class that reach tiers. `nodes` (indexes) with `duration` (ps) and `lane` of each; which of them
-    are `transfers`; what all nodes of the class wait for: `parent_ptr` and `parent` as in TraceClass."""
+    """The nodes of a class that reach tiers: `nodes` (indexes) with `duration` (ps) and `lane` of each; and what all
+    nodes of the class wait for: `parent_ptr` and `parent` as in TraceClass."""
 
     nodes: I64
     duration: I64
     lane: I16
-    transfers: Bool
     parent_ptr: I64
     parent: I32
 
@@ -75,7 +74,7 @@ def reached(trace: TraceClass, memory: Memory) -> Reached | None:
             times[both] = np.maximum(times[both], _transfer_ns(memory, number, size[nodes[both]]))
     lane[~transfers] = Lane.CPU
     pointer, parent = _behind_each_other(trace, list(_queues(trace, memory, tier, source)))
-    return Reached(nodes, to_ps(times), lane, transfers, pointer, parent)
+    return Reached(nodes, to_ps(times), lane, pointer, parent)
 
 
 def _moves(trace: TraceClass) -> Bool:
