@@ -21,7 +21,8 @@ def check_changes(plan: Plan, changes: Changes, takes_graph: bool) -> None:
     if plan.policy.order == Order.ASTRA_SIM and columns[0].size:
         raise UnsupportedError("workload", "changes while it runs, under ASTRA-sim's rule book")
     links = Changing.LINK in columns[1]
-    count = {Changing.NPU: plan.npus, Changing.LINK: len(fabric_of(plan.network).ports()) if links and takes_graph else 0}
+    count = {Changing.NPU: plan.npus,
+             Changing.LINK: len(fabric_of(plan.network).ports()) if links and takes_graph else 0}
     for row, (time, what, number, factor) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         why = _wrong(time, what, number, factor, count)
         if what == Changing.LINK and not takes_graph:
