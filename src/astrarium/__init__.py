@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TraceError,
         UnsupportedError,
     )
-    from astrarium.memory.config import Memory, Remote, Tier
+    from astrarium.memory.config import Memory, Placement, PoolLevel, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
     from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
@@ -62,7 +62,7 @@ _WHERE = {
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
     "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
                          "TraceError", "UnsupportedError"),
-    "astrarium.memory.config": ("Memory", "Remote", "Tier"),
+    "astrarium.memory.config": ("Memory", "Placement", "PoolLevel", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
     "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
     "astrarium.search": ("Case", "Choice", "Space", "Study", "dump_space", "load_space", "search"),
@@ -92,9 +92,10 @@ __all__ = [
     "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Decoder",
     "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
     "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
-    "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring",
-    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System",
-    "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
+    "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement", "PluginError", "PoolLevel", "Precision", "Remote",
+    "Replay", "Ring", "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch",
+    "System", "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer",
+    "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

@@ -107,7 +107,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "none": ("", "No remote memory: a node that asks for it is refused."),
         "per_npu": ("", "Every NPU has a remote memory of its own."),
         "per_node": ("", "The NPUs of a node share one remote memory, one access at a time."),
-        "pool": ("", "All NPUs share one remote memory, one access at a time."),
+        "pool": ("", "All NPUs share one remote memory, one access at a time; with levels, memory groups behind "
+                     "switches, all NPUs at once."),
     },
     "shape": {
         "ring": ("astrarium.network.config:Ring", "Each NPU is linked to two neighbours (or to the next one only)."),
@@ -139,6 +140,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                          "Exposed communication of the rank that finishes last, ns."),
         "compute_time": ("astrarium.cost.times:COMPUTE_TIME", "Compute time of the rank that finishes last, ns."),
         "peak_memory": ("astrarium.cost.memory:PEAK_MEMORY", "Highest use of local memory on any rank, bytes."),
+        "tier_use": ("astrarium.cost.memory:TIER_USE", "Largest share of its part of a tier that a rank fills."),
         "ttft": ("astrarium.cost.times:TTFT", "Time to the first token of an inference workload, ns."),
         "tpot": ("astrarium.cost.times:TPOT", "Time of each further token, ns."),
         "network_cost": ("astrarium.cost.network:NETWORK_COST", "US dollars of the network (LIBRA's prices)."),

@@ -76,7 +76,8 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
             if said is error:
                 raise
             raise said from error
-        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design))
+        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
+                      tuple(design.memory.tiers))
     return run
 
 

@@ -8,6 +8,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
+from astrarium.lower.placement import placed_of
 from astrarium.trace.columns import Traces
 from astrarium.workload.config import Trace
 from astrarium.workload.generate import generate
@@ -27,7 +28,9 @@ def read_work(design: Design, cache: TraceCache, kept: Kept) -> Work:
         return work_of(design, None)
     if isinstance(workload, Trace):
         return work_of(design, _traces(design, workload, cache))
-    return kept.works.get((workload, ranks), lambda: from_generated(generate(workload, ranks, kept.forms), ranks))
+    placed = placed_of(design, kept)
+    return kept.works.get((workload, ranks, placed),
+                          lambda: from_generated(generate(workload, ranks, kept.forms, placed), ranks))
 
 
 def read_files(design: Design, cache: TraceCache) -> None:

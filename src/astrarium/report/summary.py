@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from astrarium.report.tables import Table
 from astrarium.result import Result
+from astrarium.result.memory import TierUse
 from astrarium.result.phases import PhaseTime
 from astrarium.trace.columns import Traces
 from astrarium.trace.linked import headline, logical_ops
@@ -61,6 +62,7 @@ def time_table(result: Result, title: str) -> Table:
             rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
     rows += [_phase(phase) for phase in result.phases]
     rows.append(_memory(result))
+    rows += [_tier(tier) for tier in result.memory.tiers if tier.used]
     link = result.busiest_link()
     if link is not None:
         rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))
@@ -82,8 +84,15 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
     if not known.size:
         return "peak memory", format_bytes(float(peak)), "", "no capacity given"
     share = _share(float(peak), float(known.min()))
-    verdict = "does NOT fit" if result.out_of_memory else "fits"
+    verdict = "does NOT fit" if bool((result.memory.peak > capacity).any()) else "fits"
     return "peak memory", format_bytes(float(peak)), share, f"of {format_bytes(float(known.min()))}: {verdict}"
+
+
+def _tier(tier: TierUse) -> tuple[str, str, str, str]:
+    """A tier behind the local memory, per NPU."""
+    peak, verdict = float(np.nanmax(tier.peak)), "does NOT fit" if tier.overflows else "fits"
+    return (f"  in {tier.name}", format_bytes(peak), _share(peak, tier.capacity),
+            f"of {format_bytes(tier.capacity)} per NPU: {verdict}")
 
 
 def collective_table(result: Result) -> Table:

@@ -160,8 +160,10 @@ def _rank(events: TraceEvents, run: Recorded, rank: int, flows: _Flows) -> None:
     program, start, end = _times(run, rank)
     nodes = np.flatnonzero((program.kind != Kind.SKIP) & (end >= start) & (start >= 0)).tolist()
     begin, until = start[nodes].tolist(), end[nodes].tolist()
-    kinds, lanes = program.kind[nodes].tolist(), program.lane[nodes].tolist()
-    streams = [STREAMS[Lane(lane)] if lane >= 0 else RECEIVES if kind == Kind.RECV else OTHER
+    tiers = (program.kind == Kind.DELAY) & (program.size > 0)        # transfers to and from tiers of memory
+    kinds, lanes = np.where(tiers, Kind.REMOTE, program.kind)[nodes].tolist(), program.lane[nodes].tolist()
+    apart = {Kind.RECV: RECEIVES, Kind.REMOTE: STREAMS[Lane.COPY]}
+    streams = [STREAMS[Lane(lane)] if lane >= 0 else apart.get(kind, OTHER)
                for lane, kind in zip(lanes, kinds, strict=True)]
     tracks = assign(streams, begin, until, ORDER)
     events.process(rank, f"rank {run.first_rank + rank}")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
+from astrarium.memory.config import Tier
 from astrarium.result.collectives import Collectives, collectives_of
 from astrarium.result.links import Dims, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
@@ -57,7 +58,7 @@ class Result:
     rank 0, where one rank of a larger job ran alone: `summary` and the tables count from it.
 
     `traces` name the nodes and tensors: files that were read, or a generated workload. `capacity` [rows]: bytes of
-    each row's NPU, None where the design does not say.
+    each row's NPU, None where the design does not say. `tiers` of memory behind the local one.
     """
 
     plan: Plan
@@ -65,6 +66,7 @@ class Result:
     traces: Source | None = None
     capacity: tuple[float | None, ...] = ()
     first_rank: int = 0
+    tiers: tuple[Tier, ...] = ()
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""
@@ -168,9 +170,9 @@ class Result:
 
     @cached_property
     def memory(self) -> MemoryUse:
-        """Local memory of each row."""
+        """Memory of each row, local and in tiers."""
         capacity = self.capacity or (None,) * len(self.outcome.finish)
-        return memory_use(self.outcome, self.traces, capacity)
+        return memory_use(self.outcome, self.traces, capacity, self.tiers)
 
     @cached_property
     def phases(self) -> tuple[PhaseTime, ...]:
@@ -204,6 +206,10 @@ class Result:
             peak, link = self.peak_memory, self.busiest_link()
             found["peak_memory_bytes"] = None if peak is None else int(peak)
             found["out_of_memory"] = self.out_of_memory
+            if self.tiers:
+                found["tiers"] = [{"name": tier.name, "capacity_bytes": tier.capacity,
+                                   "peak_bytes": None if np.isnan(tier.peak).all() else int(np.nanmax(tier.peak))}
+                                  for tier in self.memory.tiers]
             if self.memory.problem:
                 found["memory_unknown_because"] = self.memory.problem
             found["busiest_link"], found["busiest_link_utilisation"] = link or (None, None)
