@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from astrarium.compute.calibrated import Calibrated
     from astrarium.compute.config import Replay, Roofline
     from astrarium.compute.measured import Measured
+    from astrarium.compute.scaling import Scaling
     from astrarium.config import fields, get, replace, replace_all
     from astrarium.design import AstraSim, Design, NpuType, dump_design, load_design
     from astrarium.errors import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         TraceError,
         UnsupportedError,
     )
+    from astrarium.market import Cost
     from astrarium.memory.config import Memory, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
     from astrarium.planner import Layout, Shortlist, plan, plan_from
@@ -56,10 +58,12 @@ _WHERE = {
     "astrarium.compute.calibrated": ("Calibrated",),
     "astrarium.compute.config": ("Replay", "Roofline"),
     "astrarium.compute.measured": ("Measured",),
+    "astrarium.compute.scaling": ("Scaling",),
     "astrarium.config": ("fields", "get", "replace", "replace_all"),
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
     "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
                          "TraceError", "UnsupportedError"),
+    "astrarium.market": ("Cost",),
     "astrarium.memory.config": ("Memory", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
     "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
