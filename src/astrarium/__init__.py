@@ -90,12 +90,12 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Decoder",
-    "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
+    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Cost",
+    "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
     "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
     "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring",
-    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Tier",
-    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
+    "Roofline", "Scaling", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System",
+    "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

@@ -194,7 +194,7 @@ def _no_scaling(design: Design) -> Iterator[Problem]:
                                               for index, kind in enumerate(design.npu_types) if kind.compute]
     for path, compute in owners:
         if getattr(compute, "scaling", None) is not None:
-            yield Problem(f"{path}.scaling", "does not exist under compat: astra_sim", "the peak at the clock that runs")
+            yield Problem(f"{path}.scaling", "does not exist under compat: astra_sim", "the peak at that clock")
 
 
 def _simulated(design: Design) -> Iterator[Problem]:
@@ -246,7 +246,8 @@ class Design(Config, frozen=True, kw_only=True):
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
     astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
     fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
-    cost: Annotated[Named[Cost], Knob("What it is built of, where it stands, what its energy costs.")] = default(Cost())
+    cost: Annotated[Named[Cost], Knob("What it is built of, where it stands, what its energy costs.")
+                    ] = default(Cost())
     stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
                                       "nothing; left out: none.", choices=Stacks())] = None
 

@@ -83,13 +83,14 @@ def _scaled(roofline: Roofline) -> Iterable[Problem]:
     scaling = roofline.scaling
     if scaling is None:
         return
+    power = float(roofline.power or 0)
     if roofline.power is None:
         yield Problem("power", "is missing", "what the NPU draws at scaling.nominal")
-    elif scaling.static_power >= roofline.power:
-        yield Problem("scaling.static_power", f"is not less than the power of {Power.of(roofline.power)}", "less")
-    elif scaling.power_cap is not None and scaling.power_cap < scaling.least(roofline.power):
+    elif scaling.static_power >= power:
+        yield Problem("scaling.static_power", f"is not less than the power of {Power.of(power)}", "less")
+    elif scaling.power_cap is not None and scaling.power_cap < scaling.least(power):
         yield Problem("scaling.power_cap", "is less than what the lowest clock draws",
-                      f"at least {Power.of(scaling.least(roofline.power))}")
+                      f"at least {Power.of(scaling.least(power))}")
 
 
 class Roofline(Compute, frozen=True):

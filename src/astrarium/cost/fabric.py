@@ -2,13 +2,14 @@
 
 Dims inside a host (`cost.inside`) belong to its price. The others join hosts, block by block:
 
-- `switch`: a block of n NPUs is a fat tree of its own with full bisection (a rail, where each NPU of a host is in another
-  block). With switches of k ports it has the fewest tiers L with 2 (k/2)^L >= n (one tier: n <= k); every tier but the
-  highest has ceil(2 n / k) switches, the highest ceil(n / k). n links join NPUs to switches, (L - 1) n join switches. Of
-  blocks with n <= k, floor(k / n) share a switch. A link that needs several ports has as many planes.
+- `switch`: a block of n NPUs is a fat tree of its own with full bisection (a rail, where each NPU of a host is in
+  another block). With switches of k ports it has the fewest tiers L with 2 (k/2)^L >= n (one tier: n <= k); every tier
+  but the highest has ceil(2 n / k) switches, the highest ceil(n / k). n links join NPUs to switches, (L - 1) n join
+  switches. Of blocks with n <= k, floor(k / n) share a switch. A link that needs several ports has as many planes.
 - `ring`, `mesh`, `fully_connected`, `hypercube`: a cable per pair of neighbours.
 
-Source of the tree: C. E. Leiserson, "Fat-trees", IEEE Trans. Computers C-34(10), 1985; M. Al-Fares et al., SIGCOMM 2008.
+Source of the tree: C. E. Leiserson, "Fat-trees", IEEE Trans. Computers C-34(10), 1985; M. Al-Fares et al., SIGCOMM
+2008.
 """
 
 from __future__ import annotations

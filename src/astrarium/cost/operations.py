@@ -22,6 +22,7 @@ from astrarium.engine.plan import Backend
 from astrarium.errors import UnsupportedError
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
+from astrarium.result.nodes import Work
 from astrarium.trace.columns import Attr, Traces
 from astrarium.vocab import NodeKind
 
@@ -48,6 +49,8 @@ class Operations:
 def work_of(result: Result) -> tuple[float, float]:
     """(FLOPs, bytes) of the compute nodes of all ranks. Raises UnsupportedError for traces that do not say FLOPs."""
     source = result.traces
+    if source is None and not (result.nodes.work == Work.COMPUTE).any():
+        return 0.0, 0.0
     if source is None:
         raise UnsupportedError("operation_energy", "is not known: the workload decides as it runs",
                                expected="a trace or a generated workload")
@@ -74,8 +77,8 @@ def _sums(ops: npt.NDArray[np.float64], size: npt.NDArray[np.generic], ranks: in
 
 
 def operation_energy(design: Design, result: Result) -> Operations:
-    """Joules of a recorded run. Raises InputError for a figure that the design lacks, UnsupportedError where operations or
-    hops are not known."""
+    """Joules of a recorded run. Raises InputError for a figure that the design lacks, UnsupportedError where operations
+    or hops are not known."""
     check_operations(design)
     kinds, types = npu_types(design)
     counts = np.bincount(kinds, minlength=len(types))
@@ -97,7 +100,8 @@ def _hop_bytes(design: Design, result: Result) -> npt.NDArray[np.float64]:
             if dim.tag not in HOPS and sent[place]:
                 raise UnsupportedError("network.backend", f"closed_form does not count the hops of a {dim.tag}",
                                        expected="contention")
-        return sent * np.array([HOPS.get(dim.tag, 0.0) for dim in design.network.flat])
+        sent *= np.array([HOPS.get(dim.tag, 0.0) for dim in design.network.flat])
+        return sent
     switched = np.array([dim.tag == "switch" for dim in design.network.flat])
     return np.where(switched, 2 * sent, sent)       # as many bytes leave a switch as enter it
 

@@ -48,8 +48,8 @@ def check_hourly(design: Design, figure: str = "cost_per_hour") -> None:
     if rent_per_hour(design) is not None:
         return
     if design.cost.host is None:
-        refuse_without(figure, list(without(design, "hourly_price")), "US dollars of an NPU for an hour; cost.rental; or "
-                       "cost.host and what else buying needs")
+        refuse_without(figure, list(without(design, "hourly_price")), "US dollars of an NPU for an hour; cost.rental; "
+                       "or cost.host and what else buying needs")
     _check_energy(figure, "electricity", "lifetime")(design)
 
 
@@ -120,8 +120,8 @@ ENERGY_PER_TERA_TOKENS = Figure(
     of_both=_per_tera(lambda design, result: site_energy(design, result) / KWH, "energy_per_tera_tokens"), record=True,
     over_cases="mean", check=_check_tokens("energy_per_tera_tokens", _check_energy("energy_per_tera_tokens")),
     label="energy of 10^12 tokens", shown=lambda value: f"{value:,.6g} kWh", of_time=1)
-CARBON = Figure(of_both=_carbon, record=True, check=_check_energy("carbon", "carbon_intensity"), label="CO2 of the energy",
-                shown=lambda value: f"{value:,.4g} kg CO2")
+CARBON = Figure(of_both=_carbon, record=True, check=_check_energy("carbon", "carbon_intensity"),
+                label="CO2 of the energy", shown=lambda value: f"{value:,.4g} kg CO2")
 CARBON_PER_TERA_TOKENS = Figure(
     of_both=_per_tera(_carbon, "carbon_per_tera_tokens"), record=True, over_cases="mean",
     check=_check_tokens("carbon_per_tera_tokens", _check_energy("carbon_per_tera_tokens", "carbon_intensity")),

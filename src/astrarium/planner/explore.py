@@ -157,7 +157,8 @@ def memory_of(workload: Transformer, kept: Kept) -> float:
 
 
 def candidates(search: _Search, every: Iterator[Layout]) -> tuple[list[Candidate], int, int]:
-    """(layouts whose floor of memory fits, lowest floor of the objective first; how many there are; how many are too large)."""
+    """(layouts whose floor of memory fits, lowest floor of the objective first; how many there are; how many are too
+    large)."""
     found: list[Candidate] = []
     total = large = 0
     for layout in every:
@@ -176,9 +177,9 @@ def explore(job: Job, machine: Machine, *, top: int = 5, fixed: Mapping[str, Seq
             jobs: int = 1, limit: float | None = None, kept: Kept | None = None,
             progress: Callable[[Progress], None] | None = None, objective: Objective = TIME,
             below: float = math.inf) -> Explored:
-    """The `top` best layouts by an objective. `fixed` as in `layouts`; `jobs` simulations at a time; `limit`: CPU seconds
-    that one may take; `below`: layouts whose floor of the objective is not below it are left out. Raises InputError
-    where the rules leave no layout."""
+    """The `top` best layouts by an objective. `fixed` as in `layouts`; `jobs` simulations at a time; `limit`: CPU
+    seconds that one may take; `below`: layouts whose floor of the objective is not below it are left out. Raises
+    InputError where the rules leave no layout."""
     search = _Search(job, machine, kept or Kept(), Guard(Limits(seconds=limit)), objective)
     left, total, large = candidates(search, layouts(job, machine.npus, machine.host, fixed))
     done: list[Trial] = []

@@ -30,6 +30,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["Machine", "machine_of", "stack_settings", "usual_stack"]
 
+NOWHERE = Cost()      # nothing is said of prices
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
@@ -45,7 +46,7 @@ class Machine:
     system: System
     stack: str | None = None
     assumed: tuple[str, ...] = ()
-    cost: Cost = Cost()
+    cost: Cost = NOWHERE
 
     @property
     def npus(self) -> int:
@@ -79,8 +80,8 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
     joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
     their times come from (`collective.model`); left out: what was measured, see `usual_compute` and
-    `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU draws
-    (fields of `compute`); `assumed`: what is said of both. Raises InputError."""
+    `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU
+    draws (fields of `compute`); `assumed`: what is said of both. Raises InputError."""
     if npus < 1:
         raise InputError("gpus", f"{npus}", expected="at least 1")
     row = catalog.device(device)
@@ -97,7 +98,7 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
     return Machine(device, _compute(row, compute or usual_compute(device), {**settings["compute"], **powers}),
                    Memory(**row.memory), found, how, decode(System, {"comm_streams": STREAMS, **settings["system"]}),
-                   stack, (*said, *assumed), cost or Cost())
+                   stack, (*said, *assumed), cost or NOWHERE)
 
 
 def usual_compute(device: str) -> str:

@@ -33,7 +33,7 @@ HOUR_NS, KWH_NJ = 3.6e12, 3.6e15
 
 @dataclass(frozen=True)
 class Objective:
-    """`per_ns` of a step's time and `per_busy_ns` of the mean computing time; `figure`: the one of `cost` that it is."""
+    """`per_ns` of a step's time and `per_busy_ns` of the mean computing time; `figure`: that of `cost` which it is."""
 
     name: str
     per_ns: float

@@ -58,8 +58,8 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
     come from; `stack`: a software stack of the catalog, or "none". Left out, these are what was measured on the device
     and on its network, and the stack with the narrowest interval there (`Shortlist.models` says which). `fixed`: part
     of a layout -> its only values. `jobs` simulations at a time, each within `limit` CPU seconds (None: no limit).
-    `objective`: what layouts are ranked by: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens. `cost`: the
-    design's `cost` section, a row of it, or fields (also `compute.power`, `compute.idle_power`); left out: the
+    `objective`: what layouts are ranked by: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens. `cost`:
+    the design's `cost` section, a row of it, or fields (also `compute.power`, `compute.idle_power`); left out: the
     catalog's for the device. `budget`, such as "$6M", limits what is bought, `power`, such as "1 MW", the power of the
     site; without `gpus` the largest count of whole hosts within them, and powers of two below it, are compared.
     `settings`: further fields of the workload (see `Transformer`), such as `precision`; they win over the stack's.
@@ -72,8 +72,9 @@ def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, se
         return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
 
     machines = machines_on(makers, gpus, job_on, terms)
-    return planned(job_on(max(machines, key=lambda each: each.npus)), machines, model if isinstance(model, str) else type(model).__name__, top=top,
-                   fixed=fixed, jobs=jobs, limit=limit, progress=progress, terms=terms)
+    name = model if isinstance(model, str) else type(model).__name__
+    return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
+                   limit=limit, progress=progress, terms=terms)
 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
@@ -160,12 +161,13 @@ def _counted(terms: Terms) -> str:
 
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-            progress: Callable[[Progress], None] | None = None, terms: Terms = Terms()) -> Shortlist:
+            progress: Callable[[Progress], None] | None = None, terms: Terms | None = None) -> Shortlist:
     """The same of a job on machines; `today`: what runs now, predicted on the first one."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
-    objectives = [objective_of(terms.objective, machine, job) for machine in machines]
+    ranked = "time" if terms is None else terms.objective
+    objectives = [objective_of(ranked, machine, job) for machine in machines]
     explored = list[Explored]()
     with _other_kernels(machines):
         for machine, goal in zip(machines, objectives, strict=True):
@@ -179,7 +181,8 @@ def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP,
     lines = [line_of(job, machines[place], trial.layout, kept, goal=objectives[place]) for _, place, trial in order]
     now = None if today is None else line_of(job, machines[0], today.layout, kept, today.fields, objectives[0])
     return Shortlist(
-        name, job.tokens, max(machine.npus for machine in machines), tuple([_beside(line, lines[0], objectives[0]) for line in lines]),
+        name, job.tokens, max(machine.npus for machine in machines),
+        tuple([_beside(line, lines[0], objectives[0]) for line in lines]),
         sum(each.layouts for each in explored), sum(each.too_large for each in explored),
         sum(each.simulated for each in explored),
         tuple([(f"{machine.device}: {trial.layout} ({trial.problem})", trial.least)
@@ -232,8 +235,8 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
 
 def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept, fields: Mapping[str, Any] | None = None,
             goal: Objective = TIME) -> Line:
-    """The line of one layout, simulated with every node's times; `fields` of the workload win over the layout's; `goal`:
-    what lines are ranked by. Raises InputError and what `simulate` does."""
+    """The line of one layout, simulated with every node's times; `fields` of the workload win over the layout's;
+    `goal`: what lines are ranked by. Raises InputError and what `simulate` does."""
     workload = workload_of(job, layout, **(fields or {}))
     design = machine.design(workload)
     result = simulate(design, kept=kept)

@@ -27,8 +27,8 @@ WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp c
 class Line:
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
-    of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those of
-    cost, where prices are known."""
+    of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
+    of cost, where prices are known."""
 
     layout: Layout
     device: str
@@ -63,8 +63,9 @@ class Line:
         low, high = self.within.around(self.time) or (None, None)
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated}
-        return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time, "memory_bytes": self.memory,
-                "capacity_bytes": self.capacity, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
+        return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
+                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "mfu": self.mfu,
+                "tokens_per_second_per_npu": self.tokens,
                 "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
                 "value": self.value, "figures": dict(self.figures)}
 
@@ -72,8 +73,9 @@ class Line:
 @dataclass(frozen=True)
 class Shortlist:
     """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
-    were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones that
-    may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which ones
+    were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones
+    that may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which
+    ones
     say how long kernels and collectives take, and the software stack. `today`: the line of a
     layout that the caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared."""
 
@@ -105,19 +107,20 @@ class Shortlist:
     @property
     def plain(self) -> dict[str, Any]:
         """For --json."""
-        return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts), "objective": self.objective.name, "assumed": list(self.assumed),
+        floor = "floor_ns" if self.objective.name == "time" else "floor"
+        return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
+                "objective": self.objective.name, "assumed": list(self.assumed),
                 "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
-                "proved": self.proved, "unknown": [{"layout": text, "floor_ns" if self.objective.name == "time" else "floor": least}
-                                                    for text, least in self.unknown],
+                "proved": self.proved, "unknown": [{"layout": text, floor: least} for text, least in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}
 
 
 def reason(line: Line, best: Line, objective: Objective = TIME) -> str:
     """What makes a line worse than the best: of time, the parts that are larger, the largest difference first."""
     if objective.name != "time":
-        more, slower = line.value / best.value - 1, line.time / best.time - 1
-        return f"{objective.name} +{100 * more:.1f} %: step {100 * slower:+.1f} %, {line.npus:,} NPUs"
+        above, slower = line.value / best.value - 1, line.time / best.time - 1
+        return f"{objective.name} +{100 * above:.1f} %: step {100 * slower:+.1f} %, {line.npus:,} NPUs"
     if line.time <= best.time:
         return "nothing: as fast"
     mine, theirs = line.breakdown.mean, best.breakdown.mean

@@ -11,7 +11,7 @@ from astrarium.catalog.market import part
 from astrarium.config.base import ConfigError, decode_into
 from astrarium.config.named import LIKE
 from astrarium.config.spec import Problem
-from astrarium.errors import InputError
+from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
 from astrarium.planner.objective import OBJECTIVES
 from astrarium.units import EnergyPrice, Lifetime, Money, Power, Quantity
@@ -41,8 +41,6 @@ class Terms:
 def terms_of(objective: str, cost: str | Mapping[str, Any] | None, budget: object, power: object) -> Terms:
     """Terms as a caller writes them. Raises InputError, which names the argument."""
     if objective not in OBJECTIVES:
-        from astrarium.errors import nearest
-
         raise InputError("objective", f"{objective[:60]!r} is not known", expected="one of " + ", ".join(OBJECTIVES),
                          did_you_mean=nearest(objective, OBJECTIVES))
     given = {LIKE: cost} if isinstance(cost, str) else dict(cost or {})
@@ -96,8 +94,8 @@ def powers_of(terms: Terms, device: str, assumed: list[str]) -> dict[str, Any]:
     row = catalog.device(device).row
     found = {name: terms.compute.get(name, row.get(name)) for name in POWERS}
     said = [f"{name.replace('_', ' ')} {found[name]}" for name in POWERS if found[name] is not None]
-    assumed += [f"an NPU's {' and '.join(said)}" + (" (catalog: the limit of its data sheet)" if not terms.compute else "")
-                ] if said else []
+    source = "" if terms.compute else " (catalog: the limit of its data sheet)"
+    assumed += [f"an NPU's {' and '.join(said)}{source}"] if said else []
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -118,13 +118,12 @@ def changes(today: Line, best: Line) -> Table:
 def remarks(found: Shortlist) -> Iterator[str]:
     """How far the proof goes, and what was assumed."""
     fit = found.layouts - found.too_large
+    faster = "faster" if found.objective.name == "time" else "better"
     yield (f"{found.layouts:,} layouts: {found.too_large:,} do not fit, {found.simulated:,} simulated, "
-           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be {'faster' if found.objective.name == 'time' else 'better'} "
-           "(their floors are higher)")
+           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be {faster} (their floors are higher)")
     if found.unknown:
         floor = min(least for _, least in found.unknown)
-        word = "faster" if found.objective.name == "time" else "better"
-        yield (f"not simulated to the end: {len(found.unknown):,}, of which none is {word} than "
+        yield (f"not simulated to the end: {len(found.unknown):,}, of which none is {faster} than "
                f"{found.objective.shown(floor)}; the first: {found.unknown[0][0]}")
     yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
                               f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
