@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.planner.spaces import DENSE, QUICK
 
+from astrarium.cli import main
 from astrarium.cost import FIGURES
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
@@ -107,3 +108,18 @@ def test_a_device_without_prices_is_refused_by_name() -> None:
     with pytest.raises(InputError, match=r"objective energy: is not known without compute.idle_power"):
         plan(DENSE, "h200_sxm", 8, seq=2048, global_batch=16, objective="energy", cost="us_h100_2024")
     assert math.isfinite(priced(machine(8), QUICK.job).network.npus)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "gpt2-small", "--device", "h100_sxm", "--seq", "1024", "--global-batch", "16",
+             "--compute", "roofline",
+             "--collectives", "simulated", "--stack", "none", "--top", "2", "--fix", "tp=1", "--fix", "pp=1",
+             "--fix", "cp=1", "--fix", "recompute=none", "--objective", "cost", "--budget", "$400k",
+             "--cost", "us_h100_2024", "--cost", "pue=1.1"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "by cost of 10^12 tokens, least first" in said
+    assert "310,000 $" in said
+    assert "PUE 1.1, 0.0771 $/kWh (us_industrial_2024)" in said
+    assert main([*words, "--cost", "pue=0.5"]) == 1
+    assert "is there twice" in capsys.readouterr().err
