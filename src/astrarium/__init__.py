@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from astrarium.compute.calibrated import Calibrated
     from astrarium.compute.config import Replay, Roofline
     from astrarium.compute.measured import Measured
+    from astrarium.compute.scaling import Scaling
     from astrarium.compute.systolic import Systolic
     from astrarium.config import fields, get, replace, replace_all
     from astrarium.design import AstraSim, Design, NpuType, dump_design, load_design
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         TraceError,
         UnsupportedError,
     )
+    from astrarium.market import Cost
     from astrarium.memory.config import Memory, Placement, PoolLevel, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
     from astrarium.planner import Layout, Shortlist, plan, plan_from
@@ -57,11 +59,13 @@ _WHERE = {
     "astrarium.compute.calibrated": ("Calibrated",),
     "astrarium.compute.config": ("Replay", "Roofline"),
     "astrarium.compute.measured": ("Measured",),
+    "astrarium.compute.scaling": ("Scaling",),
     "astrarium.compute.systolic": ("Systolic",),
     "astrarium.config": ("fields", "get", "replace", "replace_all"),
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
     "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
                          "TraceError", "UnsupportedError"),
+    "astrarium.market": ("Cost",),
     "astrarium.memory.config": ("Memory", "Placement", "PoolLevel", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
     "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
@@ -89,13 +93,12 @@ _ROOMS = ("cluster",)      # by name only: the package imports none of its rooms
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Decoder",
-    "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
+    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Cost",
+    "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
     "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
     "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement", "PluginError", "PoolLevel", "Precision", "Remote",
-    "Replay", "Ring", "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch",
-    "System", "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer",
-    "UnsupportedError",
+    "Replay", "Ring", "Roofline", "Scaling", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study",
+    "Switch", "System", "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

@@ -16,6 +16,7 @@ from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
+from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network
 from astrarium.stack import SECTIONS, Stacks, settled, with_settings
@@ -242,6 +243,19 @@ def _no_buffer(design: Design) -> Iterator[Problem]:
             yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
 
 
+def _one_rent(design: Design) -> Iterator[Problem]:
+    if design.cost.rental is not None and design.compute.hourly_price is not None:
+        yield Problem("cost.rental", "is given beside compute.hourly_price", "one of the two")
+
+
+def _no_scaling(design: Design) -> Iterator[Problem]:
+    owners = [("compute", design.compute)] + [(f"npu_types[{index}].compute", kind.compute)
+                                              for index, kind in enumerate(design.npu_types) if kind.compute]
+    for path, compute in owners:
+        if getattr(compute, "scaling", None) is not None:
+            yield Problem(f"{path}.scaling", "does not exist under compat: astra_sim", "the peak at that clock")
+
+
 def _simulated(design: Design) -> Iterator[Problem]:
     if design.collective.model != "simulated":
         yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
@@ -253,7 +267,7 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _all_local)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _all_local, _no_scaling)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:
@@ -281,7 +295,7 @@ class Design(Config, frozen=True, kw_only=True):
     preset = _preset
     implies = ("stack",)
     rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _shared_tiers,
-             _stacked)
+             _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()
@@ -292,6 +306,8 @@ class Design(Config, frozen=True, kw_only=True):
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
     astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
     fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
+    cost: Annotated[Named[Cost], Knob("What it is built of, where it stands, what its energy costs.")
+                    ] = default(Cost())
     stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
                                       "nothing; left out: none.", choices=Stacks())] = None
 

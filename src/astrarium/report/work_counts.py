@@ -127,7 +127,7 @@ def _durations(compute: Compute, design: Design, trace: TraceClass) -> I64 | Non
     if isinstance(compute, Roofline):
         flops = np.nan_to_num(trace.num_ops)
         bandwidth = float(design.memory.bandwidth or 0)
-        return rule.roofline(flops, trace.tensor_size, float(compute.peak), bandwidth) if bandwidth else None
+        return rule.roofline(flops, trace.tensor_size, compute.running_peak, bandwidth) if bandwidth else None
     nodes = np.flatnonzero(trace.type == NodeKind.COMP)
     found = np.zeros(trace.type.size, np.int64)
     try:
