@@ -86,13 +86,11 @@ def _date(value: Any) -> str:
     return value
 
 
-def _one_of(names: Sequence[str]) -> Callable[[Any], object]:
+def _some_of(names: Sequence[str]) -> Callable[[Any], object]:
+    """One of the names, or a list of them."""
     def take(value: Any) -> object:
-        for each in [value] if isinstance(value, str) else value if isinstance(value, Sequence) else [None]:
-            if each not in names:
-                raise InputError("", f"{each!r:.60} is not known", expected="one of " + ", ".join(names),
-                                 did_you_mean=nearest(str(each), names))
-        return value
+        each = _one_of(*names)
+        return [each(name) for name in value] if isinstance(value, Sequence) and not isinstance(value, str) else each(value)
     return take
 
 
@@ -162,9 +160,9 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "host": TEXT, "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
         "latency": Column(Time), **dict.fromkeys(("in_network", "efficiency", "lines"), Column(lambda value: value))},
     "parts": {
-        **_DATED, "kind": Column(_one_of(tuple(PARTS)), needed=True), "device": TEXT, "npus": Column(_count),
+        **_DATED, "kind": Column(_one_of(*PARTS), needed=True), "device": TEXT, "npus": Column(_count),
         "price": Column(Money), "share": Column(_number(0)), "rent": Column(HourlyPrice),
-        "includes": Column(_one_of(INCLUDED)), "nic": Column(_positive(Bandwidth)), "ports": Column(_count),
+        "includes": Column(_some_of(INCLUDED)), "nic": Column(_positive(Bandwidth)), "ports": Column(_count),
         "port": Column(_positive(Bandwidth)), "rate": Column(_positive(Bandwidth)), "power": Column(Power),
         "power_share": Column(_number(0)), "embodied": Column(CarbonMass)},
     "facilities": {**_DATED, "pue": Column(_number(1), needed=True)},
