@@ -25,10 +25,13 @@ from astrarium.lower import (
 )
 from astrarium.result import Result
 from astrarium.workload import Live
+from astrarium.workload.jobs import Jobs
 
 if TYPE_CHECKING:
+    from astrarium.engine.plan import Plan
     from astrarium.engine.plugins import Plugins
     from astrarium.lower import Given
+    from astrarium.result.jobs import Placed
 
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
@@ -61,6 +64,8 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     folded, caches = _checked(design, fold), Kept() if kept is None else kept
     if isinstance(design.workload, Live):
         return partial(_live, design, pure, traces, plugins, caches)
+    if isinstance(design.workload, Jobs) and traces is not None:
+        raise InputError("traces", "jobs have traces of their own", expected="no traces")
     work = read_work(design, {} if cache is None else cache, caches) if traces is None else work_of(design, traces)
     given, source = plugins_of(design, plugins), work.source
     plan = lower(design, work, given, kept=caches)
@@ -76,8 +81,21 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
             if said is error:
                 raise
             raise said from error
-        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design))
+        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design), _placed(design, alone))
+
+    def alone(job: Plan) -> engine.Outcome:
+        return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
+                                       kept=None if kept is None else kept.measurements)[1]
     return run
+
+
+def _placed(design: Design, alone: Callable[[Plan], engine.Outcome]) -> Placed | None:
+    """Which ranks are which job of several."""
+    if not isinstance(design.workload, Jobs):
+        return None
+    from astrarium.lower import placed_jobs
+
+    return placed_jobs(design, alone)
 
 
 def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None, caches: Kept) -> Result:
