@@ -2,8 +2,8 @@
 
 usage: jobs.py [--backend closed_form contention ...] [--placement packed spread random ...] [--alone]
 
-Eight jobs train llama3-8b (tp 8, dp 32), eight gpt3-175b (tp 8, pp 8, dp 4, 8 micro-batches), one step each, on hosts of
-8 NPUs (a switch) in a torus of 16 x 32 hosts. A line is one `simulate` in a new process, with reading, lowering, the
+Eight jobs train llama3-8b, eight gpt3-13b, each with tp 8 and dp 32: a step of one sequence per replica, on hosts of 8
+NPUs (a switch) in a torus of 16 x 32 hosts. A line is one `simulate` in a new process, with reading, lowering, the
 run and its node times. `closed_form` folds; `contention` and `fluid` run every rank. `--alone` adds the sixteen runs of
 single jobs that slowdowns need. Target: 60 CPU s each.
 """
@@ -24,8 +24,7 @@ def measure(backend: str, placement: str, alone: bool) -> None:
     """In this process: one run, as JSON."""
     import astrarium as ar
 
-    works = (ar.Transformer("llama3-8b", tp=8, dp=32, global_batch=64, micro_batch=1, seq=8192),
-             ar.Transformer("gpt3-175b", tp=8, pp=8, dp=4, global_batch=32, micro_batch=1))
+    works = [ar.Transformer(model, tp=8, dp=32, global_batch=32, seq=2048) for model in ("llama3-8b", "gpt3-13b")]
     jobs = [ar.Job(works[number % 2], placement=placement, seed=number if placement == "random" else None)
             for number in range(16)]
     link = {"bandwidth": "50 GB/s", "latency": "1 us"}

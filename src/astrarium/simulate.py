@@ -69,6 +69,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     work = read_work(design, {} if cache is None else cache, caches) if traces is None else work_of(design, traces)
     given, source = plugins_of(design, plugins), work.source
     plan = lower(design, work, given, kept=caches)
+    folded = folded and not (isinstance(design.workload, Jobs) and _irregular(plan))
 
     def run() -> Result:
         try:
@@ -87,6 +88,12 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
         return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
                                        kept=None if kept is None else kept.measurements)[1]
     return run
+
+
+def _irregular(plan: Plan) -> bool:
+    from astrarium.lower.jobs import mostly_irregular  # one workload starts without it
+
+    return mostly_irregular(plan)
 
 
 def _placed(design: Design, alone: Callable[[Plan], engine.Outcome]) -> Placed | None:

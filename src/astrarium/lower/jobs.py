@@ -13,6 +13,7 @@ from typing import TypeVar, overload
 import msgspec
 import numpy as np
 
+from astrarium.collective.groups import FLAT
 from astrarium.design import Design
 from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
@@ -25,7 +26,7 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, Tensors, TraceClass
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["PlacedWork", "job_designs", "lower_jobs", "placed_jobs", "read_jobs", "said_of_jobs"]
+__all__ = ["PlacedWork", "job_designs", "lower_jobs", "mostly_irregular", "placed_jobs", "read_jobs", "said_of_jobs"]
 
 Made = TypeVar("Made")
 
@@ -62,6 +63,13 @@ def placed_jobs(design: Design, run: Callable[[Plan], Outcome]) -> Placed | None
     if not isinstance(jobs, Jobs):
         return None
     return Placed(jobs.names, _first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
+
+
+def mostly_irregular(plan: Plan) -> bool:
+    """Whether most collectives are of groups that are no product of coordinates, as jobs at random places have them:
+    hardly two ranks are equal then, and looking for such costs more than to run all."""
+    flat = sum(any(phase.dim == FLAT for phase in each.chunks[0].phases) for each in plan.collectives if each.chunks)
+    return 2 * flat > len(plan.collectives)
 
 
 def read_jobs(design: Design, read: Callable[[Design], Work]) -> Work:
