@@ -166,6 +166,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "samples_per_second": ("astrarium.cost.training:SAMPLES", "Samples of a training step over its time, 1/s."),
         "cost_per_tera_tokens": ("astrarium.cost.training:COST_PER_TERA_TOKENS",
                                  "US dollars of 10^12 tokens of training (`compute.hourly_price`)."),
+        "slowdown": ("astrarium.cost.slowdown:SLOWDOWN",
+                     "Largest makespan of a job over its makespan alone, of several jobs on one fabric."),
     },
     "backend": {
         "closed_form": ("astrarium.engine.reference.native_ports:PORTS",

@@ -27,7 +27,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 BACKENDS = ("closed_form", "closed_form", "contention", "fluid")
 STARTS = (0, 0, 1_234_567, 2_000)       # ns
 PARTS = 3
-Change = Any
 
 
 def drawn(rng: random.Random, count: int) -> list[Case]:
@@ -80,7 +79,7 @@ def finish(result: Result) -> list[int]:
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_jobs_that_share_nothing_equal_themselves_alone(seed: int) -> None:
     """To the ps, folded or not, whenever they begin; so the slowdown of each is 1."""
     rng = random.Random(seed)
@@ -122,7 +121,7 @@ def merged(cases: list[Case], folder: str) -> tuple[str, str | None, Traces]:
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_merged_traces_equal_jobs(seed: int) -> None:
     """Also where jobs meet at links and remote memory: NPUs of both are mixed."""
     rng = random.Random(seed)
@@ -148,7 +147,7 @@ def test_merged_traces_equal_jobs(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_both_engines(seed: int) -> None:
     rng = random.Random(seed)
     cases = drawn(rng, 2)
@@ -159,8 +158,7 @@ def test_both_engines(seed: int) -> None:
         raise
     ranks = cases[0].traces.ranks
     known = {(str(number), ranks): case.traces for number, case in enumerate(cases)}
-    jobs = [ar.Job(ar.Trace(str(number)), ranks, placement=rng.choice(["packed", "spread", "random"]),
-                   start=f"{rng.choice(STARTS)} ns") for number in range(0)]
+    jobs = []
     for number in range(2):
         rule = rng.choice(["packed", "spread", "random"])
         jobs.append(ar.Job(ar.Trace(str(number)), ranks, rule, seed if rule == "random" else None,

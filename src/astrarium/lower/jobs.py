@@ -18,7 +18,7 @@ from astrarium.design import Design
 from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import AstrariumError, InputError, StallError, TraceError, UnsupportedError
+from astrarium.errors import AstrariumError, InputError, StallError, TraceError
 from astrarium.lower.native_work import Work
 from astrarium.memory.usage import tensors_of
 from astrarium.result.jobs import Placed
@@ -180,9 +180,12 @@ def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
         job = bisect_right(first, int(found[1])) - 1
         return f"{names[job]}, rank {int(found[1]) - first[job]}"
 
+    def peer(found: re.Match[str]) -> str:
+        return f"{found[1]} {int(found[2]) - first[bisect_right(first, int(found[2])) - 1]}"
+
     def said(sentence: str) -> str:
-        return re.sub(r"\brank (\d+)\b", rank, sentence)
+        return re.sub(r"\b(recv from|send to) (\d+)\b", peer, re.sub(r"\brank (\d+)\b", rank, sentence))
     if isinstance(error, StallError):
         return StallError([said(wait) for wait in error.waits])
-    return type(error)(error.path, said(error.message), expected=error.expected) if type(error) in (
-        InputError, UnsupportedError) else error
+    return type(error)(error.path, said(error.message), expected=error.expected) if isinstance(error, InputError) \
+        else error
