@@ -23,15 +23,12 @@ from astrarium.lower import (
     stage_of,
     work_of,
 )
-from astrarium.result import Result
-from astrarium.workload import Live
-from astrarium.workload.jobs import Jobs
+from astrarium.result import Placed, Result
+from astrarium.workload import Jobs, Live
 
 if TYPE_CHECKING:
-    from astrarium.engine.plan import Plan
     from astrarium.engine.plugins import Plugins
     from astrarium.lower import Given
-    from astrarium.result.jobs import Placed
 
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
@@ -82,21 +79,22 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
             if said is error:
                 raise
             raise said from error
-        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design), _placed(design, alone))
+        return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
+                      _placed(design, alone))
 
-    def alone(job: Plan) -> engine.Outcome:
+    def alone(job: engine.Plan) -> engine.Outcome:
         return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
                                        kept=None if kept is None else kept.measurements)[1]
     return run
 
 
-def _irregular(plan: Plan) -> bool:
-    from astrarium.lower.jobs import mostly_irregular  # one workload starts without it
+def _irregular(plan: engine.Plan) -> bool:
+    from astrarium.lower import mostly_irregular  # one workload starts without it
 
     return mostly_irregular(plan)
 
 
-def _placed(design: Design, alone: Callable[[Plan], engine.Outcome]) -> Placed | None:
+def _placed(design: Design, alone: Callable[[engine.Plan], engine.Outcome]) -> Placed | None:
     """Which ranks are which job of several."""
     if not isinstance(design.workload, Jobs):
         return None

@@ -50,7 +50,8 @@ def machine(design: ar.Design) -> ar.Design:
         design.memory, remote=msgspec.structs.replace(remote, kind="per_npu"))
     outer = ar.Switch(PARTS, bandwidth="7 GB/s", latency="30 ns")
     types = [msgspec.structs.replace(kind, memory=memory) for kind in design.npu_types]
-    return ar.Design(workload=design.workload, network=ar.Network([*design.network.dims, outer], design.network.backend),
+    network = ar.Network([*design.network.dims, outer], design.network.backend)
+    return ar.Design(workload=design.workload, network=network,
                      collective=msgspec.structs.replace(design.collective, **lists), compute=design.compute,
                      memory=memory, system=design.system, npu_types=types)
 

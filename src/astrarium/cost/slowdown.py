@@ -5,7 +5,7 @@ from __future__ import annotations
 from astrarium.cost.figure import Figure
 from astrarium.design import Design
 from astrarium.errors import InputError
-from astrarium.result.jobs import worst_slowdown
+from astrarium.result import Result
 from astrarium.workload.jobs import Jobs
 
 __all__ = ["SLOWDOWN"]
@@ -16,4 +16,8 @@ def _has_jobs(design: Design) -> None:
         raise InputError("slowdown", "is of several jobs, and the workload is one", expected="source: jobs")
 
 
-SLOWDOWN = Figure(worst_slowdown, over_cases="largest", least=1.0, check=_has_jobs)
+def _worst(result: Result) -> float:
+    return max(job.slowdown for job in result.jobs)
+
+
+SLOWDOWN = Figure(_worst, over_cases="largest", least=1.0, check=_has_jobs)

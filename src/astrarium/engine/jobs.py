@@ -1,8 +1,8 @@
 """Several jobs on one machine: one Plan of all their plans, and the way back from its ranks to jobs.
 
 Natively only. Jobs share nothing but the machine: each has its own groups, and peers are ranks of the same job, so
-tags need no renumbering. A job's ranks and its collectives keep their order among each other. So a job that meets no other
-one at a port, a link or a remote memory ends each node at the same ps as it does alone.
+tags need no renumbering. A job's ranks and its collectives keep their order among each other. So a job that meets no
+other one at a port, a link or a remote memory ends each node at the same ps as it does alone.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import TypeVar, overload
@@ -19,25 +19,16 @@ from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.errors import AstrariumError, InputError, StallError, TraceError
-from astrarium.lower.native_work import Work
+from astrarium.lower.native_work import PlacedWork, Work
 from astrarium.memory.usage import tensors_of
 from astrarium.result.jobs import Placed
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, Tensors, TraceClass
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["PlacedWork", "job_designs", "lower_jobs", "mostly_irregular", "placed_jobs", "read_jobs", "said_of_jobs"]
+__all__ = ["job_designs", "lower_jobs", "mostly_irregular", "placed_jobs", "read_jobs", "said_of_jobs"]
 
 Made = TypeVar("Made")
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedWork:
-    """The work of one job, the design that it is by itself (placed on its NPUs), and when it begins (ps)."""
-
-    design: Design
-    work: Work
-    start: int
 
 
 def job_designs(design: Design) -> tuple[Design, ...]:
@@ -164,7 +155,7 @@ class _Lazy(Sequence[Tensors | None]):
     def __getitem__(self, index: int) -> Tensors | None: ...
     @overload
     def __getitem__(self, index: slice) -> list[Tensors | None]: ...
-    def __getitem__(self, index: int | slice) -> Tensors | None | list[Tensors | None]:
+    def __getitem__(self, index: int | slice) -> Tensors | list[Tensors | None] | None:
         if isinstance(index, slice):
             return [make() for make in self._make[index]]
         return self._make[index]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,7 @@ from astrarium.workload.config import Trace, Workload
 from astrarium.workload.jobs import Jobs
 from astrarium.workload.single import SingleCollective
 
-if TYPE_CHECKING:
-    from astrarium.lower.jobs import PlacedWork
-
-__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
+__all__ = ["Given", "PlacedWork", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
            "work_of"]
 
 I32 = npt.NDArray[np.int32]
@@ -40,9 +37,9 @@ class Work:
     """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name.
 
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
-    `source` is what it was made from. Of several `jobs` each has its own work, and the `source` names their nodes. To run one workload on many designs, make its Work once (`from_generated`) and
-    give it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it; a key begins
-    with the kind of its value.
+    `source` is what it was made from. To run one workload on many designs, make its Work once (`from_generated`) and
+    give it to `lower` or `simulate` in place of the source. Of several `jobs` each has its own work, and `source` names
+    the nodes of all. `lowered` caches what was lowered from it; a key begins with the kind of its value.
     """
 
     classes: tuple[TraceClass, ...]
@@ -57,6 +54,15 @@ class Work:
     def ranks(self) -> int:
         """How many ranks it is of."""
         return sum(trace.ranks.size for trace in self.classes) + sum(job.work.ranks for job in self.jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedWork:
+    """The work of one job of several, the design that it is by itself (on its NPUs), and when it begins (ps)."""
+
+    design: Design
+    work: Work
+    start: int
 
 
 Given: TypeAlias = Traces | Generated | Work
@@ -90,7 +96,8 @@ def work_of(design: Design, given: Given | None) -> Work:
     traces and for groups out of range."""
     if isinstance(given, Work):
         if given.ranks != rank_count(design):
-            raise InputError("workload", f"work of {given.ranks} ranks", expected=f"{rank_count(design)}, as the design has")
+            raise InputError("workload", f"work of {given.ranks} ranks",
+                             expected=f"{rank_count(design)}, as the design has")
         return given
     return _WORK.get(type(design.workload), _made)(design, given)
 

@@ -11,8 +11,8 @@ from astrarium.report.tables import Table
 from astrarium.result import Result
 from astrarium.result.phases import PhaseTime
 from astrarium.trace.columns import Traces
-from astrarium.trace.read import spans
 from astrarium.trace.linked import headline, logical_ops
+from astrarium.trace.read import spans
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
 
@@ -56,7 +56,9 @@ def _share(part: float, whole: float) -> str:
 def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
-    last = f"rank {result.first_rank + result.last_rank}" if result.placed is None else result.placed.label(result.last_rank)
+    last = f"rank {result.first_rank + result.last_rank}"
+    if result.placed is not None:
+        last = result.placed.label(result.last_rank)
     rows = [("makespan", _time(finish), "", f"{last} finishes last; of its time:")]
     parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
     within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute
@@ -93,8 +95,8 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
 
 def job_table(result: Result) -> Table:
     """Every job: where it ran, how long it took from its start, and how long it takes alone."""
-    rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps), _time(job.makespan_ps),
-             "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps), _time(job.alone_ps),
+    rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps),
+             _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps), _time(job.alone_ps),
              f"{job.slowdown:.3f}x") for job in result.jobs]
     return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>", rows,
                  ("job", "ranks", "NPUs", "start", "makespan", "exposed comm", "alone", "slowdown"))

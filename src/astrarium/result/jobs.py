@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,10 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.result.shown import Duration, duration
 
-if TYPE_CHECKING:
-    from astrarium.result.result import Result
-
-__all__ = ["JobResult", "Placed", "jobs_of", "worst_slowdown"]
+__all__ = ["JobResult", "Placed", "jobs_of"]
 
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +85,16 @@ class JobResult:
         return self.makespan_ps / self.alone_ps if self.alone_ps else 1.0
 
 
-def jobs_of(result: Result, placed: Placed) -> tuple[JobResult, ...]:
-    """Every job of a run, in the order of the design."""
-    outcome, found = result.outcome, []
+def jobs_of(plan: Plan, outcome: Outcome, exposed_comm: I64 | None, placed: Placed) -> tuple[JobResult, ...]:
+    """Every job of a run, in the order of the design; `exposed_comm` [rows] in ps, None where it is not known."""
+    found = []
     for number, (name, start) in enumerate(zip(placed.names, placed.start, strict=True)):
         ranks = placed.ranks(number)
         rows = outcome.row[ranks.start:ranks.stop]
         last = int(rows[np.argmax(outcome.finish[rows])])
-        exposed = int(result.ranks.exposed_comm[last]) if result.recorded else None
-        found.append(JobResult(name, ranks, result.plan.npu_of[ranks.start:ranks.stop], start,
-                               int(outcome.finish[last]) - start, exposed, _Alone(result.plan, placed, number)))
+        exposed = None if exposed_comm is None else int(exposed_comm[last])
+        found.append(JobResult(name, ranks, plan.npu_of[ranks.start:ranks.stop], start,
+                               int(outcome.finish[last]) - start, exposed, _Alone(plan, placed, number)))
     return tuple(found)
 
 
@@ -111,8 +108,3 @@ class _Alone:
 
     def __call__(self) -> int:
         return self.placed.run(part_of(self.plan, self.placed.ranks(self.job))).makespan - self.placed.start[self.job]
-
-
-def worst_slowdown(result: Result) -> float:
-    """The largest slowdown of a job."""
-    return max(job.slowdown for job in result.jobs)

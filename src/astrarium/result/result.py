@@ -164,7 +164,9 @@ class Result:
     @cached_property
     def jobs(self) -> tuple[JobResult, ...]:
         """What each job took, of several on one fabric; none for any other workload."""
-        return () if self.placed is None else jobs_of(self, self.placed)
+        if self.placed is None:
+            return ()
+        return jobs_of(self.plan, self.outcome, self.ranks.exposed_comm if self.recorded else None, self.placed)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Stored:

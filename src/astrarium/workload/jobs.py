@@ -158,8 +158,8 @@ class _Places:
                              expected=f"at most {free.size}, or fewer NPUs for other jobs")
         npus = registry.load("placement", rule)(free, count, self._sizes, job.seed)
         if npus is None:
-            raise InputError(f"{path}.placement", f"{rule}: {free.size} NPUs are free, but not so that it suits {count} "
-                             "ranks", expected="another placement, or this job before others in the list")
+            raise InputError(f"{path}.placement", f"{rule}: {free.size} NPUs are free, but not so that it suits "
+                             f"{count} ranks", expected="another placement, or this job before others in the list")
         self._owner[npus] = number
         return np.asarray(npus, np.int64)
 
