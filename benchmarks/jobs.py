@@ -58,7 +58,8 @@ def main() -> None:
             found = json.loads(text)
             more = f", alone {found['alone_s']:.2f} (largest slowdown {found['slowest']:.3f})" if options.alone else ""
             print(f"{backend:11} {placement:6} {found['run_s']:6.2f} CPU s{more}; the process {whole:.2f}, "
-                  f"{peak:.0f} MB, {found['events']:,} events, {found['rows']:,} classes, makespan {found['ms']:.1f} ms  "
+                  f"{peak:.0f} MB, {found['events']:,} events, {found['rows']:,} classes, "
+                  f"makespan {found['ms']:.1f} ms  "
                   f"(target {TARGET_S:g} s: {'ok' if found['run_s'] < TARGET_S else 'MISSED'})", flush=True)
 
 

@@ -94,7 +94,7 @@ def file_of(folder: Path, *jobs: str) -> Path:
 
 
 def test_traces_beside_the_design(tmp_path: Path, run: Run) -> None:
-    """Their paths are relative to the file; tables, JSON, Parquet's tables and the timeline name the jobs."""
+    """Their paths are relative to the file; tables, JSON and the timeline name the jobs."""
     path = file_of(tmp_path, "{name: red, workload: {source: trace, path: " + traces(tmp_path, "a") + "}, "
                    "npus: [0, 2]}",
                    "{name: blue, workload: {source: trace, path: " + traces(tmp_path, "b") + "}, npus: [1, 3], "

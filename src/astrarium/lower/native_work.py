@@ -25,8 +25,8 @@ from astrarium.workload.config import Trace, Workload
 from astrarium.workload.jobs import Jobs
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Given", "PlacedWork", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
-           "work_of"]
+__all__ = ["Given", "PlacedWork", "Work", "from_generated", "named_groups", "own_slots", "rank_count",
+           "replays_everything", "work_of"]
 
 I32 = npt.NDArray[np.int32]
 LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives

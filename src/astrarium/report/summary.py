@@ -96,8 +96,8 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
 def job_table(result: Result) -> Table:
     """Every job: where it ran, how long it took from its start, and how long it takes alone."""
     rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps),
-             _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps), _time(job.alone_ps),
-             f"{job.slowdown:.3f}x") for job in result.jobs]
+             _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps),
+             _time(job.alone_ps), f"{job.slowdown:.3f}x") for job in result.jobs]
     return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>", rows,
                  ("job", "ranks", "NPUs", "start", "makespan", "exposed comm", "alone", "slowdown"))
 
