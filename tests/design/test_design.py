@@ -35,6 +35,8 @@ EXPORTED = [
     "Inference",
     "InputError",
     "InternalError",
+    "Job",
+    "Jobs",
     "Latent",
     "Layout",
     "Mamba",
