@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from astrarium.workload.config import Trace
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
+    from astrarium.workload.jobs import Job, Jobs
     from astrarium.workload.micro import Micro
     from astrarium.workload.model.decoder import Decoder
     from astrarium.workload.model.diffusion import Diffusion
@@ -73,6 +74,7 @@ _WHERE = {
     "astrarium.simulate": ("simulate", "simulate_many"),
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
+    "astrarium.workload.jobs": ("Job", "Jobs"),
     "astrarium.workload.micro": ("Micro",),
     "astrarium.workload.model.decoder": ("Decoder",),
     "astrarium.workload.model.diffusion": ("Diffusion",),
@@ -95,10 +97,10 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Cost",
     "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
-    "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
-    "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement", "PluginError", "PoolLevel", "Precision", "Remote",
-    "Replay", "Ring", "Roofline", "Scaling", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study",
-    "Switch", "System", "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
+    "Hypercube", "Image", "Inference", "InputError", "InternalError", "Job", "Jobs", "Latent", "Layout", "Mamba",
+    "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement", "PluginError", "PoolLevel", "Precision",
+    "Remote", "Replay", "Ring", "Roofline", "Scaling", "Shortlist", "SingleCollective", "Space", "Stage", "StallError",
+    "Study", "Switch", "System", "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]

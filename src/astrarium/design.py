@@ -16,6 +16,7 @@ from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
+from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network
@@ -23,6 +24,7 @@ from astrarium.stack import SECTIONS, Stacks, settled, with_settings
 from astrarium.system.config import System
 from astrarium.units import Time
 from astrarium.workload.config import Workload
+from astrarium.workload.jobs import Jobs
 
 __all__ = ["AstraSim", "Design", "NpuType", "SharedBus", "dump_design", "load_design", "npu_types"]
 
@@ -157,6 +159,27 @@ def _ranks(design: Design) -> Iterator[Problem]:
         yield Problem("workload", f"is of {needed} ranks (the product of its axes)", f"{ranks}: {where}")
 
 
+def _jobs(design: Design) -> Iterator[Problem]:
+    """Jobs are placed by their own rules, and all of them find room."""
+    jobs = design.workload
+    if not isinstance(jobs, Jobs):
+        return
+    if not isinstance(design.system.placement, str):
+        yield Problem("system.placement", "stands beside jobs, each of which is placed by itself",
+                      "npus or placement of each job")
+    if design.stack is not None:
+        yield Problem("stack", "does not reach the workloads of jobs", "no stack, and its settings in the sections")
+    try:
+        jobs.placed([dim.npus for dim in design.network.flat])
+    except InputError as error:
+        yield Problem(f"workload.{error.path}", error.message, error.expected, error.did_you_mean)
+
+
+def _no_jobs(design: Design) -> Iterator[Problem]:
+    if isinstance(design.workload, Jobs):
+        yield Problem("workload.source", "jobs do not exist under compat: astra_sim", "compat: none, or one workload")
+
+
 def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
     """(path, compute, memory) of the design and of every type of NPU."""
     yield "memory", design.compute, design.memory
@@ -267,7 +290,8 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _all_local, _no_scaling)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _all_local, _no_scaling,
+                                         _no_jobs)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:
@@ -294,7 +318,7 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _pooled, _shared_tiers,
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _pooled, _shared_tiers,
              _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]

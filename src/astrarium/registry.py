@@ -52,6 +52,15 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                       "Prefill, decode or whole requests of a batch: key-value cache, chunks, speculation."),
         "disaggregated": ("astrarium.workload.inference.disaggregated:Disaggregated",
                           "Prefill and decode on ranks of their own, the cache sent in between; retrieval before."),
+        "jobs": ("astrarium.workload.jobs:Jobs", "Several jobs on one fabric, each of any other source."),
+    },
+    "placement": {
+        "packed": ("astrarium.workload.placements:packed", "A job takes the free NPUs of lowest number."),
+        "spread": ("astrarium.workload.placements:spread",
+                   "Free NPUs at equal distances, so that every host and every group of hosts gives its share."),
+        "rail_aligned": ("astrarium.workload.placements:rail_aligned",
+                         "The same few coordinates of the innermost dim (rails) in every group of it."),
+        "random": ("astrarium.workload.placements:random", "Free NPUs drawn from a seed."),
     },
     "model": {
         "decoder": ("astrarium.workload.model.decoder:Decoder",
@@ -184,6 +193,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "cost_per_tera_tokens": ("astrarium.cost.training:COST_PER_TERA_TOKENS",
                                  "US dollars of 10^12 tokens of training on rented NPUs (`compute.hourly_price`, "
                                  "`cost.rental`)."),
+        "slowdown": ("astrarium.cost.slowdown:SLOWDOWN",
+                     "Largest makespan of a job over its makespan alone, of several jobs on one fabric."),
     },
     "backend": {
         "closed_form": ("astrarium.engine.reference.native_ports:PORTS",

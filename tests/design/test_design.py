@@ -36,6 +36,8 @@ EXPORTED = [
     "Inference",
     "InputError",
     "InternalError",
+    "Job",
+    "Jobs",
     "Latent",
     "Layout",
     "Mamba",

@@ -89,8 +89,8 @@ def _date(value: Any) -> str:
 def _some_of(names: Sequence[str]) -> Callable[[Any], object]:
     """One of the names, or a list of them."""
     def take(value: Any) -> object:
-        each = _one_of(*names)
-        return [each(name) for name in value] if isinstance(value, Sequence) and not isinstance(value, str) else each(value)
+        each, several = _one_of(*names), isinstance(value, Sequence) and not isinstance(value, str)
+        return [each(name) for name in value] if several else each(value)
     return take
 
 
