@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.commands import Run, Said
+from tests.draws import USUAL
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
 # `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.
-USUAL = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("default", USUAL, max_examples=50)
-settings.register_profile("exam", USUAL, max_examples=1000)
-settings.register_profile("roaming", USUAL, max_examples=200, derandomize=False, print_blob=True)
+COMMON = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", COMMON, max_examples=USUAL)
+settings.register_profile("exam", COMMON, max_examples=1000)
+settings.register_profile("roaming", COMMON, max_examples=200, derandomize=False, print_blob=True)
 settings.register_profile("dev", max_examples=10, deadline=timedelta(seconds=2))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

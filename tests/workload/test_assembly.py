@@ -72,7 +72,7 @@ def test_blocks_repeated_by_columns_are_those_made_one_by_one(schedule: str, zer
     offloads = ("none",) if SCHEDULES[schedule].split else ("none", "activations")
     for bucket, offload, prefetch in product((4e3, 1e5), offloads, range(3) if zero == 3 else (1,)):
         made = recipe(schedule, layers=2, mesh=mesh, zero=zero, bucket=bucket, offload=offload, prefetch=prefetch)
-        parts = tuple((*part[:part[0] == 0], *pattern * 6, *part[len(part) - (part[-1] == 2):]) for part in made.parts)
+        parts = tuple((*part[:part[0] == 0], *pattern * 4, *part[len(part) - (part[-1] == 2):]) for part in made.parts)
         _same_one_by_one(replace(made, kinds=(*made.kinds, layer(steps=2)), parts=parts))
 
 
