@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.commands import Run, Said
 from tests.draws import USUAL
+from tests.loading import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,6 +49,13 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Any]:
+    """Starts Python programs as processes of their own, quickly (tools/forks.py): forks(words, folder)."""
+    with tool("forks").Forks() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
