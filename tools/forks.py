@@ -21,7 +21,7 @@ from types import ModuleType, TracebackType
 
 __all__ = ["Forks", "started"]
 
-LONGEST = 120       # s
+LONGEST = 600       # s
 IMPORTED = ("astrarium.cli", "astrarium.simulate")      # what most programs of the documentation import
 
 
@@ -64,7 +64,7 @@ class Forks:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, with a PYTHONPATH that holds in any folder. One thread for linear algebra: threads do not fork."""
+    """This process's, with a PYTHONPATH that holds in any folder; linear algebra on one thread, as threads do not fork."""
     found = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     if found.get("PYTHONPATH"):
         found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, found["PYTHONPATH"].split(os.pathsep)))
@@ -90,7 +90,7 @@ def _redirect(request: dict[str, str]) -> None:
         opened = os.open(name, os.O_RDWR | os.O_CREAT)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdin = open(os.devnull)
+    sys.stdin = os.fdopen(0)
     signal.alarm(LONGEST)
 
 
