@@ -64,7 +64,7 @@ class Forks:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, with a PYTHONPATH that holds in any folder; linear algebra on one thread, as threads do not fork."""
+    """This process's, with a PYTHONPATH that holds in any folder; threads of linear algebra do not fork."""
     found = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     if found.get("PYTHONPATH"):
         found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, found["PYTHONPATH"].split(os.pathsep)))
