@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.commands import Run, Said
+from tests.commands import PlugIn, Run, Said
 from tests.draws import USUAL
 from tests.loading import tool
 
@@ -43,6 +44,20 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         talk = [line for line in found.err.splitlines(keepends=True) if "no compiled core here" not in line]
         return Said(code, found.out, "".join(talk))
     return command
+
+
+@pytest.fixture
+def plug_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlugIn]:
+    """`plug_in({"algorithm.mine": "module:target"})` puts these in the place of the plug-ins of installed packages."""
+    from astrarium import registry
+
+    def register(lines: Mapping[str, str]) -> None:
+        points = [importlib.metadata.EntryPoint(name, target, registry.GROUP) for name, target in lines.items()]
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
+        registry._plugins.cache_clear()
+    yield register
+    monkeypatch.undo()
+    registry._plugins.cache_clear()
 
 
 @pytest.fixture(scope="session")

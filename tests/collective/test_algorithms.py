@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.commands import PlugIn
 
-from astrarium import registry
 from astrarium.collective.algorithms import ALGORITHMS, Options, build, supporting
 from astrarium.collective.bounds import bound, check_bound
 from astrarium.collective.exam import examine
@@ -133,13 +132,8 @@ made: Callable[[CommOp, int], Schedule] = ring
 
 
 @pytest.fixture
-def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    points = [importlib.metadata.EntryPoint("algorithm.mine", f"{__name__}:plugin", registry.GROUP)]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-    registry._plugins.cache_clear()
-    yield
-    monkeypatch.undo()
-    registry._plugins.cache_clear()
+def _registered(plug_in: PlugIn) -> None:
+    plug_in({"algorithm.mine": f"{__name__}:plugin"})
 
 
 def raises(op: CommOp, n: int) -> Schedule:
