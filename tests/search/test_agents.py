@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -36,7 +37,7 @@ def _one_rival() -> Iterator[None]:
             known[key] = best_after(options, problem, distinct, seed)
         return known[key]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("astrarium.search.exam.best_after", best)
+        patch.setattr(sys.modules[sit.__module__], "best_after", best)      # `astrarium.search` is a function, too
         yield
 
 
