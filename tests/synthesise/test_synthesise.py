@@ -20,7 +20,13 @@ from astrarium.synthesise.layout import layout_of
 from astrarium.trace import check, read_groups, read_traces
 from astrarium.trace.export import write_generated
 
-from .corpus import held_out, makespan, write_long_trace
+from .corpus import examples, held_out, makespan, write_long_trace
+
+
+@pytest.fixture(scope="module")
+def learned() -> tuple[Model, list[Example]]:
+    found = examples(70)
+    return learn(found), found
 
 
 def test_held_out_sizes_and_ranks_simulate_as_the_true_ones(learned: tuple[Model, list[Example]]) -> None:
