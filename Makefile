@@ -17,7 +17,7 @@ export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test roam sanitize exam build lint types stubs contracts docs-examples prose docs bench dev-core clean
+.PHONY: help run test roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dev-core clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,12 @@ roam: $(VENV)/.test  ## the same tests, whose random cases are drawn from a new 
 	@echo "make roam SEED=$(SEED) repeats this run"
 	ASTRARIUM_SEED=$(SEED) $(BIN)/python -m pytest -q --hypothesis-profile=roaming --hypothesis-seed=$(SEED) $(AT_ONCE) $(PYTEST_ARGS)
 
-sanitize: $(VENV)/.test  ## the engine's tests under ASan and UBSan
+native-tests: $(VENV)/.test  ## unit tests of the engine's parts in C++, under ASan and UBSan
+	$(BIN)/cmake -S . -B build/tests -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DASTRARIUM_TESTS=ON -DCMAKE_BUILD_TYPE=Debug
+	$(BIN)/cmake --build build/tests --target native_tests --parallel $(CMAKE_JOBS)
+	build/tests/native_tests
+
+sanitize: native-tests  ## the engine's tests under ASan and UBSan, and the unit tests in C++
 	PYTHON=$(BIN)/python tools/sanitize.sh $(PYTEST_ARGS)
 
 exam: $(VENV)/.exam  ## the long and heavy parts: large cases, fuzzing, kill tests, optional dependencies

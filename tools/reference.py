@@ -28,7 +28,7 @@ from astrarium.collective.algorithms import ALGORITHMS
 from astrarium.config import FieldInfo, fields
 from astrarium.design import Design
 from astrarium.units import Bandwidth, Bytes, FlopRate, Quantity, Time
-from astrarium.vocab import CommOp
+from astrarium.vocab import TERMS, CommOp
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -150,8 +150,14 @@ def engine_page() -> str:
     return f"# Rules of the engine ({title.removeprefix('# ')})\n\n{MADE}{text.lstrip()}"
 
 
+def glossary_page() -> str:
+    """The words of the product."""
+    return "# Glossary\n\n" + MADE + table(("term", "meaning"), TERMS.items())
+
+
 PAGES: dict[str, Callable[[], str]] = {"knobs.md": knobs_page, "cli.md": cli_page, "choices.md": choices_page,
-                                       "python.md": api_page, "engine_rules.md": engine_page}
+                                       "python.md": api_page, "engine_rules.md": engine_page,
+                                       "glossary.md": glossary_page}
 
 
 def outdated() -> list[str]:

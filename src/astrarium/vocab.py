@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KERNELS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Schedule"]
+__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Schedule"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -67,6 +67,66 @@ class Kernel(NamedTuple):
     flops: float
     bytes: int
     launches: int = 1
+
+
+TERMS = {
+    "agent": "What proposes the points of a search: genetic, ant colony, Bayesian and others.",
+    "algbw": "Algorithm bandwidth: payload / time, as nccl-tests prints it.",
+    "algorithm": "How a collective is done in one dim: ring, direct, halving_doubling, double_binary_tree and others.",
+    "axis": "A way to divide a workload over ranks: dp, tp, pp, sp, cp or ep.",
+    "backend": "The model of the network: closed_form, contention or fluid, or a plug-in.",
+    "bubble": "The time in which a pipeline stage waits for other stages.",
+    "busbw": "Bus bandwidth: algbw times the bytes that an NPU must send per byte of payload (nccl-tests).",
+    "chunk": "A part of a collective's payload that passes through the dims by itself.",
+    "class": "Ranks that do the same at the same time; a folded run has one rank of each class.",
+    "collective": "An operation of a group of ranks, such as all_reduce.",
+    "composition": "The order in which the chunks of a collective visit the dims: baseline, blueconnect or themis.",
+    "constraint": "What a point of a space must fulfil to be simulated.",
+    "cp": "Context parallelism: ranks share the tokens of a sequence, in attention too.",
+    "design": "All of a system and its workload: six sections, in a file or as a value.",
+    "dim": "A level of the network in which NPUs are connected by one shape; the innermost comes first.",
+    "dp": "Data parallelism: ranks have samples of their own and sum gradients.",
+    "endpoint delay": "The time between the arrival of a chunk and the first message that follows from it.",
+    "ep": "Expert parallelism: ranks share the experts of a layer.",
+    "exposed communication": "The time in which a rank communicates and does not compute.",
+    "figure": "One number of a run or a design (time, memory, energy, money), usable as an objective.",
+    "floor": "A bound that no simulation of a design can be below; a search skips designs by it.",
+    "fold": "To run one rank for all ranks of its class, where this is proved to give the same integers.",
+    "front": "The trials that no other trial is better than in every objective.",
+    "group": "Ranks that take part in a collective together.",
+    "host": "A machine with several NPUs. (A node is a node of a trace.)",
+    "knob": "A field of a design that a search may turn, named by its path: network.dims[1].bandwidth.",
+    "lane": "A resource of an NPU on which nodes run one after the other: compute, memory, streams of communication.",
+    "latency": "The time between the sending of a bit and its arrival over a link.",
+    "layout": "How the planner divides a model over ranks: the degree of each axis, micro-batch, ZeRO stage.",
+    "link bandwidth": "What one link carries per time, in one direction.",
+    "makespan": "The time from the start to the end of the last rank.",
+    "medium": "What moves bytes in the engine: the implementation of a backend.",
+    "micro-batch": "The samples that pass through a pipeline together.",
+    "node": "A step of a trace: a compute, memory, send, receive or collective operation.",
+    "npu": "A processor: GPU, TPU or other accelerator. It has a place in the network.",
+    "objective": "The figure, or the product of figures, that a search makes small or large.",
+    "payload": "The bytes of a collective that one rank has before or after it (nccl-tests' S).",
+    "phase": "The part of a chunk's way through a collective that is done in one dim.",
+    "plan": "What the engine runs: nodes, collectives and network as arrays of integers.",
+    "pp": "Pipeline parallelism: ranks have layers of their own.",
+    "rank": "A process of a workload. system.placement says on which NPU it runs.",
+    "schedule": "An algorithm for one operation and number of participants: who sends which block when.",
+    "shape": "How the NPUs of a dim are connected: ring, switch, fully_connected, mesh, hypercube and others.",
+    "source": "Where a workload comes from: trace files, a model, one collective.",
+    "sp": "Sequence parallelism as an axis of its own (COSMIC, STAGE). Megatron's is the setting tp_sequence.",
+    "space": "A design with knobs, their values and constraints: what a search draws from.",
+    "stack": "The software of a training job (nemo, megatron-lm, fsdp): settings that were fitted to measured steps.",
+    "stage": "The layers that one rank of a pipeline has.",
+    "stream": "A queue of communication of an NPU; collectives of one stream do not overlap.",
+    "study": "A search with all its trials, on disk.",
+    "topology": "All dims of a network together.",
+    "tp": "Tensor parallelism: ranks share the matrices of a layer.",
+    "trace": "A Chakra execution trace: the nodes of each rank, and what they wait for.",
+    "trial": "A point of a space that was judged.",
+    "zero": "ZeRO stage: what is sharded over dp (1: optimizer states, 2: gradients too, 3: parameters too).",
+}
+"""The words of the product, each with one meaning: docs/reference/glossary.md."""
 
 
 class PeerMode(enum.IntEnum):

@@ -290,7 +290,7 @@ void AstraFold::begin_collective(std::uint32_t id, std::size_t kind, const Meeti
     const auto& participants = kinds_.participants(kind);
     const Tick begin = *std::min_element(all.at.begin(), all.at.end());
     const Measured& measured = timers_.measure(id, kind, all.at, begin);
-    if (plan_.network.medium->links) {
+    if (plan_.network.medium->on_links) {
         if (begin < links_until_) throw Unfoldable{overlapping};
         links_until_ = std::max(links_until_, add(begin, measured.quiet));
     }

@@ -17,7 +17,7 @@ public:
     // `looped`: one NPU stands for all, and its messages arrive at itself.
     AstraLinks(const Network& network, bool looped, Clock& clock, Ties& ties, AstraTraffic* traffic)
         : dim_(network.dims[0]), looped_(looped), clock_(clock), ties_(ties), traffic_(traffic),
-          links_(network.medium->links ? count(network) : 0) {}
+          links_(network.medium->on_links ? count(network) : 0) {}
 
     static std::size_t count(const Network& network) {
         const auto n = static_cast<std::size_t>(network.dims[0].npus);

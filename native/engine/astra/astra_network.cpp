@@ -9,7 +9,7 @@ namespace astrarium {
 namespace {
 
 const Network& checked(const Network& network) {
-    if (network.medium->links && network.dims.size() != 1)
+    if (network.medium->on_links && network.dims.size() != 1)
         throw Unsupported("the congestion-aware back end of ASTRA-sim has one dim, this network has " +
                           std::to_string(network.dims.size()));
     return network;
@@ -19,7 +19,7 @@ std::optional<AstraTraffic> traffic_of(const Plan& plan, bool record, bool by_st
     if (!record) return std::nullopt;
     const Network& network = plan.network;
     const std::size_t ports = static_cast<std::size_t>(plan.npus) * network.dims.size();
-    return AstraTraffic(network, network.medium->links ? AstraLinks::count(network) : ports, by_step);
+    return AstraTraffic(network, network.medium->on_links ? AstraLinks::count(network) : ports, by_step);
 }
 
 Tick wire_time(std::int64_t size, const Dim& dim) { return ticks(static_cast<double>(size) / dim.bandwidth, true); }

@@ -5,7 +5,7 @@ namespace astrarium {
 AstraTraffic::Ends AstraTraffic::ends_of(std::int32_t counter) const {
     const auto dims = static_cast<std::int32_t>(network_.dims.size());
     const std::int32_t n = network_.dims[0].npus;
-    if (!network_.medium->links) return {counter % dims, counter / dims, -1};
+    if (!network_.medium->on_links) return {counter % dims, counter / dims, -1};
     switch (network_.dims[0].shape) {
         case Shape::ring: {
             const std::int32_t from = counter / 2;

@@ -12,7 +12,7 @@ std::map<std::string_view, const MediumKind*>& kinds() {
 
 // Those without a file of their own: ASTRA-sim's two, and that of plug-ins.
 const MediumKind unshared{.name = "unshared", .astra_sim = true, .meets = false};
-const MediumKind one_dim_links{.name = "links", .astra_sim = true, .links = true};
+const MediumKind one_dim_links{.name = "links", .astra_sim = true, .on_links = true};
 const MediumKind foreign{.name = "foreign", .own_clock = true, .receives = true, .never_folds = "a foreign network"};
 const Registered of_unshared(unshared), of_links(one_dim_links), of_foreign(foreign);
 

@@ -7,7 +7,7 @@
 namespace astrarium {
 namespace {
 
-const MediumKind kind{.name = "closed_form", .ends = true};
+const MediumKind kind{.name = "closed_form", .on_ports = true};
 const Registered registered(kind);
 
 }  // namespace

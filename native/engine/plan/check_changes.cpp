@@ -9,7 +9,7 @@ namespace {
 std::string wrong_with(const Plan& plan, std::size_t row, std::int64_t links) {
     const Changes& c = plan.changes;
     const auto what = static_cast<Changing>(c.what[row]);
-    if (what == Changing::link && !plan.network.medium->has_links) return std::string(plan.network.medium->name) + " has no links of its own";
+    if (what == Changing::link && !plan.network.medium->takes_graph) return std::string(plan.network.medium->name) + " has no links of its own";
     if (c.time[row] < 0) return "its time is below 0";
     if (c.factor[row] < 0 || c.factor[row] > Rates::full) return "its factor is not from 0 to 1,000,000 parts per million";
     if (what != Changing::npu && what != Changing::link) return "of neither an NPU nor a link";

@@ -44,7 +44,7 @@ void check_ways(const Graph& g, int npus) {
 
 void check_graph(const Network& network, int npus) {
     const Graph& g = *network.graph;
-    if (!network.medium->has_links)
+    if (!network.medium->takes_graph)
         throw Unsupported(std::string(network.medium->name) + " has no links of a graph: a graph that is no dims takes contention or fluid");
     require(g.ecmp >= Graph::first_link, "graph out of range");
     for (const std::size_t size : {g.target.size, g.bandwidth.size, g.latency.size, g.buffer.size, g.lanes.size})

@@ -55,7 +55,7 @@ private:
         require(network.whole_ns == astra(), "ASTRA-sim counts whole ns, and only it");
         if (network.graph) check_links_of_graph();
         if (medium.check) medium.check(network);
-        if (!medium.astra_sim || !medium.links) return;
+        if (!medium.astra_sim || !medium.on_links) return;
         const Dim& dim = network.dims[0];
         require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");
         if (dim.shape == Shape::fully_connected && dim.npus > 16384) throw Unsupported("a network of more than 2^28 links");

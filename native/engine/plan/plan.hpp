@@ -137,18 +137,18 @@ struct Plan;
 struct Network;
 struct Graph;
 
-// What moves bytes: what the engine has to know of it beforehand.
+// A class of media and its traits (design/0008). `name` is the back end's.
 struct MediumKind {
     std::string_view name;
-    bool astra_sim = false;  // under its rule book, and no other
-    bool meets = true;       // messages wait for each other
-    bool ends = false;       // but only at the ports of their ends
-    bool links = false;      // on links between NPUs: of collectives only those of everybody keep to themselves
-    bool has_links = false;  // of its own: a graph may give them
-    bool own_clock = false;  // beside the run's
-    bool receives = false;   // is told of receives, too
-    bool queues = false;     // an NPU sends one message after the other over a link: those that wait need not exist
-    const char* never_folds = nullptr;           // why
+    bool astra_sim = false;    // serves ASTRA-sim's rule book, and no other
+    bool meets = true;         // messages may wait for each other
+    bool on_ports = false;     // they wait only at ports of their two ends: any collective may fold
+    bool on_links = false;     // they wait at links between NPUs: only collectives of all ranks may fold
+    bool takes_graph = false;  // Network::graph may give its links, and Plan::changes may change them
+    bool own_clock = false;    // the medium keeps a clock beside the run's: Medium::next, run, busy
+    bool receives = false;     // receives are posted as messages, too: Carried::receives tells which a message is
+    bool queues = false;       // messages queue at their first link (Medium::reserve, leave): those that wait need not exist
+    const char* never_folds = nullptr;           // the reason why no run on it folds
     void (*check)(const Network&) = nullptr;     // throws Unsupported
     std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves
 };

@@ -9,7 +9,7 @@
 namespace astrarium {
 
 Messages::Messages(const Plan& plan, BatchClock& clock, bool record, const PortRows& rows, ForeignNetwork* foreign, Ends& ends) : clock_(clock), ends_(ends) {
-    if (plan.network.medium->ends || rows.of_npu)
+    if (plan.network.medium->on_ports || rows.of_npu)
         ports_ = std::make_unique<Ports>(plan, rows, record);
     else
         medium_ = foreign ? std::make_unique<ForeignMedium>(*foreign, *this) : plan.network.medium->open(plan, record, *this);

@@ -57,7 +57,7 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
     const auto with_classes = [&](const std::set<Labels>& split) {
         const std::shared_ptr<const RankClasses> classes = facts.classes(split);
         check_foldable(plan, *classes, options.record);
-        if (!plan.network.medium->ends && !plan.network.medium->links) throw Unfoldable{"a medium that is not known to treat equals alike"};
+        if (!plan.network.medium->on_ports && !plan.network.medium->on_links) throw Unfoldable{"a medium that is not known to treat equals alike"};
         Kinds kinds(plan, facts, *classes);
         const Timing timing{plan, options.record, rules, facts, *classes, kinds};
         if (!split.empty() && classes->first.size() * 2 > plan.ranks() && !timing.by_lines()) throw Unfoldable{"too few equal ranks"};

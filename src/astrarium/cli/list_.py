@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
     if options.kind is not None and options.kind not in known:
         raise InputError("list", f"unknown kind {options.kind[:60]!r}", expected="one of " + ", ".join(known),
                          did_you_mean=nearest(options.kind, known))
-    # Without a kind: everything but the fields of a design, of which there are a hundred.
-    chosen = [kind for kind in known if kind != "field"] if options.kind is None else [options.kind]
+    # Without a kind: everything but the fields of a design, of which there are a hundred, and the glossary.
+    chosen = [kind for kind in known if kind not in ("field", "term")] if options.kind is None else [options.kind]
     found = {kind: _rows(kind) for kind in chosen}
     if options.json:
         print(json.dumps([asdict(row) for rows in found.values() for row in rows], indent=1))
@@ -98,6 +98,12 @@ def _fields() -> list[Row]:
             for each in fields(Design)]
 
 
+def _terms() -> list[Row]:
+    from astrarium.vocab import TERMS
+
+    return [Row("term", name, meaning) for name, meaning in TERMS.items()]
+
+
 _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "operation": lambda: [Row("operation", name, sentence) for name, sentence in OPERATIONS.items()],
     "device": lambda: _catalog("device", "devices", (("peak", "{}"), ("capacity", "{}"), ("bandwidth", "{}"))),
@@ -109,6 +115,7 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
     "models": _models,
     "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
     "field": _fields,
+    "term": _terms,
 }
 
 

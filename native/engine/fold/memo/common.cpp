@@ -35,7 +35,7 @@ std::shared_ptr<const Colours> Common::colours(const Plan& plan) {
     if (plan.reduce_bandwidth.size > 0) return std::make_shared<const Colours>(plan, sound.uses);
     Places places;
     const auto matters = [&plan](Shape shape) {
-        return shape == Shape::mesh || shape == Shape::hypercube || shape == Shape::fully_connected || (shape == Shape::switch_ && plan.network.medium->ends);
+        return shape == Shape::mesh || shape == Shape::hypercube || shape == Shape::fully_connected || (shape == Shape::switch_ && plan.network.medium->on_ports);
     };
     for (const Dim& dim : plan.network.dims) places.emplace_back(matters(dim.shape) ? dim.shape : Shape::ring, dim.npus);
     const std::pair key{std::move(places), plan.network.medium};

@@ -67,7 +67,7 @@ bool Facts::alike(const Phase& p, std::int32_t group) {
 bool Facts::stands_alike(const Phase& phase, std::int32_t group) {
     const bool whole = known(group).standing->whole;
     const View<std::int32_t> members = group < 0 ? View<std::int32_t>{} : plan_.groups[static_cast<std::size_t>(group)];
-    const Words content{places(group), whole, static_cast<std::uint64_t>(2 * plan_.network.medium->meets + plan_.network.medium->ends), dim_in(group, phase.dim), static_cast<std::uint64_t>(phase.algorithm),
+    const Words content{places(group), whole, static_cast<std::uint64_t>(2 * plan_.network.medium->meets + plan_.network.medium->on_ports), dim_in(group, phase.dim), static_cast<std::uint64_t>(phase.algorithm),
                                    static_cast<std::uint64_t>(phase.n), static_cast<std::uint64_t>(phase.stride), phase.schedule ? schedule(phase.schedule) : LineStore::none,
                                    phase.dim < 0 ? LineStore::none : static_cast<std::uint64_t>(plan_.network.dims[static_cast<std::size_t>(phase.dim)].shape)};
     return store->alike(content, [&] { return stand_alike(plan_, phase, members, whole); });

@@ -52,7 +52,7 @@ public:
 
     void pass() { ++failures_[beat_], beat_ = 0; }  // not now
     // Whether states that did not recur took longer to write than it can pay: a few words for each event of the run so far.
-    bool dear(std::uint64_t events) const { return wasted_ > 1 << 16 && wasted_ / 32 > events; }
+    bool too_slow(std::uint64_t events) const { return wasted_ > 1 << 16 && wasted_ / 32 > events; }
     // The state, written anew.
     void begin(Tick now, Tick horizon);
     void word(std::int64_t value) { words_.push_back(value); }

@@ -28,7 +28,7 @@ Colours::Hash Colours::place(const Network& network, std::size_t origin, std::si
         const Dim& dim = network.dims[d];
         const auto n = static_cast<Hash>(dim.npus);
         const bool line = dim.shape == Shape::mesh;  // it is not the same everywhere
-        const bool equal = way && dim.shape == Shape::switch_ && network.medium->ends;
+        const bool equal = way && dim.shape == Shape::switch_ && network.medium->on_ports;
         relative = relative * n + static_cast<Hash>(line ? to[d] : equal ? from[d] != to[d] : away(dim, from[d], to[d]));
         if (line) lines = lines * n + static_cast<Hash>(from[d]);
     }

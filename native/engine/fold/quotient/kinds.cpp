@@ -10,7 +10,7 @@ namespace astrarium {
 void check_foldable(const Plan& plan, const RankClasses& classes, bool record) {
     if (const char* why = never_folds(plan)) throw Unfoldable{why};
     if (std::any_of(plan.collectives.begin(), plan.collectives.end(), [](const Collective& c) { return c.custom.has_value(); })) throw Unfoldable{"a custom collective"};
-    if (!plan.network.medium->links) return;
+    if (!plan.network.medium->on_links) return;
     // Links carry other ranks' messages: only collectives of everybody, one at a time, keep to themselves.
     if (record && plan.ranks() < static_cast<std::size_t>(plan.npus)) throw Unfoldable{"NPUs without a rank pass messages on"};
     if (!classes.partner_slot.empty()) throw Unfoldable{"messages between ranks over shared links"};

@@ -195,7 +195,7 @@ std::vector<const Phase*> Quotient::unchecked(const Collective& c, std::uint32_t
 
 // Every member of a class must send the same to the same classes on the same ways in every phase, and receive likewise.
 void Quotient::check(const Collective& c, std::uint32_t kind) {
-    if (!whole_.network.medium->ends) throw Unfoldable{overlapping};
+    if (!whole_.network.medium->on_ports) throw Unfoldable{overlapping};
     for (const Dim& dim : whole_.network.dims)
         if (dim.shape == Shape::mesh && dim.npus > 1) throw Unfoldable{passing};
     const std::vector<const Phase*> unknown = unchecked(c, kind);

@@ -123,7 +123,7 @@ std::uint64_t CollectiveTimers::events() const {
 // over links), once all are.
 PortUse CollectiveTimers::use(const Measured& measured, std::size_t participant, Tick begin, Tick at) const {
     PortUse mine;
-    const bool passed = timing_.meshes() || timing_.plan.network.medium->links;
+    const bool passed = timing_.meshes() || timing_.plan.network.medium->on_links;
     const Tick done = add(begin, measured.done[participant]), until = passed ? std::max(done, add(begin, measured.quiet)) : done;
     mine.out.add(at, until), mine.in.add(begin, until);
     return mine;

@@ -86,7 +86,7 @@ Measured MembersTimer::by_participant(const Asked& asked, const std::vector<std:
 // in which nobody differs has one. On meshes, and where links are shared, others lie on the way.
 void MembersTimer::shrink(Plan& small, std::vector<std::int32_t>& npu_of) const {
     const Plan& plan = timing_.plan;
-    if (timing_.meshes() || !plan.network.medium->ends || plan.reduce_bandwidth.size > 0) return;
+    if (timing_.meshes() || !plan.network.medium->on_ports || plan.reduce_bandwidth.size > 0) return;
     const Geometry geometry(plan.network);
     std::vector<std::int32_t> moved(npu_of.size(), 0);
     std::int64_t npus = 1;

@@ -37,7 +37,7 @@ LineStore::Looped SymmetricTimer::loop_back(const Collective& c, std::size_t kin
 }
 
 bool SymmetricTimer::symmetric(const Collective& c, std::size_t kind) const {
-    if (timing_.plan.network.medium->links && !timing_.rules.alone_on_links) return false;
+    if (timing_.plan.network.medium->on_links && !timing_.rules.alone_on_links) return false;
     for (const Chunk& chunk : c.chunks)
         if (!std::all_of(chunk.phases.begin(), chunk.phases.end(), [&](const Phase& phase) { return timing_.facts.alike(phase, timing_.kinds.group(kind)); }))
             return false;

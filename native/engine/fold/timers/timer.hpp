@@ -28,7 +28,7 @@ struct Timing {
 
     bool meshes() const;
     // Whether collectives may be found line by line: cheap however many classes there are.
-    bool by_lines() const { return !record && plan.network.medium->ends && plan.reduce_bandwidth.size == 0; }
+    bool by_lines() const { return !record && plan.network.medium->on_ports && plan.reduce_bandwidth.size == 0; }
     Plan plan_of(const Collective& c) const;  // one collective, for the ranks that are given to it
 };
 

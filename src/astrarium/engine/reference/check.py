@@ -89,14 +89,14 @@ def _check_network(plan: Plan) -> float:
     require(plan.network.whole_ns == astra, "ASTRA-sim counts whole ns, and only it")
     kind = None if astra or plan.network.backend == Backend.FOREIGN else medium_kind(plan.network.backend)
     if (graph := plan.network.graph) is not None:
-        check_graph(plan.network, graph, plan.npus, kind is not None and kind.has_links)
+        check_graph(plan.network, graph, plan.npus, kind is not None and kind.takes_graph)
         if float(graph.latency.max()) >= LONGEST_NS / graph.nodes:
             raise _too_long()
         heaviest = LONGEST_NS / graph.nodes * float(graph.bandwidth.min())
     if kind is not None:
         kind.check(plan.network)
     if plan.changes is not None:
-        check_changes(plan, plan.changes, kind is not None and kind.has_links)
+        check_changes(plan, plan.changes, kind is not None and kind.takes_graph)
     if plan.network.backend == Backend.LINKS and len(plan.network.dims) == 1:
         require(plan.network.dims[0].shape <= Shape.FULLY_CONNECTED, "a shape that ASTRA-sim's links do not know")
     return heaviest

@@ -12,19 +12,20 @@ from astrarium.errors import UnsupportedError
 __all__ = ["check_changes"]
 
 
-def check_changes(plan: Plan, changes: Changes, has_links: bool) -> None:
+def check_changes(plan: Plan, changes: Changes, takes_graph: bool) -> None:
     """Raise InternalError for arrays that do not fit each other, UnsupportedError for what cannot change so.
-    `has_links`: the medium has links of its own."""
+    `takes_graph`: the medium has links of its own."""
     columns = [array(getattr(changes, name), kind, name) for name, kind in
                (("time", np.int64), ("what", np.uint8), ("number", np.int32), ("factor", np.int64))]
     require(all(column.size == columns[0].size for column in columns), "changes differ in length")
     if plan.policy.order == Order.ASTRA_SIM and columns[0].size:
         raise UnsupportedError("workload", "changes while it runs, under ASTRA-sim's rule book")
     links = Changing.LINK in columns[1]
-    count = {Changing.NPU: plan.npus, Changing.LINK: len(fabric_of(plan.network).ports()) if links and has_links else 0}
+    count = {Changing.NPU: plan.npus,
+             Changing.LINK: len(fabric_of(plan.network).ports()) if links and takes_graph else 0}
     for row, (time, what, number, factor) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         why = _wrong(time, what, number, factor, count)
-        if what == Changing.LINK and not has_links:
+        if what == Changing.LINK and not takes_graph:
             why = f"{plan.network.backend} has no links of its own"
         if why:
             raise UnsupportedError("workload", f"change {row}: {why}")

@@ -14,10 +14,10 @@ __all__ = ["check_graph"]
 LONGEST = 2**16 - 2     # links of a way
 
 
-def check_graph(network: NetworkPlan, graph: Graph, npus: int, has_links: bool) -> None:
+def check_graph(network: NetworkPlan, graph: Graph, npus: int, takes_graph: bool) -> None:
     """Raise InternalError for arrays that do not fit each other, UnsupportedError for a graph that is none, that leaves
-    NPUs apart, or that the medium (`has_links`) does not take."""
-    if not has_links:
+    NPUs apart, or that the medium (`takes_graph`) does not take."""
+    if not takes_graph:
         raise _no(f"{network.backend} has no links of a graph: a graph that is no dims takes contention or fluid")
     require(whole(graph.nodes) and graph.nodes < 2**31 and whole(network.ecmp) and network.ecmp >= -1,
             "graph out of range")
