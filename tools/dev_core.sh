@@ -3,7 +3,7 @@
 # In: PYTHON (needs nanobind), OUT, CMAKE_JOBS, CMAKE_ARGS. A failed build leaves the old module.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=$(command -v "${PYTHON:-python3}")
+python=$(realpath -s "$(command -v "${PYTHON:-python3}")")
 tag=$("$python" -c 'import sys; print(f"cp{sys.version_info[0]}{sys.version_info[1]}")')
 build="build/dev-$tag"
 out="${OUT:-src/astrarium}"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from astrarium.compute.calibrated import Calibrated
     from astrarium.compute.config import Replay, Roofline
     from astrarium.compute.measured import Measured
+    from astrarium.compute.scaling import Scaling
+    from astrarium.compute.systolic import Systolic
     from astrarium.config import fields, get, replace, replace_all
     from astrarium.design import AstraSim, Design, NpuType, dump_design, load_design
     from astrarium.errors import (
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
         TraceError,
         UnsupportedError,
     )
-    from astrarium.memory.config import Memory, Remote, Tier
+    from astrarium.market import Cost
+    from astrarium.memory.config import Memory, Placement, PoolLevel, Remote, Tier
     from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
     from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from astrarium.workload.config import Trace
     from astrarium.workload.inference.config import Inference
     from astrarium.workload.inference.disaggregated import Disaggregated
+    from astrarium.workload.jobs import Job, Jobs
     from astrarium.workload.micro import Micro
     from astrarium.workload.model.decoder import Decoder
     from astrarium.workload.model.diffusion import Diffusion
@@ -56,17 +60,21 @@ _WHERE = {
     "astrarium.compute.calibrated": ("Calibrated",),
     "astrarium.compute.config": ("Replay", "Roofline"),
     "astrarium.compute.measured": ("Measured",),
+    "astrarium.compute.scaling": ("Scaling",),
+    "astrarium.compute.systolic": ("Systolic",),
     "astrarium.config": ("fields", "get", "replace", "replace_all"),
     "astrarium.design": ("AstraSim", "Design", "NpuType", "dump_design", "load_design"),
     "astrarium.errors": ("AstrariumError", "InputError", "InternalError", "PluginError", "StallError",
                          "TraceError", "UnsupportedError"),
-    "astrarium.memory.config": ("Memory", "Remote", "Tier"),
+    "astrarium.market": ("Cost",),
+    "astrarium.memory.config": ("Memory", "Placement", "PoolLevel", "Remote", "Tier"),
     "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
     "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
     "astrarium.search": ("Case", "Choice", "Space", "Study", "dump_space", "load_space", "search"),
     "astrarium.simulate": ("simulate", "simulate_many"),
     "astrarium.system.config": ("System",),
     "astrarium.workload.config": ("Trace",),
+    "astrarium.workload.jobs": ("Job", "Jobs"),
     "astrarium.workload.micro": ("Micro",),
     "astrarium.workload.model.decoder": ("Decoder",),
     "astrarium.workload.model.diffusion": ("Diffusion",),
@@ -83,15 +91,16 @@ _WHERE = {
     "astrarium.workload.inference.disaggregated": ("Disaggregated",),
     "astrarium.workload.transformer": ("Transformer",),
 }
+_ROOMS = ("cluster",)      # by name only: the package imports none of its rooms
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
-    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Decoder",
-    "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
-    "Hypercube", "Image", "Inference", "InputError", "InternalError", "Latent", "Layout", "Mamba", "Measured",
-    "Memory", "Mesh", "Micro", "Network", "NpuType", "PluginError", "Precision", "Remote", "Replay", "Ring",
-    "Roofline", "Shortlist", "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Tier",
-    "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
+    "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Choice", "Collective", "Cost",
+    "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FullyConnected",
+    "Hypercube", "Image", "Inference", "InputError", "InternalError", "Job", "Jobs", "Latent", "Layout", "Mamba",
+    "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement", "PluginError", "PoolLevel", "Precision",
+    "Remote", "Replay", "Ring", "Roofline", "Scaling", "Shortlist", "SingleCollective", "Space", "Stage", "StallError",
+    "Study", "Switch", "System", "Systolic", "Tier", "Torus", "Trace", "TraceError", "Transformer", "UnsupportedError",
     "dump_design", "dump_space", "fields", "get", "load_design", "load_space", "plan", "plan_from", "replace",
     "replace_all", "search", "simulate", "simulate_many",
 ]
@@ -100,6 +109,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
+    if name in _ROOMS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _MODULE:
         raise AttributeError(f"module 'astrarium' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULE[name]), name)

@@ -16,12 +16,15 @@ from astrarium.compute.config import Compute, Replay
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.base import concrete
 from astrarium.config.named import Named, is_named, spelled_out
-from astrarium.memory.config import Memory
+from astrarium.errors import InputError
+from astrarium.market import Cost
+from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
 from astrarium.network.config import Network
 from astrarium.stack import SECTIONS, Stacks, settled, with_settings
 from astrarium.system.config import System
 from astrarium.units import Time
 from astrarium.workload.config import Workload
+from astrarium.workload.jobs import Jobs
 
 __all__ = ["AstraSim", "Design", "NpuType", "SharedBus", "dump_design", "load_design", "npu_types"]
 
@@ -156,11 +159,70 @@ def _ranks(design: Design) -> Iterator[Problem]:
         yield Problem("workload", f"is of {needed} ranks (the product of its axes)", f"{ranks}: {where}")
 
 
+def _jobs(design: Design) -> Iterator[Problem]:
+    """Jobs are placed by their own rules, and all of them find room."""
+    jobs = design.workload
+    if not isinstance(jobs, Jobs):
+        return
+    if not isinstance(design.system.placement, str):
+        yield Problem("system.placement", "stands beside jobs, each of which is placed by itself",
+                      "npus or placement of each job")
+    if design.stack is not None:
+        yield Problem("stack", "does not reach the workloads of jobs", "no stack, and its settings in the sections")
+    try:
+        jobs.placed([dim.npus for dim in design.network.flat])
+    except InputError as error:
+        yield Problem(f"workload.{error.path}", error.message, error.expected, error.did_you_mean)
+
+
+def _no_jobs(design: Design) -> Iterator[Problem]:
+    if isinstance(design.workload, Jobs):
+        yield Problem("workload.source", "jobs do not exist under compat: astra_sim", "compat: none, or one workload")
+
+
 def _memories(design: Design) -> Iterator[tuple[str, Compute, Memory]]:
     """(path, compute, memory) of the design and of every type of NPU."""
     yield "memory", design.compute, design.memory
     for index, kind in enumerate(design.npu_types):
         yield f"npu_types[{index}].memory", kind.compute or design.compute, kind.memory or design.memory
+
+
+def _placement(design: Design) -> Iterator[Problem]:
+    """Tensors can be elsewhere where the workload says what they are."""
+    placement, source = design.memory.placement, design.workload.tag
+    for index, kind in enumerate(design.npu_types):
+        if kind.memory is not None and kind.memory.placement != placement:
+            yield Problem(f"npu_types[{index}].memory.placement", "differs from memory.placement",
+                          "one for all NPUs")
+    if not placement.away:
+        return
+    if source != "transformer":
+        yield Problem("memory.placement", f"means nothing under workload.source: {source}",
+                      "local, or workload.source: transformer")
+        return
+    from astrarium.workload.transformer import unplaceable  # loaded: the workload is one
+
+    if getattr(design.workload, "offload", "none") != "none":
+        yield Problem("workload.offload", "is set beside memory.placement",
+                      "none: the placement says what is elsewhere")
+    for what in PLACED:
+        where, why = getattr(placement, what), unplaceable(design.workload, what)  # type: ignore[arg-type]
+        if where not in (LOCAL, AUTO) and why is not None:
+            yield Problem(f"memory.placement.{what}", f"{where}: {what} {why[0]}", why[1])
+
+
+def _all_local(design: Design) -> Iterator[Problem]:
+    if any(memory.placement.away for _, _, memory in _memories(design)):
+        yield Problem("memory.placement", "means nothing under compat: astra_sim", "local")
+
+
+def _shared_tiers(design: Design) -> Iterator[Problem]:
+    for path, _, memory in _memories(design):
+        for index, tier in enumerate(memory.tiers):
+            if design.network.npus % tier.npus:
+                yield Problem(f"{path}.tiers[{index}].npus",
+                              f"{tier.npus} do not divide the {design.network.npus} NPUs",
+                              "as many NPUs for each")
 
 
 def _roofline_memory(design: Design) -> Iterator[Problem]:
@@ -177,10 +239,44 @@ def _idle_latency(design: Design) -> Iterator[Problem]:
                           "of remote memory belongs to memory.tiers[] or memory.remote")
 
 
+def _pooled(design: Design) -> Iterator[Problem]:
+    """A pool behind switches gives every NPU its share of the bandwidth, for one access at a time."""
+    remote, system = design.memory.remote, design.system
+    if remote.over == "network" and system.comm_streams != 1:
+        yield Problem("system.comm_streams", f"{system.comm_streams}, with memory.remote.over: network", "1")
+    if remote.over == "own" and remote.levels and system.copy_streams != 1:
+        yield Problem("system.copy_streams", f"{system.copy_streams}, with a pool that has levels", "1")
+    for path, _, memory in _memories(design):
+        last = len(memory.remote.levels) - 1
+        if last >= 0 and memory.remote.levels[last].ends != design.network.npus:
+            yield Problem(f"{path}.remote.levels[{last}].ends", f"{memory.remote.levels[last].ends} at the last level",
+                          f"{design.network.npus}, the NPUs of the network")
+
+
 def _no_latency(design: Design) -> Iterator[Problem]:
     for path, _, memory in _memories(design):
         if memory.latency > 0:
             yield Problem(f"{path}.latency", "would do nothing", "0 ns: ASTRA-sim's roofline has none")
+
+
+def _no_buffer(design: Design) -> Iterator[Problem]:
+    kinds = [(f"npu_types[{index}].compute", kind.compute) for index, kind in enumerate(design.npu_types)]
+    for path, compute in [("compute", design.compute), *kinds]:
+        if getattr(compute, "buffer", None) is not None:
+            yield Problem(f"{path}.buffer", "would do nothing", "no buffer: ASTRA-sim's roofline has none")
+
+
+def _one_rent(design: Design) -> Iterator[Problem]:
+    if design.cost.rental is not None and design.compute.hourly_price is not None:
+        yield Problem("cost.rental", "is given beside compute.hourly_price", "one of the two")
+
+
+def _no_scaling(design: Design) -> Iterator[Problem]:
+    owners = [("compute", design.compute)] + [(f"npu_types[{index}].compute", kind.compute)
+                                              for index, kind in enumerate(design.npu_types) if kind.compute]
+    for path, compute in owners:
+        if getattr(compute, "scaling", None) is not None:
+            yield Problem(f"{path}.scaling", "does not exist under compat: astra_sim", "the peak at that clock")
 
 
 def _simulated(design: Design) -> Iterator[Problem]:
@@ -193,8 +289,9 @@ def _stored_whole(design: Design) -> Iterator[Problem]:
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
-_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _stored_whole, _simulated)}
+_NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _all_local, _no_scaling,
+                                         _no_jobs)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:
@@ -221,7 +318,8 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _roofline_memory, _stacked)
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _pooled, _shared_tiers,
+             _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]
     collective: Annotated[Collective, Knob("Collective algorithms.")] = Collective()
@@ -232,6 +330,8 @@ class Design(Config, frozen=True, kw_only=True):
     compat: Annotated[Literal["none", "astra_sim"], Knob("Rule book: our own, or ASTRA-sim's to the last ns.")] = "none"
     astra_sim: Annotated[AstraSim, Knob("Settings of ASTRA-sim's rule book.")] = AstraSim()
     fold: Annotated[Literal["auto", "off"], Knob("Whether equal ranks are simulated once.")] = "auto"
+    cost: Annotated[Named[Cost], Knob("What it is built of, where it stands, what its energy costs.")
+                    ] = default(Cost())
     stack: Annotated[str | None, Knob("Software stack (`astrarium list stack`), whose settings apply where a file says "
                                       "nothing; left out: none.", choices=Stacks())] = None
 

@@ -1,7 +1,7 @@
 """Quantities with units: text at the border, one base unit inside.
 
-Base units: byte, ns, byte/ns, flop/ns, W, nJ/byte. 1 GB/s = 1 byte/ns, 1 Gb/s = 0.125 byte/ns, 1 TFLOP/s = 1000
-flop/ns, 1 W = 1 nJ/ns, 1 pJ/bit = 0.008 nJ/byte.
+Base units: byte, ns, byte/ns, flop/ns, W, nJ/byte, nJ/flop, $, $/h, $/kWh, gCO2/kWh, kgCO2, h. 1 GB/s = 1 byte/ns,
+1 Gb/s = 0.125 byte/ns, 1 TFLOP/s = 1000 flop/ns, 1 W = 1 nJ/ns, 1 pJ/bit = 0.008 nJ/byte, 1 year = 8,760 h.
 Decimal prefixes are decimal; KiB..TiB only when typed. A quantity is a float that knows its dimension, so it prints
 with a unit and a bare number cannot pass for one.
 """
@@ -18,9 +18,12 @@ from astrarium.errors import InputError, nearest
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Bandwidth", "Bytes", "EnergyPerByte", "FlopRate", "Frequency", "OptionalBandwidth", "OptionalBytes",
-           "OptionalEnergyPerByte", "OptionalFlopRate", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time",
-           "format_bytes", "format_flop_rate", "format_rate", "format_time", "number_in"]
+__all__ = ["Bandwidth", "Bytes", "CarbonIntensity", "CarbonMass", "EnergyPerByte", "EnergyPerFlop", "EnergyPrice",
+           "FlopRate", "Frequency", "HourlyPrice", "Lifetime", "Money", "OptionalBandwidth", "OptionalBytes",
+           "OptionalCarbonIntensity", "OptionalCarbonMass", "OptionalEnergyPerByte", "OptionalEnergyPerFlop",
+           "OptionalEnergyPrice", "OptionalFlopRate", "OptionalFrequency", "OptionalHourlyPrice", "OptionalLifetime",
+           "OptionalMoney", "OptionalPower", "OptionalTime", "Power", "Quantity", "Time", "format_bytes",
+           "format_flop_rate", "format_rate", "format_time", "number_in"]
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
@@ -61,7 +64,7 @@ class Quantity(float):
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
-            return cls.of(_parse(value, cls))
+            return cls.of(cls.parsed(value))
         if isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity)) and value == 0:
             return cls.of(0.0)
         number = isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity))
@@ -74,6 +77,11 @@ class Quantity(float):
         if not (math.isfinite(base) and base >= 0):
             raise InputError("", f"{base!r} is not a {cls.dimension}", expected="a finite number, 0 or more")
         return float.__new__(cls, base)
+
+    @classmethod
+    def parsed(cls, text: str) -> float:
+        """Base units in text. Raises InputError."""
+        return _parse(text, cls)
 
     @classmethod
     def expected(cls) -> str:
@@ -146,16 +154,85 @@ class EnergyPerByte(Quantity):
     units: ClassVar[Units] = {"pJ/bit": (1.0, 125.0), "nJ/B": (1.0, 1.0)}
 
 
-def _parse(text: str, cls: type[Quantity]) -> float:
+class EnergyPerFlop(Quantity):
+    """Base unit nJ/flop."""
+
+    __slots__ = ()
+    dimension, example = "energy of an operation", "0.5 pJ/FLOP"
+    units: ClassVar[Units] = {"pJ/FLOP": (1.0, 1e3), "nJ/FLOP": (1.0, 1.0), "fJ/FLOP": (1.0, 1e6)}
+
+
+class Money(Quantity):
+    """Base unit US dollar. The sign may stand in front, as people write it: `$6M` is `6 M$`."""
+
+    __slots__ = ()
+    dimension, example = "sum of money", "36000 $"
+    units: ClassVar[Units] = {"$": (1.0, 1.0), "k$": (1e3, 1.0), "M$": (1e6, 1.0), "B$": (1e9, 1.0)}
+
+    @classmethod
+    def parsed(cls, text: str) -> float:
+        """Base units in text, with the sign in front or behind."""
+        number, prefix = text.strip(), ""
+        if number.startswith("$"):
+            number = number[1:].strip()
+            if number[-1:] in ("k", "M", "B"):
+                number, prefix = number[:-1], number[-1]
+            number = f"{number} {prefix}$"
+        return _parse(number, cls, text)
+
+
+class HourlyPrice(Quantity):
+    """Base unit US dollar per hour."""
+
+    __slots__ = ()
+    dimension, example = "price of an hour", "2.5 $/h"
+    units: ClassVar[Units] = {"$/h": (1.0, 1.0)}
+
+
+class EnergyPrice(Quantity):
+    """Base unit US dollar per kWh."""
+
+    __slots__ = ()
+    dimension, example = "price of energy", "0.08 $/kWh"
+    units: ClassVar[Units] = {"$/kWh": (1.0, 1.0), "$/MWh": (1.0, 1e3)}
+
+
+class CarbonIntensity(Quantity):
+    """Base unit gCO2/kWh."""
+
+    __slots__ = ()
+    dimension, example = "carbon intensity", "429 gCO2/kWh"
+    units: ClassVar[Units] = {"gCO2/kWh": (1.0, 1.0), "kgCO2/kWh": (1e3, 1.0), "kgCO2/MWh": (1.0, 1.0)}
+
+
+class CarbonMass(Quantity):
+    """Base unit kgCO2."""
+
+    __slots__ = ()
+    dimension, example = "mass of CO2", "1312 kgCO2"
+    units: ClassVar[Units] = {"kgCO2": (1.0, 1.0), "gCO2": (1.0, 1e3), "tCO2": (1e3, 1.0)}
+
+
+class Lifetime(Quantity):
+    """Base unit hour; a year has 8,760."""
+
+    __slots__ = ()
+    dimension, example = "lifetime", "4 years"
+    units: ClassVar[Units] = {"h": (1.0, 1.0), "days": (24.0, 1.0), "years": (8760.0, 1.0)}
+
+
+def _parse(text: str, cls: type[Quantity], typed: str = "") -> float:
+    """Base units in `text`; `typed`: what the person wrote, where `text` is that in another order."""
     match = _NUMBER.fullmatch(text) if len(text) <= 100 else None
+    shown = (typed or text)[:60]
     if match is None:
-        raise InputError("", f"{text[:60]!r} is not a {cls.dimension}", expected=cls.expected())
+        raise InputError("", f"{shown!r} is not a {cls.dimension}", expected=cls.expected())
     number, unit = float(match[1]), match[2]
     if not unit and number == 0:
         return 0.0
     if unit not in cls.units:
         what = f"has the unit {unit!r}, which is not one of a {cls.dimension}" if unit else "is a number without a unit"
-        raise InputError("", f"{text[:60]!r} {what}", expected=cls.expected(), did_you_mean=_unit_like(unit, cls.units))
+        raise InputError("", f"{shown!r} {what}", expected=cls.expected(), did_you_mean=_unit_like(unit, cls.units))
     multiply, divide = cls.units[unit]
     return number * multiply / divide
 
@@ -238,14 +315,30 @@ if TYPE_CHECKING:
 
     OptionalBandwidth = _Optional
     OptionalBytes = _Optional
+    OptionalCarbonIntensity = _Optional
+    OptionalCarbonMass = _Optional
     OptionalEnergyPerByte = _Optional
+    OptionalEnergyPerFlop = _Optional
+    OptionalEnergyPrice = _Optional
     OptionalFlopRate = _Optional
+    OptionalFrequency = _Optional
+    OptionalHourlyPrice = _Optional
+    OptionalLifetime = _Optional
+    OptionalMoney = _Optional
     OptionalPower = _Optional
     OptionalTime = _Optional
 else:
     OptionalBandwidth = Bandwidth | None
     OptionalBytes = Bytes | None
+    OptionalCarbonIntensity = CarbonIntensity | None
+    OptionalCarbonMass = CarbonMass | None
     OptionalEnergyPerByte = EnergyPerByte | None
+    OptionalEnergyPerFlop = EnergyPerFlop | None
+    OptionalEnergyPrice = EnergyPrice | None
     OptionalFlopRate = FlopRate | None
+    OptionalFrequency = Frequency | None
+    OptionalHourlyPrice = HourlyPrice | None
+    OptionalLifetime = Lifetime | None
+    OptionalMoney = Money | None
     OptionalPower = Power | None
     OptionalTime = Time | None

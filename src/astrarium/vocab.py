@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Schedule"]
+__all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -69,6 +69,20 @@ class Kernel(NamedTuple):
     launches: int = 1
 
 
+class Placed(NamedTuple):
+    """Which memory holds a kind of tensors in training: None, the NPU's own; else the name of a tier, or "", remote
+    memory without a name. `prefetch`: layers that are fetched ahead. `step`: whether the tier of the states has a
+    processor beside it, which does the optimizer's step.
+    """
+
+    parameters: str | None = None
+    gradients: str | None = None
+    states: str | None = None
+    activations: str | None = None
+    prefetch: int = 1
+    step: bool = False
+
+
 TERMS = {
     "agent": "What proposes the points of a search: genetic, ant colony, Bayesian and others.",
     "algbw": "Algorithm bandwidth: payload / time, as nccl-tests prints it.",
@@ -120,6 +134,7 @@ TERMS = {
     "stage": "The layers that one rank of a pipeline has.",
     "stream": "A queue of communication of an NPU; collectives of one stream do not overlap.",
     "study": "A search with all its trials, on disk.",
+    "tier": "A memory behind an NPU's local one: its host's, CXL, a pool.",
     "topology": "All dims of a network together.",
     "tp": "Tensor parallelism: ranks share the matrices of a layer.",
     "trace": "A Chakra execution trace: the nodes of each rank, and what they wait for.",

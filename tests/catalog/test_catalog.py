@@ -8,9 +8,12 @@ import pytest
 
 import astrarium as ar
 from astrarium import catalog, registry
-from astrarium.catalog.columns import COLUMNS, check_row
+from astrarium.catalog.columns import COLUMNS, PARTS, check_row
+from astrarium.catalog.market import part
 from astrarium.collective.fabrics import fabric
-from astrarium.units import Bandwidth, FlopRate, Frequency
+from astrarium.config.base import decode_into
+from astrarium.config.spec import Problem
+from astrarium.units import Bandwidth, FlopRate, Frequency, Power
 
 
 @pytest.mark.parametrize("kind", catalog.KINDS)
@@ -22,7 +25,7 @@ def test_every_row_names_its_source(kind: str) -> None:
         assert "https://" in row["source"], name
 
 
-@pytest.mark.parametrize("kind", ["devices", "networks", "hosts"])
+@pytest.mark.parametrize("kind", ["devices", "networks", "hosts", "parts", "facilities", "tariffs", "regions", "costs"])
 def test_every_row_says_when_it_was_compared_with_what(kind: str) -> None:
     for name, row in catalog.load(kind).items():
         assert row["checked"].startswith(("20", "not compared")), name
@@ -121,3 +124,44 @@ def test_fabrics_with_measured_collectives_are_networks_with_the_same_link() -> 
         dim = registry.load("shape", link.shape)(link.npus or 8, **{"latency": "1 us", **link.dim})
         assert dim.fabric == name
         assert dim.npu_bandwidth == pytest.approx(fabric(name).link), name
+
+
+@pytest.mark.parametrize("kind", ["parts", "facilities", "tariffs", "regions", "costs"])
+def test_every_price_has_a_date(kind: str) -> None:
+    for name, row in catalog.load(kind).items():
+        assert "2019" <= row["date"] <= row["checked"][:7] or not row["checked"].startswith("20"), name
+
+
+def test_parts_fit_each_other() -> None:
+    rows = catalog.load("parts")
+    for name in rows:
+        found = part(name)
+        assert not found.device or found.device in catalog.load("devices"), name
+        if "nic" in found.includes:
+            assert found.nic is not None, name
+        if found.kind == "host" and found.power is not None:
+            limit = Power(catalog.device(found.device).row["power"])
+            assert found.npus * limit < found.power < 3 * found.npus * limit, name
+    assert {row["kind"] for row in rows.values()} == set(PARTS)
+
+
+def test_every_whole_section_decodes() -> None:
+    for name in catalog.load("costs"):
+        problems: list[Problem] = []
+        decode_into(ar.Cost, name, "cost", problems)
+        assert not problems, name
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"price": "-1 $"}, r"parts.mine.price: -1.0 is not a sum of money"), ({"price": 36000}, "a number without a unit"),
+    ({"date": "Aug 2024"}, r"parts.mine.date: 'Aug 2024' is not a date"), ({"kind": "swich"}, r"did you mean 'switch'"),
+    ({"ports": None}, r"parts.mine.ports: is missing; expected a switch has it"),
+    ({"rent": "2 $/h"}, r"parts.mine.price: a switch has price, and no other price"),
+    ({"includes": ["nics"]}, r"did you mean 'nic'")])
+def test_a_price_of_ones_own_is_checked(changes: dict[str, object], said: str) -> None:
+    row = {"title": "Ours", "source": "an offer", "kind": "switch", "date": "2026-10", "price": "30000 $", "ports": 64,
+           "port": "400 Gb/s", **changes}
+    with pytest.raises(ar.InputError, match=said):
+        check_row("parts", "parts.mine", {key: value for key, value in row.items() if value is not None})
+    with pytest.raises(ar.InputError, match=r"facilities.mine.pue: 0.9 is impossible; expected a number, 1 or more"):
+        check_row("facilities", "facilities.mine", {"title": "T", "source": "S", "date": "2026", "pue": 0.9})

@@ -18,7 +18,7 @@ from tests.plans.hand import collective, delay, native_collective, plan_of, recv
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan, execute
-from astrarium.engine.jobs import Job, Jobs, join_jobs
+from astrarium.engine.jobs import JobPlan, JoinedJobs, join_jobs
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Policy, Remote, RemoteKind, Shape
 from astrarium.engine.program_order import in_program_order
 from astrarium.errors import InputError, StallError, TraceError, UnsupportedError
@@ -81,7 +81,7 @@ def ends(plan: Plan, fold: bool = False) -> Outcome:
         raise
 
 
-def by_rank(jobs: Jobs, outcome: Outcome, job: int) -> tuple[list[int], list[int]]:
+def by_rank(jobs: JoinedJobs, outcome: Outcome, job: int) -> tuple[list[int], list[int]]:
     """Finish and busy of the ranks of a job."""
     rows = outcome.row[jobs.first[job]:jobs.first[job + 1]]
     return outcome.finish[rows].tolist(), outcome.busy[rows].tolist()
@@ -94,7 +94,7 @@ def test_jobs_that_do_not_meet_end_as_alone(seed: int) -> None:
     plans = drawn(rng, 3, 2)
     alone = [ends(plan) for plan in plans]
     starts = [rng.choice([0, LATER]), rng.choice([0, 0, 2 * LATER])]
-    jobs = join_jobs([Job(plan, part(plan, place), start)
+    jobs = join_jobs([JobPlan(plan, part(plan, place), start)
                       for plan, place, start in zip(plans, rng.sample(range(3), 2), starts, strict=True)])
     for fold in (True, False):
         outcome = execute(jobs.plan, fold=fold)
@@ -112,7 +112,7 @@ def test_both_engines(seed: int) -> None:
     taken = moved(rng, plans[0], shift=False)
     free = [place for _ in range(8) if not np.isin(place := moved(rng, plans[1], shift=False), taken).any()]
     assume(free)
-    assert_same(join_jobs([Job(plans[0], taken), Job(plans[1], free[0], LATER)]).plan)
+    assert_same(join_jobs([JobPlan(plans[0], taken), JobPlan(plans[1], free[0], LATER)]).plan)
 
 
 @given(SEEDS)
@@ -122,7 +122,7 @@ def test_a_job_moves_along_dims(seed: int) -> None:
     plan = drawn(rng, 2)[0]
     assume(not plan.reduce_bandwidth.size and plan.remote.kind != RemoteKind.PER_NODE)      # all NPUs are equal
     assume(not {dim.shape for dim in plan.network.dims} & {Shape.MESH, Shape.HYPERCUBE})
-    there = join_jobs([Job(plan, moved(rng, plan, shift=True))]).plan
+    there = join_jobs([JobPlan(plan, moved(rng, plan, shift=True))]).plan
     assert ends(plan).finish.tolist() == execute(there, fold=False).finish.tolist()
 
 
@@ -132,7 +132,7 @@ def test_a_job_moves_along_dims(seed: int) -> None:
 def test_folding_with_renamed_coordinates(seed: int) -> None:
     rng = random.Random(seed)
     plan = drawn(rng, 2)[0]
-    there = join_jobs([Job(plan, moved(rng, plan, shift=False))]).plan
+    there = join_jobs([JobPlan(plan, moved(rng, plan, shift=False))]).plan
     every, folded = ends(there), execute(there)
     assert folded.finish[folded.row].tolist() == every.finish.tolist()
 
@@ -142,10 +142,10 @@ def test_folding_with_renamed_coordinates(seed: int) -> None:
 @draws(20)
 def test_equal_jobs_fold_to_the_classes_of_one(seed: int) -> None:
     plan = drawn(random.Random(seed), 16)[0]
-    alone = join_jobs([Job(plan, plan.npu_of)]).plan
+    alone = join_jobs([JobPlan(plan, plan.npu_of)]).plan
     one = ends(alone, fold=True)
     assume(one.folded and plan.network.backend == Backend.PORTS)
-    jobs = join_jobs([Job(plan, part(plan, place)) for place in range(16)])
+    jobs = join_jobs([JobPlan(plan, part(plan, place)) for place in range(16)])
     assert jobs.plan.programs == alone.programs
     assert len(jobs.plan.collectives) == len(plan.collectives)
     outcome = execute(jobs.plan)
@@ -160,17 +160,17 @@ def test_periods_of_jobs_are_counted(start: int) -> None:
     network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 2, 10.0, 5.0), Dim(Shape.SWITCH, 2, 1.0, 0.0)))
     nodes = [delay(1000), *(delay(1000 + 7 * (place % 2), place) for place in range(400))]
     plan = plan_of([nodes] * 2, network)
-    jobs = join_jobs([Job(plan, plan.npu_of, start), Job(plan, part(plan, 1), start)])
+    jobs = join_jobs([JobPlan(plan, plan.npu_of, start), JobPlan(plan, part(plan, 1), start)])
     assert execute(jobs.plan).counted > 0
     assert in_program_order(jobs.plan) is not None
 
 
-def ring_jobs(backend: str, op: CommOp, size: int) -> list[Job]:
+def ring_jobs(backend: str, op: CommOp, size: int) -> list[JobPlan]:
     """Two jobs of four ranks, at the even and at the odd places of a ring."""
     network = NetworkPlan(backend, (Dim(Shape.RING, 8, 10.0, 5.0),))
     made = native_collective("ring", op, 4, size, chunks=4, active=0)
     plan = plan_of([[collective(0)]] * 4, network, collectives=[made])
-    return [Job(replace(plan, npu_of=places), places) for places in
+    return [JobPlan(replace(plan, npu_of=places), places) for places in
             (np.arange(0, 8, 2, dtype=np.int32), np.arange(1, 8, 2, dtype=np.int32))]
 
 
@@ -202,7 +202,7 @@ def carried(outcome: Outcome) -> Counter[tuple[int, int, int]]:
 def test_links_carry_the_bytes_of_all_jobs(seed: int) -> None:
     rng = random.Random(seed)
     plans = drawn(rng, 2, 2)
-    jobs = [Job(plan, part(plan, place), LATER * place) for place, plan in enumerate(plans)]
+    jobs = [JobPlan(plan, part(plan, place), LATER * place) for place, plan in enumerate(plans)]
     try:
         alone = [execute(join_jobs([job]).plan, record=True, fold=False) for job in jobs]
     except (StallError, TraceError):
@@ -228,7 +228,7 @@ def messages() -> Plan:
 def test_numbers_of_ranks_groups_and_collectives() -> None:
     first, second = messages(), messages()
     second = replace(second, collectives=second.collectives[::-1], slot_a=np.array([1, 0, 0, 0], np.int32))
-    jobs = join_jobs([Job(first, first.npu_of), Job(second, np.array([9, 8], np.int32))])
+    jobs = join_jobs([JobPlan(first, first.npu_of), JobPlan(second, np.array([9, 8], np.int32))])
     plan = jobs.plan
     assert plan.npu_of.tolist() == [0, 1, 9, 8]
     assert [group.tolist() for group in plan.groups] == [[1, 0], [0, 1], [3, 2], [2, 3]]
@@ -244,14 +244,14 @@ def test_numbers_of_ranks_groups_and_collectives() -> None:
 
 def test_what_is_refused() -> None:
     plan = messages()
-    job = Job(plan, plan.npu_of)
+    job = JobPlan(plan, plan.npu_of)
 
-    def refused(what: str, *others: Job) -> None:
+    def refused(what: str, *others: JobPlan) -> None:
         with pytest.raises(InputError, match=what):
             join_jobs([job, *others])
 
-    def at(*npus: int) -> Job:
-        return Job(plan, np.array(npus, np.int32))
+    def at(*npus: int) -> JobPlan:
+        return JobPlan(plan, np.array(npus, np.int32))
 
     refused(r"jobs\[1\]\.npus: NPU 1 is also in jobs\[0\]", at(2, 1))
     refused(r"jobs\[2\]\.npus: NPU 3 is also in jobs\[1\]", at(2, 3), at(3, 2))
@@ -261,17 +261,17 @@ def test_what_is_refused() -> None:
     refused(r"jobs\[1\]\.npus: shape \(3,\) of int32; expected .* shape \(2,\)", at(2, 3, 4))
     refused(r"jobs\[1\]\.npus: ranks at one coordinate of dims\[0\]", at(4, 8))
     refused(r"jobs\[1\]\.npus: ranks at one coordinate of dims\[1\]", at(4, 9))
-    refused(r"jobs\[1\]\.start: -1 ps", Job(plan, at(2, 3).npus, -1))
+    refused(r"jobs\[1\]\.start: -1 ps", JobPlan(plan, at(2, 3).npus, -1))
     slower = replace(plan.network, dims=(plan.network.dims[0], Dim(Shape.RING, 4, 9.0, 5.0)))
     for name, change in {"network.dims[1]": {"network": slower}, "policy.lifo": {"policy": Policy(lifo=0)},
                          "network.backend": {"network": replace(plan.network, backend="fluid")},
                          "remote.kind": {"remote": Remote(RemoteKind.POOL)}, "lanes": {"lanes": (1, 1, 1, 2, 1)},
                          "reduce_bandwidth": {"reduce_bandwidth": np.ones(16)}}.items():
         refused(rf"jobs\[1\]\.plan: {name} is .*, and in jobs\[0\]".replace("[1] is", r"\[1\] is"),
-                Job(replace(plan, **change), at(2, 3).npus))
+                JobPlan(replace(plan, **change), at(2, 3).npus))
     far = replace(plan, slot_a=np.array([2, 1, 0, 1], np.int32))
-    refused(r"jobs\[1\]\.plan: a message's peer is rank 2; expected one of its 2 ranks", Job(far, at(2, 3).npus))
+    refused(r"jobs\[1\]\.plan: a message's peer is rank 2; expected one of its 2 ranks", JobPlan(far, at(2, 3).npus))
     with pytest.raises(InputError, match="jobs: none"):
         join_jobs([])
     with pytest.raises(UnsupportedError, match=r"jobs\[0\]\.plan: lowered under ASTRA-sim's rule book"):
-        join_jobs([Job(replace(plan, policy=Policy(order=1)), plan.npu_of)])
+        join_jobs([JobPlan(replace(plan, policy=Policy(order=1)), plan.npu_of)])

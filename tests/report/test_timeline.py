@@ -276,3 +276,21 @@ def test_counters_need_no_tensors(result: Any, tmp_path: Path) -> None:
                                                                         (0, "load", {"percent": 2.0})]
     names = {event.name for event in read(path) if isinstance(event, Complete)}
     assert names == {"delay", "collective", "send", "recv"}
+
+
+def test_tiers_have_a_counter_and_their_transfers_are_on_the_copy_track(tmp_path: Path) -> None:
+    tier = ar.Tier("host", capacity="1 TB", bandwidth="16 GB/s")
+    design = ar.Design(workload=ar.Transformer("gpt2-small", global_batch=1, seq=128),
+                       compute=ar.Roofline("10 TFLOP/s"),
+                       memory=ar.Memory(bandwidth="1 TB/s", tiers=[tier], placement=ar.Placement(activations="host")),
+                       network=ar.Network([ar.Ring(1, bandwidth="1 GB/s", latency="0 ns")]))
+    result = ar.simulate(design)
+    path = tmp_path / "timeline.json"
+    write_timeline(str(path), Recorded(result.plan, result.outcome, result.traces, memory_counters(result)))
+    events = json.loads(path.read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event.get("name") == "thread_name"}
+    moved = [event for event in events if event.get("cat") == "remote_memory"]
+    assert len(moved) == 2 * 14
+    assert {tracks[event["tid"]].split()[0] for event in moved} == {"copy"}
+    assert {event["name"] for event in events if event["ph"] == "C"} >= {"memory", "memory in host"}

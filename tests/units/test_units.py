@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astrarium import units
 from astrarium.errors import InputError
 from astrarium.units import (
     Bandwidth,
@@ -131,3 +132,29 @@ def test_formats_for_people() -> None:
     assert format_rate(450) == "450 GB/s"
     assert format_rate(1200) == "1.2 TB/s"
     assert format_flop_rate(989_400) == "989.4 TFLOP/s"
+
+
+@pytest.mark.parametrize(("text", "dollars", "written"), [
+    ("$6M", 6e6, "6 M$"), ("$ 5.576M", 5.576e6, "5576 k$"), ("36018 $", 36018.0, "36018 $"), ("$2k", 2000.0, "2 k$"),
+    ("$0", 0.0, "0 $")])
+def test_money_with_the_sign_on_either_side(text: str, dollars: float, written: str) -> None:
+    assert units.Money(text) == dollars
+    assert str(units.Money(text)) == written
+    assert units.Money(str(units.Money(text))) == dollars
+
+
+@pytest.mark.parametrize(("kind", "text", "said"), [
+    (units.Money, "6", "is a number without a unit"), (units.Money, "$6X", "'\\$6X' has the unit"),
+    (units.Money, "-$6", "is not a sum of money"), (units.EnergyPrice, "0.08 $", "is not one of a price of energy"),
+    (units.CarbonIntensity, "429 g/kWh", "is not one of a carbon intensity"), (units.Lifetime, "4 yr", "is not one"),
+    (units.EnergyPerFlop, "0.5 pJ", "is not one of an? energy of an operation")])
+def test_money_and_energy_are_as_strict(kind: type[units.Quantity], text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        kind(text)
+
+
+def test_energy_and_lifetimes() -> None:
+    assert units.EnergyPrice("77.1 $/MWh") == pytest.approx(units.EnergyPrice("0.0771 $/kWh"))
+    assert units.Lifetime("5 years") == 5 * 8760 == units.Lifetime("1825 days")
+    assert units.CarbonIntensity("0.429 kgCO2/kWh") == 429.0
+    assert units.EnergyPerFlop("500 fJ/FLOP") == units.EnergyPerFlop("0.5 pJ/FLOP") == 0.0005

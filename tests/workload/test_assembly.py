@@ -13,20 +13,26 @@ from hypothesis import strategies as st
 import astrarium as ar
 from astrarium.result import Result
 from astrarium.trace.work import Generated, TraceClass
-from astrarium.vocab import CommOp, NodeKind
+from astrarium.vocab import CommOp, NodeKind, Placed
 from astrarium.workload.assemble import Recipe, assemble
 from astrarium.workload.mesh import AXES, mesh_of
 from astrarium.workload.pieces import BlockPieces, Piece, Step, Weight
 from astrarium.workload.schedule import SCHEDULES
+from astrarium.workload.training import OFFLOADED
 
 from .blocks import embedding, head, layer, recipe
 from .checks import bytes_by, check, flops, programs
+
+AWAY = (Placed(states="host", gradients="pool"),
+        Placed(parameters="pool", gradients="host", states="host", activations="host", step=True),
+        Placed(parameters="host", gradients="host", activations="pool", prefetch=2),
+        Placed(parameters="host", states="pool", prefetch=0, step=True))
 
 GATHER, SCATTER, REDUCE = CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_REDUCE
 EVERY = st.fixed_dictionaries({
     "schedule": st.sampled_from(sorted(SCHEDULES)), "zero": st.integers(0, 3), "prefetch": st.integers(0, 3),
     "overlap": st.booleans(), "bucket": st.sampled_from([4e3, 3e4, 1e9]), "tied": st.booleans(),
-    "offload": st.sampled_from(["none", "optimizer", "activations"]), "clip": st.booleans(),
+    "placed": st.sampled_from([*OFFLOADED.values(), *AWAY]), "clip": st.booleans(),
     "zero_axes": st.sampled_from([("dp", "cp", "sp"), ("dp",), ("sp",)]), "order": st.permutations(AXES).map("-".join),
     "scattered": st.sampled_from([(), ("tp",)]),
     "sizes": st.tuples(*[st.integers(1, 2)] * 4), "stages": st.sampled_from([2, 4])})
@@ -41,8 +47,10 @@ def _made(case: dict[str, object]) -> Recipe:
     name, (tp, sp, dp, cp) = str(found.pop("schedule")), found.pop("sizes")  # type: ignore[misc]
     stages, order = int(found.pop("stages")), str(found.pop("order"))  # type: ignore[call-overload]
     line, chunks = SCHEDULES[name], 2 if name == "interleaved" else 1
-    if line.split and found["offload"] == "activations":
-        found["offload"] = "none"
+    placed = found["placed"]
+    assert isinstance(placed, Placed)
+    if line.split:
+        found["placed"] = placed._replace(activations=None, parameters=None, gradients=None)
     found["tied"] = frozenset({"wte"}) if found["tied"] else frozenset()
     mesh = mesh_of(order, tp=tp, sp=sp, dp=dp, cp=cp, pp=stages)
     return recipe(name, layers=8, batches=8, chunks=chunks, mesh=mesh, **found)
@@ -69,9 +77,10 @@ def test_blocks_repeated_by_columns_are_those_made_one_by_one(schedule: str, zer
                                                               pattern: tuple[int, ...]) -> None:
     """Also where two kinds of layers alternate, and where a bucket is full after some of them."""
     mesh = mesh_of("megatron", tp=2, dp=2, pp=2)
-    offloads = ("none",) if SCHEDULES[schedule].split else ("none", "activations")
-    for bucket, offload, prefetch in product((4e3, 1e5), offloads, range(3) if zero == 3 else (1,)):
-        made = recipe(schedule, layers=2, mesh=mesh, zero=zero, bucket=bucket, offload=offload, prefetch=prefetch)
+    everywhere = (OFFLOADED["none"],) if SCHEDULES[schedule].split else (
+        OFFLOADED["none"], OFFLOADED["activations"], AWAY[1], AWAY[2])
+    for bucket, placed, prefetch in product((4e3, 1e5), everywhere, range(3) if zero == 3 else (1,)):
+        made = recipe(schedule, layers=2, mesh=mesh, zero=zero, bucket=bucket, placed=placed, prefetch=prefetch)
         parts = tuple((*part[:part[0] == 0], *pattern * 4, *part[len(part) - (part[-1] == 2):]) for part in made.parts)
         _same_one_by_one(replace(made, kinds=(*made.kinds, layer(steps=2)), parts=parts))
 
@@ -106,7 +115,11 @@ def _design(made: Recipe, *, fast: bool = False) -> ar.Design:
     return ar.Design(
         workload=ar.SingleCollective("all_reduce", payload="1 B"), compute=ar.Roofline(peak="1 TFLOP/s"),
         memory=ar.Memory(bandwidth="1000000 TB/s" if fast else "1 TB/s",
-                         remote=ar.Remote(kind="per_npu", bandwidth="10 GB/s")),
+                         remote=ar.Remote(kind="per_npu", bandwidth="10 GB/s"), tiers=[
+                             ar.Tier("host", capacity="1 TB", bandwidth="8 GB/s", step_bandwidth="30 GB/s",
+                                     duplex=True),
+                             ar.Tier("pool", capacity="1 TB", bandwidth="4 GB/s", npus=2, total="6 GB/s",
+                                     step_bandwidth="30 GB/s")]),
         network=ar.Network([ar.Switch(made.mesh.ranks, bandwidth=bandwidth, latency=latency)]),
         system=ar.System(comm_streams=3))
 

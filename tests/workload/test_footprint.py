@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 import astrarium as ar
-from astrarium.memory.usage import usage
+from astrarium.lower.placement import placed_of
+from astrarium.memory.tiers import HERE
+from astrarium.memory.usage import held_by, usage
 from astrarium.workload.assemble import assemble
 from astrarium.workload.footprint import footprint, footprints
 from astrarium.workload.training import recipe_of
@@ -20,12 +22,17 @@ from .test_assembly import EVERY, _made
 @settings(max_examples=25)
 @given(EVERY)
 def test_equals_the_peak_of_the_tensors_in_order(case: dict[str, object]) -> None:
+    """Of the local memory. Where the step streams states of tiers, more of its pieces are there at once than in order.
+    """
     made = _made(case)
     generated = assemble(made)
+    streams = any(made.placed[:4]) and not made.placed.step
     for trace, tensors, found in zip(generated.classes, generated.tensors, footprints(made), strict=True):
         assert tensors is not None
-        nodes = np.arange(len(trace.node_id))
-        assert usage(tensors, nodes, nodes + 1)[1].max() == pytest.approx(found.total, abs=len(tensors.size))
+        nodes, slack = np.arange(len(trace.node_id)), len(tensors.size)
+        peak = usage(held_by(tensors, (), HERE), nodes, nodes + 1)[1].max()
+        assert peak <= found.total + slack
+        assert streams or peak == pytest.approx(found.total, abs=slack)
 
 
 @pytest.mark.parametrize("more", [
@@ -101,3 +108,18 @@ def test_model_states_under_zero(zero: int, per_parameter: float) -> None:
     room = {0: 0, 1: 0, 2: 2 * largest, 3: 6 * largest}[zero]     # a block's whole gradients, and weights of two
     assert least * (1 - 1e-9) <= states <= least * (1 + 1e-9) + room
     assert 7.5e9 * per_parameter / 1e9 == pytest.approx({0: 120, 1: 31.4, 2: 16.6, 3: 1.9}[zero], rel=0.02)
+
+
+@pytest.mark.parametrize("placement", [
+    {"states": "host", "gradients": "host"}, {"states": "disk"}, {"activations": "disk", "prefetch": 2},
+    {"parameters": "disk", "gradients": "host", "states": "host", "activations": "host"}])
+def test_bounds_the_simulated_peak_of_what_is_placed_elsewhere(placement: dict[str, Any]) -> None:
+    """However slow the tiers are: what is on its way out does not pile up in the local memory."""
+    tiers = [ar.Tier("host", capacity="1 TB", bandwidth="8 GB/s", duplex=True, step_bandwidth="50 GB/s"),
+             ar.Tier("disk", capacity="1 TB", bandwidth="2 GB/s")]
+    work = ar.Transformer("gpt2-small", global_batch=8, bucket="1 MB")
+    design = ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"),
+                       memory=ar.Memory(bandwidth="2 TB/s", tiers=tiers, placement=ar.Placement(**placement)),
+                       network=ar.Network([ar.Switch(1, bandwidth="1 GB/s", latency="0 ns")]))
+    found, = footprint(work, placed=placed_of(design))
+    assert found.total * 0.9 <= float(ar.simulate(design).peak_memory or 0) <= found.total * (1 + 1e-5)

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from astrarium.errors import InputError, nearest
-from astrarium.units import Bandwidth, Bytes, FlopRate, Frequency, Power, Quantity, Time
+from astrarium.units import (
+    Bandwidth,
+    Bytes,
+    CarbonIntensity,
+    CarbonMass,
+    EnergyPrice,
+    FlopRate,
+    Frequency,
+    HourlyPrice,
+    Money,
+    Power,
+    Quantity,
+    Time,
+)
 
-__all__ = ["COLUMNS", "PRECISIONS", "Column", "check_row"]
+__all__ = ["COLUMNS", "PARTS", "PRECISIONS", "Column", "check_row"]
 
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8")
+PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "device": ("price",), "host": ("price", "share"), "nic": ("price",), "switch": ("price",), "link": ("price",),
+    "rental": ("rent",)})
+"""Kinds of parts, and the columns of which a row of the kind has exactly one."""
+NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "device": ("device",), "switch": ("ports", "port"), "link": ("rate",), "nic": ("rate",)})
+INCLUDED = ("device", "nic")
 
 
 @dataclass(frozen=True)
@@ -58,6 +80,28 @@ def _peaks(value: Any) -> Mapping[str, Any]:
     return found
 
 
+def _date(value: Any) -> str:
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        raise InputError("", f"{value!r:.60} is not a date", expected="a year, month or day, such as 2024-08")
+    return value
+
+
+def _some_of(names: Sequence[str]) -> Callable[[Any], object]:
+    """One of the names, or a list of them."""
+    def take(value: Any) -> object:
+        each, several = _one_of(*names), isinstance(value, Sequence) and not isinstance(value, str)
+        return [each(name) for name in value] if several else each(value)
+    return take
+
+
+def _number(least: float) -> Callable[[Any], float]:
+    def take(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
+            raise InputError("", f"{value!r:.60} is impossible", expected=f"a number, {least:g} or more")
+        return value
+    return take
+
+
 def _positive(kind: type[Quantity]) -> Callable[[Any], Quantity]:
     def take(value: Any) -> Quantity:
         found = kind(value)
@@ -67,14 +111,44 @@ def _positive(kind: type[Quantity]) -> Callable[[Any], Quantity]:
     return take
 
 
+def _systolic(value: Any) -> Mapping[str, Any]:
+    found = _table(value)
+    for name in found:
+        if name not in SYSTOLIC:
+            raise InputError(name, "is no part of `systolic`", expected="one of " + ", ".join(SYSTOLIC),
+                             did_you_mean=nearest(name, SYSTOLIC))
+        _at(name, SYSTOLIC[name].takes, found[name])
+    for name, column in SYSTOLIC.items():
+        if column.needed and name not in found:
+            raise InputError(name, "is missing", expected="rows, columns and arrays of a device that has arrays")
+    return found
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def take(value: Any) -> str:
+        if value not in names:
+            raise InputError("", f"{value!r:.60} is not known", expected="one of " + ", ".join(names),
+                             did_you_mean=nearest(str(value), names))
+        return str(value)
+    return take
+
+
 TEXT, NEEDED = Column(_text), Column(_text, needed=True)
+_DATE = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 _ROW = {"title": NEEDED, "source": NEEDED, "checked": TEXT}
+_DATED = {**_ROW, "date": Column(_date, needed=True)}
+SYSTOLIC: Mapping[str, Column] = MappingProxyType({
+    **dict.fromkeys(("rows", "columns", "arrays"), Column(_count, needed=True)), "buffer": Column(_positive(Bytes)),
+    "dataflow": Column(_one_of("output_stationary", "weight_stationary", "input_stationary")),
+    "tiles": Column(_one_of("apart", "overlapped"))})
+"""What the column `systolic` of a device holds: arrays of one NPU, the on-chip memory that feeds them, how they run."""
 COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
     "devices": {
         **_ROW, "peak": Column(_positive(FlopRate), needed=True), "peaks": Column(_peaks),
         "capacity": Column(_positive(Bytes), needed=True), "bandwidth": Column(_positive(Bandwidth), needed=True),
         "memory": TEXT, "units": Column(_count), "clock": Column(_positive(Frequency)), "l2": Column(_positive(Bytes)),
-        "power": Column(_positive(Power)), "scale_up": Column(_positive(Bandwidth))},
+        "power": Column(_positive(Power)), "idle_power": Column(_positive(Power)),
+        "scale_up": Column(_positive(Bandwidth)), "systolic": Column(_systolic)},
     "networks": {
         **_ROW, "shape": NEEDED, "npus": Column(_count), "bandwidth": Column(_positive(Bandwidth)),
         "bandwidth_per_npu": Column(_positive(Bandwidth)), "latency": Column(Time)},
@@ -85,6 +159,16 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         **_ROW, "kind": NEEDED, "link": Column(_positive(Bandwidth), needed=True), "technology": TEXT, "error": TEXT,
         "host": TEXT, "ops": Column(_table), "exchange": Column(_table), "borrows": TEXT, "like": Column(_names),
         "latency": Column(Time), **dict.fromkeys(("in_network", "efficiency", "lines"), Column(lambda value: value))},
+    "parts": {
+        **_DATED, "kind": Column(_one_of(*PARTS), needed=True), "device": TEXT, "npus": Column(_count),
+        "price": Column(Money), "share": Column(_number(0)), "rent": Column(HourlyPrice),
+        "includes": Column(_some_of(INCLUDED)), "nic": Column(_positive(Bandwidth)), "ports": Column(_count),
+        "port": Column(_positive(Bandwidth)), "rate": Column(_positive(Bandwidth)), "power": Column(Power),
+        "power_share": Column(_number(0)), "embodied": Column(CarbonMass)},
+    "facilities": {**_DATED, "pue": Column(_number(1), needed=True)},
+    "tariffs": {**_DATED, "price": Column(EnergyPrice, needed=True)},
+    "regions": {**_DATED, "carbon": Column(CarbonIntensity, needed=True)},
+    "costs": {**_DATED, "cost": Column(_table, needed=True)},
     "models": {**_ROW, "model": Column(_table, needed=True)},
     "stacks": {**_ROW, "version": TEXT, "memory": TEXT, "measured": Column(lambda value: value),
                **dict.fromkeys(("workload", "compute", "collective", "system", "several_hosts"), Column(_table))},
@@ -105,8 +189,21 @@ def check_row(kind: str, path: str, row: Any) -> None:
     for name, column in columns.items():
         if column.needed and name not in row:
             raise InputError(f"{path}.{name}", "is missing", expected=f"a row of {kind} has it")
+    if kind == "parts":
+        _check_part(path, row)
     if kind == "networks" and ("bandwidth" in row) == ("bandwidth_per_npu" in row):
         raise InputError(f"{path}.bandwidth", "is needed, or bandwidth_per_npu", expected="one of the two")
+
+
+def _check_part(path: str, row: Mapping[str, Any]) -> None:
+    """What a part of its kind has: one price, and the sizes by which it is counted."""
+    prices = PARTS[row["kind"]]
+    if sum(name in row for name in ("price", "share", "rent")) != 1 or not any(name in row for name in prices):
+        raise InputError(f"{path}.{prices[0]}", f"a {row['kind']} has " + " or ".join(prices) + ", and no other price",
+                         expected="one of the two" if len(prices) > 1 else f"{prices[0]} alone")
+    for name in NEEDS.get(row["kind"], ()):
+        if name not in row:
+            raise InputError(f"{path}.{name}", "is missing", expected=f"a {row['kind']} has it")
 
 
 def _at(path: str, takes: Callable[[Any], object], value: Any) -> None:

@@ -15,6 +15,7 @@ from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.trace import Dependencies
+    from astrarium.workload.config import Trace
 
 __all__ = ["arguments", "run"]
 
@@ -55,18 +56,23 @@ def _counted(count: int, what: str) -> str:
 
 def _design(path: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Findings of the traces that a design names; ConfigError with every problem of the design itself."""
-    from astrarium.trace import read_groups
-    from astrarium.trace.read import trace_of_rank
     from astrarium.workload.config import Trace
+    from astrarium.workload.jobs import Jobs
 
     design = read_design(path)
     say_imports(design)
-    if not isinstance(design.workload, Trace):
-        return []
-    groups = read_groups(design.workload.groups) if design.workload.groups else None
-    one = design.workload.rank
-    traces = design.workload.path if one is None else trace_of_rank(design.workload.path, one)
-    return _findings(path, traces, groups, design.workload.dependencies, options.limit)
+    works = [job.workload for job in design.workload.jobs] if isinstance(design.workload, Jobs) else [design.workload]
+    return [finding for work in works if isinstance(work, Trace) for finding in _of_workload(path, work, options.limit)]
+
+
+def _of_workload(path: str, work: Trace, limit: int) -> list[dict[str, Any]]:
+    """Findings of the traces that a workload names."""
+    from astrarium.trace import read_groups
+    from astrarium.trace.read import trace_of_rank
+
+    groups = read_groups(work.groups) if work.groups else None
+    traces = work.path if work.rank is None else trace_of_rank(work.path, work.rank)
+    return _findings(path, traces, groups, work.dependencies, limit)
 
 
 def _traces(path: str, workload: str, options: argparse.Namespace) -> list[dict[str, Any]]:

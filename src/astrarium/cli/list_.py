@@ -114,6 +114,13 @@ _OURS: Mapping[str, Callable[[], list[Row]]] = {
         ("npus", "{} NPUs"), ("device", "{}"), ("inner", "{0[0]} inside"), ("outer", "{} between hosts"))),
     "models": _models,
     "stack": lambda: _catalog("stack", "stacks", (("version", "{}"),)),
+    "part": lambda: _catalog("part", "parts", (
+        ("kind", "{}"), ("price", "{}"), ("share", "{} of the devices' price"), ("rent", "{}"), ("power", "{}"),
+        ("date", "{}"))),
+    "facility": lambda: _catalog("facility", "facilities", (("pue", "PUE {}"), ("date", "{}"))),
+    "tariff": lambda: _catalog("tariff", "tariffs", (("price", "{}"), ("date", "{}"))),
+    "region": lambda: _catalog("region", "regions", (("carbon", "{}"), ("date", "{}"))),
+    "cost": lambda: _catalog("cost", "costs", (("date", "{}"),)),
     "field": _fields,
     "term": _terms,
 }

@@ -30,7 +30,17 @@ def arguments(parser: Parser) -> None:
                         help="a model of the catalog, or a Hugging Face config.json; left out: that of --from")
     parser.add_argument("--device", metavar="D[,D...]", required=True,
                         help="devices of the catalog (astrarium list device); several are compared")
-    parser.add_argument("--gpus", metavar="N", type=whole, help="how many of them; default: as many as --from says")
+    parser.add_argument("--gpus", metavar="N", type=whole,
+                        help="how many of them; default: as many as --from says, or as --budget and --power allow")
+    parser.add_argument("--objective", choices=("time", "cost", "energy", "carbon"), default="time",
+                        help="what layouts are ranked by: the time of a step (default), or money, energy or CO2 of "
+                             "10^12 tokens")
+    parser.add_argument("--budget", metavar="$", help="money for all that is bought, such as '$6M'")
+    parser.add_argument("--power", metavar="W", help="power of the site at most, such as 1MW")
+    parser.add_argument("--cost", metavar="NAME|FIELD=VALUE", action="append", default=[],
+                        help="where it is bought: a row of prices (astrarium list cost), or a field of the design's "
+                             "cost section, such as pue=1.1; also compute.power and compute.idle_power; may be "
+                             "repeated; default: the catalog's for the device")
     parser.add_argument("--from", metavar="FILE", dest="today",
                         help="launch arguments of a job that runs today, to predict and to improve: Megatron-LM .sh, "
                              "NeMo .yaml, DeepSpeed .json, torchtitan .toml")
@@ -82,9 +92,11 @@ def run(options: argparse.Namespace) -> int:
         "gpus": options.gpus, "seq": options.seq, "global_batch": options.global_batch, "network": options.network,
         "compute": options.compute, "collectives": options.collectives, "stack": options.stack, "top": options.top,
         "fixed": _fixed(options.fix), "jobs": options.jobs, "limit": options.limit,
-        "progress": _Remarks().show, **_settings(options.settings, options.precision)}
-    if options.today is None and (options.model is None or options.gpus is None):
-        options.usage.error("expected MODEL and --gpus, or --from FILE")
+        "progress": _Remarks().show, "objective": options.objective, "budget": options.budget, "power": options.power,
+        "cost": _cost(options.cost), **_settings(options.settings, options.precision)}
+    counted = options.gpus is not None or options.budget is not None or options.power is not None
+    if options.today is None and (options.model is None or not counted):
+        options.usage.error("expected MODEL and --gpus (or --budget, --power), or --from FILE")
     found = plan(options.model, devices, **common) if options.today is None else \
         plan_from(options.today, devices, model=options.model, **common)
     if options.line > len(found.lines):
@@ -133,6 +145,19 @@ def _settings(texts: list[str], precision: str | None) -> dict[str, Any]:
         if last in inner:
             raise InputError(f"--set {path}", "is there twice", expected="one value")
         inner[last] = value
+    return found
+
+
+def _cost(texts: list[str]) -> dict[str, Any]:
+    """`us_h100_2024` and `pue=1.1` as {"like": "us_h100_2024", "pue": 1.1}."""
+    from astrarium.config import assignment
+
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, value = assignment(text) if "=" in text else ("like", text.strip())
+        if name in found:
+            raise InputError(f"--cost {text}", "is there twice", expected="one value")
+        found[name] = value
     return found
 
 

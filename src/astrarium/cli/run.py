@@ -125,7 +125,8 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.timeline_counters import memory_counters, network_counters
 
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
-                        network_counters(result.plan, result.outcome), result.first_rank)
+                        network_counters(result.plan, result.outcome), result.first_rank,
+                        None if result.placed is None else result.placed.label)
     write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
     if os.path.isfile(options.timeline):
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")

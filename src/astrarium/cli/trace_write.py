@@ -45,14 +45,13 @@ def run(options: argparse.Namespace) -> int:
     """Generate and write."""
     from astrarium.config import assignment, replace_all
     from astrarium.design import load_design
-    from astrarium.lower.native_work import rank_count
+    from astrarium.lower.placement import generated
     from astrarium.trace.export import write_generated
-    from astrarium.workload.generate import generate
 
     design = load_design(options.design)
     say_imports(design)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
-    made = generate(design.workload, rank_count(design))
+    made = generated(design)
     report(options, write_generated(made, options.out, jobs=options.jobs, link=how(options), compress=options.gzip,
                                     tensors=options.tensors, progress=progress()))
     return 0

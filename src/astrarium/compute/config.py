@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from astrarium import catalog
-from astrarium.config import Config, Knob, default
+from astrarium.compute.scaling import Scaling
+from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InternalError
 from astrarium.registry import Kind
-from astrarium.units import FlopRate, OptionalPower, OptionalTime
+from astrarium.units import FlopRate, OptionalBytes, OptionalPower, OptionalTime, Power
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +40,12 @@ class Compute(Config, frozen=True, kw_only=True):
     price: Annotated[float | None, Knob("US dollars of one NPU (for the objective system_cost).", ge=0)] = None
     hourly_price: Annotated[float | None, Knob("US dollars of one NPU for an hour (for cost_per_tera_tokens).", ge=0)
                             ] = None
+
+    @property
+    def active_power(self) -> float | None:
+        """W of one NPU while it computes, at the clock that it runs at; None where the section does not say."""
+        scaling = getattr(self, "scaling", None)
+        return self.power if scaling is None or self.power is None else float(scaling.drawn(float(self.power)))
 
     def peak_at(self, precision: str) -> float | None:
         """Data-sheet rate of matrix products in a number format, flop/ns: what utilisation refers to. A model with one
@@ -71,18 +79,45 @@ class Replay(Compute, frozen=True):
         return replayed(nodes, self.missing)
 
 
+def _scaled(roofline: Roofline) -> Iterable[Problem]:
+    scaling = roofline.scaling
+    if scaling is None:
+        return
+    power = float(roofline.power or 0)
+    if roofline.power is None:
+        yield Problem("power", "is missing", "what the NPU draws at scaling.nominal")
+    elif scaling.static_power >= power:
+        yield Problem("scaling.static_power", f"is not less than the power of {Power.of(power)}", "less")
+    elif scaling.power_cap is not None and scaling.power_cap < scaling.least(power):
+        yield Problem("scaling.power_cap", "is less than what the lowest clock draws",
+                      f"at least {Power.of(scaling.least(power))}")
+
+
 class Roofline(Compute, frozen=True):
     """A node takes its flops at the peak or its bytes at memory bandwidth, the longer; host nodes replay."""
 
     tag: ClassVar[str] = "roofline"
     memory_bound: ClassVar[bool] = True
+    rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = (_scaled,)
     peak: Annotated[FlopRate, Knob("Peak compute rate of one NPU, at the precision of the workload.", gt=0)]
     missing: Annotated[OptionalTime, Knob("Time of a host node without a recorded one; left out: it is refused.")
                        ] = default(None)
+    buffer: Annotated[OptionalBytes, Knob("On-chip buffer: a matrix product with operands and result larger than it "
+                                          "passes one operand several times (COMET); left out: each passes once.",
+                                          gt=0)] = default(None)
+    scaling: Annotated[Scaling | None, Knob("Clock and power that differ from those of peak and power.")] = None
+
+    @property
+    def running_peak(self) -> float:
+        """Flop/ns at the clock that it runs at."""
+        if self.scaling is None:
+            return float(self.peak)
+        return float(self.peak) * self.scaling.share(float(self.power or 0))
 
     def durations(self, nodes: ComputeNodes) -> I64:
         """Device nodes by the roofline, host nodes by their recorded time. Raises InputError for a host node without
         one, for a device node without flops, and where `memory.bandwidth` is not said."""
         from astrarium.compute.roofline import roofline_of
 
-        return roofline_of(nodes, float(self.peak), self.missing)
+        return roofline_of(nodes, self.running_peak, self.missing,
+                           None if self.buffer is None else float(self.buffer))

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from astrarium.compute.checked import to_ps, truncated_ns
 from astrarium.compute.replay import replayed
+from astrarium.compute.traffic import with_repeats
 from astrarium.errors import InputError
 from astrarium.units import FlopRate, number_in
 
@@ -38,21 +39,22 @@ def roofline_native(flops: npt.ArrayLike, size: npt.ArrayLike, peak: float, band
     return to_ps(np.maximum(work / peak, access))
 
 
-def roofline_of(nodes: ComputeNodes, peak: float, missing: float | None) -> I64:
-    """Durations of nodes, ps: on the device by the roofline, on the host as recorded, or `missing` ns."""
+def roofline_of(nodes: ComputeNodes, peak: float, missing: float | None, buffer: float | None = None) -> I64:
+    """Durations of nodes, ps: on the device by the roofline, on the host as recorded, or `missing` ns. Behind an
+    on-chip `buffer` (bytes) products move what `traffic` counts."""
     memory = nodes.memory
     if memory.bandwidth is None:
         raise InputError("memory.bandwidth", "is missing", expected="what the roofline needs: the local bandwidth")
     unknown = np.isnan(nodes.num_ops)
+    moved = nodes.tensor_bytes if buffer is None else with_repeats(nodes, buffer)
     if not nodes.host.any():
         _refuse(nodes, unknown)
-        return roofline_native(nodes.num_ops, nodes.tensor_bytes, peak, memory.bandwidth, memory.latency)
+        return roofline_native(nodes.num_ops, moved, peak, memory.bandwidth, memory.latency)
     duration = np.zeros(len(nodes), np.int64)
     host, device = np.flatnonzero(nodes.host), np.flatnonzero(~nodes.host)
     duration[host] = replayed(nodes, missing, host)
     _refuse(nodes, unknown & ~nodes.host)
-    duration[device] = roofline_native(nodes.num_ops[device], nodes.tensor_bytes[device], peak, memory.bandwidth,
-                                       memory.latency)
+    duration[device] = roofline_native(nodes.num_ops[device], moved[device], peak, memory.bandwidth, memory.latency)
     return duration
 
 

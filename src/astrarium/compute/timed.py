@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from astrarium.engine.plugins.compute import ComputeNodes
     from astrarium.vocab import Kernel
 
-__all__ = ["Predicted", "durations"]
+__all__ = ["Predicted", "Work", "durations", "split", "with_operators"]
 
 Bool = npt.NDArray[np.bool_]
 F64 = npt.NDArray[np.float64]
@@ -56,8 +56,8 @@ class Work:
     unknown: I64
 
 
-def _split(nodes: ComputeNodes, skipped: Bool) -> Work:
-    """`skipped` [kernels]: those that nothing predicts."""
+def split(nodes: ComputeNodes, skipped: Bool) -> Work:
+    """The nodes by what times them. `skipped` [kernels]: those that nothing predicts."""
     number = np.full(len(nodes), -1) if nodes.kernel is None else np.asarray(nodes.kernel, np.int64)
     number = np.where(np.append(skipped, False)[number], -1, number)
     is_host_kernel = np.array([kernel.kind == "host" for kernel in nodes.kernels] + [False])
@@ -70,9 +70,9 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     """ps [nodes]: kernels as `predict` says (ns of each kernel), the hosts' nodes as recorded, and what names no kernel
     by `setting.unknown`."""
     _bandwidth_agrees(nodes, model)
-    nodes, keeps = _with_operators(nodes), setting.unknown == "recorded"
+    nodes, keeps = with_operators(nodes), setting.unknown == "recorded"
     skipped = _without_rates(nodes, model) if keeps else np.zeros(len(nodes.kernels), np.bool_)
-    work, ns = _split(nodes, skipped), np.zeros(len(nodes))
+    work, ns = split(nodes, skipped), np.zeros(len(nodes))
     # Every kernel, used by this class of ranks or not: other classes have the same tuple, and the cache answers.
     timed = np.array([kernel.kind != "host" for kernel in nodes.kernels], np.bool_) & ~skipped
     kernels = tuple(kernel for kernel, known in zip(nodes.kernels, timed, strict=True) if known)
@@ -90,7 +90,7 @@ def durations(setting: Predicted, nodes: ComputeNodes, model: DeviceModel, predi
     return found
 
 
-def _with_operators(nodes: ComputeNodes) -> ComputeNodes:
+def with_operators(nodes: ComputeNodes) -> ComputeNodes:
     """Recorded nodes with the kernels that their operators say."""
     if nodes.kernel is not None or nodes.operators is None:
         return nodes

@@ -31,33 +31,34 @@ class FieldInfo:
 
 def fields(config: type[Config] | Config, prefix: str = "", when: str = "") -> Iterator[FieldInfo]:
     """Every field under a config class (of an instance: its class), depth first; a list is written `dims[]`, a
-    variant's tag comes before its fields. Raises InputError for anything else."""
+    variant's tag comes before its fields, and of a family inside itself (the workloads of jobs) there is the tag alone.
+    Raises InputError for anything else."""
     cls = config if isinstance(config, type) else type(config)
     if not issubclass(cls, Config):
         raise InputError("fields", f"{shown(config)} has no fields", expected="a config class, such as Design")
-    return _fields(cls, prefix, when)
+    return _fields(cls, prefix, when, ())
 
 
-def _fields(cls: type[Config], prefix: str, when: str) -> Iterator[FieldInfo]:
+def _fields(cls: type[Config], prefix: str, when: str, within: tuple[type[Config], ...]) -> Iterator[FieldInfo]:
     if cls.variants is not None and not cls.tag:
         names = tuple(cls.variants.names())
         tag = join(prefix, cls.tag_key)
         sentence = sentence_of(cls).split("\n")[0]
         yield FieldInfo(tag, "one of " + ", ".join(names), names, None, True, sentence, when)
-        for name in names:
-            yield from _fields(cls.variants.load(name), prefix, f"{tag}={name}")
+        for name in names if cls not in within else ():
+            yield from _fields(cls.variants.load(name), prefix, f"{tag}={name}", (*within, cls))
         return
     for spec in specs(cls):
-        yield from _field(spec, join(prefix, spec.name), when)
+        yield from _field(spec, join(prefix, spec.name), when, within)
 
 
-def _field(spec: FieldSpec, path: str, when: str) -> Iterator[FieldInfo]:
+def _field(spec: FieldSpec, path: str, when: str, within: tuple[type[Config], ...]) -> Iterator[FieldInfo]:
     leaf = True
     for option in members(spec.type):
         inner = typing.get_args(option)[0] if typing.get_origin(option) is Sequence else option
         if isinstance(inner, type) and issubclass(inner, Config):
             leaf = False
-            yield from _fields(inner, path if inner is option else f"{path}[]", when)
+            yield from _fields(inner, path if inner is option else f"{path}[]", when, within)
     if leaf:
         takes = describe(spec.type, spec.knob)
         yield FieldInfo(path, takes, _legal(spec), spec.default, spec.required, spec.knob.help, when)

@@ -4,6 +4,7 @@ E = sum over NPUs (power * time computing + idle_power * the rest of the makespa
 
 The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + delay * idle power; its example: 700 W,
 80 W, 2 pJ/bit inside and 25 pJ/bit between hosts). The figures are the user's: nothing is assumed where one is missing.
+`cost.operations` has another model of the same energy, by what is computed and moved.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from astrarium.errors import UnsupportedError
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
 
-__all__ = ["ENERGY", "Energy", "check_powers", "energy"]
+__all__ = ["ENERGY", "Energy", "check_powers", "energy", "npu_energy"]
 
 COUNTED = (Backend.PORTS, "contention")      # networks that record what leaves an NPU
 KINDS = ("power", "idle_power")
@@ -47,16 +48,24 @@ def energy(design: Design, result: Result) -> Energy:
     if plan.network.backend not in COUNTED:
         raise UnsupportedError("energy", "is not known where the network does not count bytes",
                                expected="network.backend closed_form or contention, compat: none")
+    dims = [float(dim.energy or 0) for dim in design.network.flat]
+    sent = bytes_out(plan, outcome, result.links)
+    return Energy(*npu_energy(design, result), tuple(float(size) * each / 1e9 for size, each in
+                                                     zip(sent, dims, strict=True)))
+
+
+def npu_energy(design: Design, result: Result) -> tuple[float, float]:
+    """(joules of all NPUs while they compute, at all other times) of a recorded run; what a section does not say counts
+    as 0."""
+    plan, outcome = result.plan, result.outcome
     kinds, types = npu_types(design)
-    active, idle = (np.array([float(getattr(compute, name) or 0) for compute, _ in types]) for name in KINDS)
+    active, idle = (np.array([float(getattr(compute, name) or 0) for compute, _ in types])
+                    for name in ("active_power", "idle_power"))
     busy = result.ranks.compute[outcome.row] / 1000      # ns of every rank
     kind = kinds[plan.npu_of]
     counts = np.bincount(kinds, minlength=len(types))
     total = float((counts * idle).sum()) * outcome.makespan / 1000
-    dims = [float(dim.energy or 0) for dim in design.network.flat]
-    sent = bytes_out(plan, outcome, result.links)
-    return Energy(float((busy * active[kind]).sum()) / 1e9, (total - float((busy * idle[kind]).sum())) / 1e9,
-                  tuple(float(size) * each / 1e9 for size, each in zip(sent, dims, strict=True)))
+    return float((busy * active[kind]).sum()) / 1e9, (total - float((busy * idle[kind]).sum())) / 1e9
 
 
 def check_powers(design: Design) -> None:

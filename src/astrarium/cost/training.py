@@ -16,6 +16,8 @@ import numpy as np
 
 from astrarium.compute.config import Compute
 from astrarium.cost.figure import Figure, refuse_without, without
+from astrarium.cost.rent import rent_per_hour
+from astrarium.cost.tokens import TERA, ns_of, seconds_of, sequence_of, tokens_of, training_of
 from astrarium.design import Design, npu_types
 from astrarium.errors import InputError
 from astrarium.lower.native import placement_of
@@ -29,7 +31,7 @@ __all__ = ["COST_PER_TERA_TOKENS", "HFU", "MFU", "SAMPLES", "TFLOPS_PER_NPU", "T
            "conditions"]
 
 LEAST = 1e-300      # above 0, so that it may divide
-HOUR, TERA = 3600.0, 1e12
+HOUR = 3600.0
 
 
 def conditions(design: Design) -> dict[str, object]:
@@ -40,7 +42,7 @@ def conditions(design: Design) -> dict[str, object]:
     work = cast("Transformer", design.workload)
     products = _products(work.precision)
     peaks = sorted({_rate_at(compute, products) or 0.0 for compute, _ in npu_types(design)[1]} - {0.0})
-    return {"sequence_tokens": _sequence(work), "global_batch": work.global_batch, "ranks": work.ranks,
+    return {"sequence_tokens": sequence_of(work), "global_batch": work.global_batch, "ranks": work.ranks,
             "precision": _precision(work.precision), "peak_precision": products, "peak_flop_per_ns": peaks,
             "stack": design.stack}
 
@@ -67,18 +69,6 @@ def _precision(said: Precision) -> str:
     return ", ".join([f"activations {said.activations}" if others else said.activations, *others])
 
 
-def _training(name: str, design: Design) -> Transformer:
-    if design.workload.tag != "transformer":
-        raise InputError(name, "is of training workloads", expected="workload.source: transformer")
-    return cast("Transformer", design.workload)
-
-
-def _sequence(work: Transformer) -> int:
-    from astrarium.workload.training import sequence_of
-
-    return sequence_of(work)
-
-
 def _model_flops(work: Transformer) -> float:
     from astrarium.workload.flops import model_flops
 
@@ -102,14 +92,14 @@ def _peak(design: Design) -> float:
 
 def _utilisation(name: str, label: str, flops: Callable[[Transformer], float]) -> Figure:
     def check(design: Design) -> None:
-        products = _products(_training(name, design).precision)
+        products = _products(training_of(name, design).precision)
         refuse_without(name, list(without(design, "peak")), "such as 989 TFLOP/s, at the precision of the workload")
         if any(_rate_at(compute, products) is None for compute, _ in npu_types(design)[1]):
             raise InputError(name, f"is not known: the device has no peak at {products}", expected="another precision")
 
     def measure(design: Design, result: Result) -> float:
         check(design)
-        return flops(_training(name, design)) / (_ns(result) * _peak(design))
+        return flops(training_of(name, design)) / (ns_of(result) * _peak(design))
 
     return Figure(of_both=measure, over_cases="mean", least=LEAST, check=check, label=label,
                   shown=lambda value: f"{100 * value:.1f} %", of_time=-1)
@@ -117,9 +107,9 @@ def _utilisation(name: str, label: str, flops: Callable[[Transformer], float]) -
 
 def _rate(name: str, label: str, unit: str, amount: Callable[[Transformer], float]) -> Figure:
     def measure(design: Design, result: Result) -> float:
-        return amount(_training(name, design)) / _ns(result) * 1e9
+        return amount(training_of(name, design)) / ns_of(result) * 1e9
 
-    return Figure(of_both=measure, over_cases="mean", least=LEAST, check=lambda design: _training(name, design),
+    return Figure(of_both=measure, over_cases="mean", least=LEAST, check=lambda design: training_of(name, design),
                   label=label, shown=lambda value: f"{_number(value)} {unit}", of_time=-1)
 
 
@@ -127,27 +117,20 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:,.4g}"
 
 
-def _ns(result: Result) -> float:
-    return max(result.makespan_ps, 1) / 1000
-
-
 def _tokens(work: Transformer) -> float:
-    return float(work.global_batch) * _sequence(work)
+    return float(work.global_batch) * sequence_of(work)
 
 
 def _check_price(design: Design) -> None:
-    _training("cost_per_tera_tokens", design)
-    refuse_without("cost_per_tera_tokens", list(without(design, "hourly_price")), "US dollars of an NPU for an hour")
+    training_of("cost_per_tera_tokens", design)
+    if design.cost.rental is None:
+        refuse_without("cost_per_tera_tokens", list(without(design, "hourly_price")),
+                       "US dollars of an NPU for an hour, or cost.rental")
 
 
 def _price(design: Design, result: Result) -> float:
     _check_price(design)
-    kinds, types = npu_types(design)
-    counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
-    hourly = sum(int(count) * cast(float, compute.hourly_price)
-                 for count, (compute, _) in zip(counts, types, strict=True))
-    work = _training("cost_per_tera_tokens", design)
-    return hourly / HOUR * (_ns(result) / 1e9) / _tokens(work) * TERA
+    return (rent_per_hour(design) or 0.0) / HOUR * seconds_of(result) / tokens_of("cost_per_tera_tokens", design) * TERA
 
 
 MFU = _utilisation("mfu", "MFU", _model_flops)

@@ -1,8 +1,8 @@
 """Several jobs on one machine: one Plan of all their plans, and the way back from its ranks to jobs.
 
-Natively only. Jobs share nothing but the machine: each has its own groups, and peers are ranks of the same job, so tags
-need no renumbering. A job's ranks and its collectives keep their order among each other. So a job that meets no other
-one at a port, a link or a remote memory ends each node at the same ps as it does alone.
+Natively only. Jobs share nothing but the machine: each has its own groups, and peers are ranks of the same job, so
+tags need no renumbering. A job's ranks and its collectives keep their order among each other. So a job that meets no
+other one at a port, a link or a remote memory ends each node at the same ps as it does alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from astrarium.engine.plan import CollectivePlan, Kind, Order, Plan, Program
 from astrarium.engine.shared import Shared
 from astrarium.errors import InputError, UnsupportedError
 
-__all__ = ["Job", "Jobs", "join_jobs"]
+__all__ = ["JobPlan", "JoinedJobs", "join_jobs", "part_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ NO_ID = 2**64 - 1      # of a node that is in no trace
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class JobPlan:
     """A workload lowered on the machine's network, and the NPU of each of its ranks [ranks].
 
     Lowering composes collectives of the NPUs in the plan's `npu_of`: a phase runs in one dim. `npus` may differ from
@@ -36,7 +36,7 @@ class Job:
     others. A job may so be moved along dims; for any other placement it is lowered again (system.placement), else a
     phase would cross other dims, and folded runs would not be exact. Durations stay those of the NPUs in `npu_of`.
 
-    The ranks begin at `start` (ps). Above 0 each has one more node, its first: a delay on no lane, of id 2^64 - 1.
+    The ranks begin at `start` (ps). Above 0 each has one more node, its first: a wait on no lane, of id 2^64 - 1.
     """
 
     plan: Plan
@@ -45,7 +45,7 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Jobs:
+class JoinedJobs:
     """One Plan of all jobs. Ranks are numbered job after job: job j has `first[j]` to `first[j + 1] - 1`."""
 
     plan: Plan
@@ -68,13 +68,17 @@ class Jobs:
         """(job, rank in it) of all ranks that a row of an Outcome stands for."""
         return [self.job_of(rank) for rank in np.flatnonzero(outcome.row == row).tolist()]
 
+    def alone(self, job: int) -> Plan:
+        """The plan of a job without the others, on the same NPUs."""
+        return part_of(self.plan, self.ranks(job))
+
     def makespan(self, outcome: Outcome, job: int) -> int:
         """When the last rank of a job ends, ps."""
         ranks = self.ranks(job)
         return int(outcome.finish[outcome.row[ranks.start:ranks.stop]].max(initial=0))
 
 
-def join_jobs(jobs: Sequence[Job]) -> Jobs:
+def join_jobs(jobs: Sequence[JobPlan]) -> JoinedJobs:
     """One Plan of several jobs; equal programs, collectives and schedules stand in it once.
 
     Raises InputError for plans of different machines, and for placements that overlap, name NPUs that do not exist, or
@@ -85,10 +89,10 @@ def join_jobs(jobs: Sequence[Job]) -> Jobs:
     joined = _Joined()
     for number, job in enumerate(jobs):
         joined.add(job, f"jobs[{number}].plan")
-    return Jobs(joined.plan(jobs), tuple(joined.first))
+    return JoinedJobs(joined.plan(jobs), tuple(joined.first))
 
 
-def _check_machine(jobs: Sequence[Job]) -> None:
+def _check_machine(jobs: Sequence[JobPlan]) -> None:
     if not jobs:
         raise InputError("jobs", "none", expected="at least one job")
     machine = _machine(jobs[0].plan)
@@ -113,7 +117,7 @@ def _machine(plan: Plan) -> dict[str, Any]:
             "reduce_bandwidth": plan.reduce_bandwidth}
 
 
-def _check_placements(jobs: Sequence[Job]) -> None:
+def _check_placements(jobs: Sequence[JobPlan]) -> None:
     taken: dict[int, int] = {}
     for number, job in enumerate(jobs):
         path, ranks = f"jobs[{number}].npus", job.plan.npu_of.size
@@ -130,7 +134,7 @@ def _check_placements(jobs: Sequence[Job]) -> None:
         _check_moved(job, path)
 
 
-def _check_moved(job: Job, path: str) -> None:
+def _check_moved(job: JobPlan, path: str) -> None:
     """Refuse ranks that share a coordinate of a dim here and not where they were lowered, or the other way round."""
     before, after = job.plan.npu_of.astype(np.int64), job.npus.astype(np.int64)
     for number, dim in enumerate(job.plan.network.dims):
@@ -155,7 +159,7 @@ class _Joined:
         self._program_number: dict[tuple[int, int], int] = {}
         self._places: dict[int, list[int]] = {}     # id of a collective -> its numbers
 
-    def add(self, job: Job, path: str) -> None:
+    def add(self, job: JobPlan, path: str) -> None:
         """Append a job, whose plan `path` names."""
         plan = job.plan
         numbers = np.array([self._program(program, job.start) for program in plan.programs], np.int32)
@@ -163,7 +167,7 @@ class _Joined:
         self._slots.append(self._arguments(plan, path))
         self.first.append(self.first[-1] + plan.npu_of.size)
 
-    def plan(self, jobs: Sequence[Job]) -> Plan:
+    def plan(self, jobs: Sequence[JobPlan]) -> Plan:
         """The Plan of all that was added."""
         a, b, c = (np.concatenate(columns) for columns in zip(*self._slots, strict=True))
         widths = np.concatenate([np.zeros(1, np.int64), *[np.diff(job.plan.slot_ptr) for job in jobs]])
@@ -222,10 +226,29 @@ def _of_collectives(plan: Plan) -> npt.NDArray[np.bool_]:
     return meets[shift + np.arange(shift.size)]
 
 
+def part_of(plan: Plan, ranks: range) -> Plan:
+    """The plan of some consecutive ranks that meet no others in messages or groups: one job of a joined plan, alone."""
+    kinds, program_of = np.unique(plan.program_of[ranks.start:ranks.stop], return_inverse=True)
+    pointer = plan.slot_ptr[ranks.start:ranks.stop + 1]
+    slots = slice(int(pointer[0]), int(pointer[-1]))
+    own = [number for number, group in enumerate(plan.groups) if group.size and int(group[0]) in ranks]
+    place = np.full(len(plan.groups) + 1, -1, np.int32)     # the last: group -1
+    place[own] = np.arange(len(own), dtype=np.int32)
+    found = replace(plan, programs=tuple([plan.programs[kind] for kind in kinds.tolist()]),
+                    program_of=program_of.reshape(-1).astype(np.int32), npu_of=plan.npu_of[ranks.start:ranks.stop],
+                    slot_ptr=pointer - pointer[0], slot_c=plan.slot_c[slots],
+                    groups=tuple([plan.groups[number] - np.int32(ranks.start) for number in own]))
+    a, b = plan.slot_a[slots].copy(), plan.slot_b[slots].copy()
+    meets = _of_collectives(found)
+    a[~meets] -= np.int32(ranks.start)
+    b[meets] = place[b[meets]]
+    return replace(found, slot_a=a, slot_b=b)
+
+
 def _delayed(program: Program, start: int) -> Program:
-    """The program with a delay before its nodes without parents, as its first node."""
+    """The program behind a wait, its first node, for which the nodes without parents wait."""
     roots = np.flatnonzero(program.parents == 0)
-    first = {"node_id": NO_ID, "kind": Kind.DELAY, "lane": -1, "duration": start, "busy": 0, "size": 0, "slot": -1,
+    first = {"node_id": NO_ID, "kind": Kind.SKIP, "lane": -1, "duration": start, "busy": 0, "size": 0, "slot": -1,
              "parents": 0}
     columns = {name: np.concatenate([np.array([value], getattr(program, name).dtype), getattr(program, name)])
                for name, value in first.items()}

@@ -108,7 +108,7 @@ class Program:
     lane: I16        # Lane, or -1
     duration: I64    # ps; 0 where the engine computes it
     busy: I64        # ps that count as compute of this rank (ASTRA-sim's "GPU ops"): `duration` of COMPUTE nodes
-    size: I64        # bytes: message payload or remote tensor; 0 elsewhere
+    size: I64        # bytes: message payload or remote tensor; of a DELAY those that it moves to or from a tier; else 0
     slot: I32        # which arguments a COLLECTIVE, SEND or RECV has; nodes of equal kind and size may share; else -1
     parents: I32     # how many distinct nodes must finish first
     child_ptr: I32

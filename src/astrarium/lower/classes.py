@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from astrarium.errors import TraceError, nearest
 from astrarium.lower.distinct import distinct
 from astrarium.trace import Dependencies, graph_of, group_key, ready_order
 from astrarium.trace.columns import Attr, Columns, Traces
+from astrarium.trace.memory_ops import ALLOC, FREE, memory_ops
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import Kernel, NodeKind
 
@@ -61,9 +63,15 @@ def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: 
     place[order] = np.arange(order.size)
     comm_order = np.argsort(place[columns.comm_node], kind="stable")
     slot_a, slot_b = _arguments(traces, columns, comm_order, groups, ranks, fault)
-    has = columns.has
+    has, kinds = columns.has, columns.type
+    ops, tiers = memory_ops(columns, traces.sources[fault.rank], fault.rank), dict[str, Any]()
+    if ops is not None:
+        space = (ops.op == ALLOC) | (ops.op == FREE)     # takes no time, and no transfer
+        kinds = np.where(space, np.uint8(NodeKind.METADATA), kinds)
+        tiers = {"tier": np.where(space, np.int32(-1), ops.tier)[order], "source_tier": ops.source[order],
+                 "tiers": ops.tiers}
     return TraceClass(
-        ranks=ranks, node_id=ids, type=columns.type[order], is_cpu=columns.is_cpu_op[order].astype(np.bool_),
+        ranks=ranks, node_id=ids, type=kinds[order], is_cpu=columns.is_cpu_op[order].astype(np.bool_),
         duration_us=columns.duration[order],
         num_ops=np.where(has(Attr.NUM_OPS), columns.num_ops, np.nan)[order],
         tensor_size=columns.tensor_size[order].astype(np.uint64),
@@ -73,7 +81,7 @@ def _class(traces: Traces, index: int, groups: Mapping[str, int], dependencies: 
         priority=columns.comm_priority[order].astype(np.int32),
         parent_ptr=parent_ptr, parent=parent, slot_a=slot_a, slot_b=slot_b,
         sources=traces.sources, names=lambda i: columns.name(int(order[i])),
-        operators=cache(lambda: _operators(columns, order)) if columns.is_recorded else None)
+        operators=cache(lambda: _operators(columns, order)) if columns.is_recorded else None, **tiers)
 
 
 def _operators(columns: Columns, order: npt.NDArray[np.intp]) -> tuple[I32, tuple[Kernel, ...]]:

@@ -35,8 +35,15 @@ def execute_workload(plan: Plan, traces: Traces, groups: Groups, *, record: bool
 
 def in_its_terms(error: AstrariumError, design: Design, source: Traces | Generated | None) -> AstrariumError:
     """What to raise for an error of the engine's about a design: the same in the words of the `source` of its work."""
+    from astrarium.workload.jobs import Jobs
+
     if isinstance(source, Generated):
-        return explained_generated(error, source)
+        said = explained_generated(error, source)
+        if not isinstance(design.workload, Jobs):
+            return said
+        from astrarium.lower.jobs import said_of_jobs
+
+        return said_of_jobs(said, design)
     from astrarium.lower.native_work import named_groups  # what the drop-in command does not need
     from astrarium.workload.config import Trace
 

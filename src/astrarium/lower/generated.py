@@ -74,6 +74,9 @@ def _check_columns(trace: TraceClass, number: int) -> None:
         if getattr(trace, name).shape != (nodes,):
             raise InputError(WHERE, f"class {number}: {name} has shape {getattr(trace, name).shape}",
                              expected=f"({nodes},), one per node")
+    if trace.tier is not None and (trace.tier.shape != (nodes,) or int(trace.tier.max(initial=-1)) >= len(trace.tiers)):
+        raise InputError(WHERE, f"class {number}: tier has shape {trace.tier.shape} and numbers up to "
+                         f"{int(trace.tier.max(initial=-1))}", expected=f"({nodes},), each below {len(trace.tiers)}")
     if (trace.node_id[1:] <= trace.node_id[:-1]).any():
         raise trace.fault(int(np.argmax(trace.node_id[1:] <= trace.node_id[:-1])) + 1, "node ids do not ascend")
     for node in np.flatnonzero(trace.type > max(NodeKind))[:1].tolist():

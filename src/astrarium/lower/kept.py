@@ -27,7 +27,8 @@ COLLECTIVES = 1 << 13   # settings, choices and plans
 class Kept:
     """What runs share. Bounded; for several threads at once.
 
-    `works` by (workload, ranks). `collectives`: settings, choices and plans, each key with its kind in front.
+    `works` by (workload, ranks, where tensors are placed).
+    `collectives`: settings, choices and plans, each key with its kind in front.
     """
 
     schedules: ScheduleCache = field(default_factory=schedule_cache)

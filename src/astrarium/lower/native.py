@@ -41,6 +41,10 @@ Row = tuple[TraceClass, Program]
 
 def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept) -> Plan:
     """The Plan of a design with `compat: none`. A million equal ranks cost a few arrays, never an object each."""
+    if work.jobs:
+        from astrarium.lower.jobs import lower_jobs  # one workload starts without it
+
+        return lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept))
     dims = plan_dims(design.network)
     if isinstance(work.source, Traces):
         work = _recorded(design, work, work.source)

@@ -66,6 +66,10 @@ def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
         yield "collective.scheduling", f"{design.collective.scheduling} does not exist", ", ".join(SCHEDULING)
     if not isinstance(design.compute, (Replay, Roofline)):
         yield "compute.model", f"{design.compute.tag} does not exist", "replay, roofline"
+    if design.memory.remote.over != "own":
+        yield "memory.remote.over", f"{design.memory.remote.over} does not exist", "own"
+    if design.memory.remote.levels:
+        yield "memory.remote.levels", "a pool behind switches does not exist", "a pool that serves one access at a time"
     if design.npu_types:
         yield "npu_types", "NPUs cannot differ", "no npu_types"
     if composition_of(design.collective) not in COMPOSITION:

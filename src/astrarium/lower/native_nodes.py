@@ -14,6 +14,8 @@ from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import timed
+from astrarium.lower.pooled import pool_times
+from astrarium.lower.tiers import reached
 from astrarium.memory.config import Memory
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -44,25 +46,38 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
                remote: bool = True, npu_type: int = 0) -> Program:
     """The Program of a class on NPUs with `compute` and `memory`; arrays [nodes], durations in ps.
 
-    Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU.
+    Lanes: compute nodes COMPUTE, collectives COMM, sends P2P, receives none, remote memory COPY, host nodes CPU; what
+    reaches a tier none, or COMM where it goes over the network (see `tiers`).
     `model` stands in the place of `compute` where it is given. `remote`: there is remote memory.
     Raises TraceError for a node without the duration, operations or remote memory that it needs.
     """
     kind = _KIND[trace.type]
     lane = _lanes(kind, trace.is_cpu)
     duration = np.zeros(kind.size, np.int64)
-    if model is None and replays_all(compute):
+    replays = model is None and replays_all(compute)
+    if replays:
         kind[(kind != Kind.SKIP) & ~_met(trace)] = Kind.DELAY
-    nodes = np.flatnonzero(kind == Kind.DELAY)
+    comm, moves, delays = _COMM[kind], kind == Kind.REMOTE, kind == Kind.DELAY
+    parent_ptr, parent, tiers = trace.parent_ptr, trace.parent, None if replays else reached(trace, memory)
+    if tiers is not None:
+        delays[tiers.nodes] = False
+        kind[tiers.nodes], lane[tiers.nodes], duration[tiers.nodes] = Kind.DELAY, tiers.lane, tiers.duration
+        parent_ptr, parent = tiers.parent_ptr, tiers.parent
+    nodes = np.flatnonzero(delays)
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
-    comm = _COMM[kind]
-    size = np.where(comm, trace.comm_size, np.where(kind == Kind.REMOTE, trace.tensor_size.astype(np.int64), 0))
-    child_ptr, child = _children(trace.parent_ptr, trace.parent)
+    pooled, over = pool_times(trace, kind, memory), memory.remote.over == "network"
+    if pooled is not None or over:      # also where the host asks: an NPU has one access at a time
+        lane = np.where(kind == Kind.REMOTE, np.int16(Lane.COMM if over else Lane.COPY), lane)
+    if pooled is not None:
+        duration = duration + pooled
+        kind = np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
+    size = np.where(comm, trace.comm_size, np.where(moves, trace.tensor_size.astype(np.int64), 0))
+    child_ptr, child = _children(parent_ptr, parent)
     made = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
                    slot=_slots(trace, comm),
-                   parents=np.diff(trace.parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+                   parents=np.diff(parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
     found = made if not trace.begin or not kind.size else _later(made, trace.begin)
     for each in fields(found):
         getattr(found, each.name).flags.writeable = False

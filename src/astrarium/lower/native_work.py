@@ -22,10 +22,11 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Trace, Workload
+from astrarium.workload.jobs import Jobs
 from astrarium.workload.single import SingleCollective
 
-__all__ = ["Given", "Work", "from_generated", "named_groups", "own_slots", "rank_count", "replays_everything",
-           "work_of"]
+__all__ = ["Given", "PlacedWork", "Work", "from_generated", "named_groups", "own_slots", "rank_count",
+           "replays_everything", "work_of"]
 
 I32 = npt.NDArray[np.int32]
 LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
@@ -37,8 +38,8 @@ class Work:
 
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
     `source` is what it was made from. To run one workload on many designs, make its Work once (`from_generated`) and
-    give it to `lower` or `simulate` in place of the source. `lowered` caches what was lowered from it; a key begins
-    with the kind of its value.
+    give it to `lower` or `simulate` in place of the source. Of several `jobs` each has its own work, and `source` names
+    the nodes of all. `lowered` caches what was lowered from it; a key begins with the kind of its value.
     """
 
     classes: tuple[TraceClass, ...]
@@ -46,7 +47,22 @@ class Work:
     names: tuple[str, ...]
     source: Traces | Generated | None = None
     meetings: tuple[CollectivePlan, ...] = ()
+    jobs: tuple[PlacedWork, ...] = ()
     lowered: Cache[Any] = field(default_factory=lambda: Cache(LOWERED), init=False)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks it is of."""
+        return sum(trace.ranks.size for trace in self.classes) + sum(job.work.ranks for job in self.jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedWork:
+    """The work of one job of several, the design that it is by itself (on its NPUs), and when it begins (ps)."""
+
+    design: Design
+    work: Work
+    start: int
 
 
 Given: TypeAlias = Traces | Generated | Work
@@ -68,7 +84,9 @@ def from_generated(generated: Generated, ranks: int) -> Work:
 
 
 def rank_count(design: Design) -> int:
-    """Ranks of a design: one per entry of its placement, else one per NPU."""
+    """Ranks of a design: those of its jobs, else one per entry of its placement, else one per NPU."""
+    if isinstance(design.workload, Jobs):
+        return sum(npus.size for npus in design.workload.placed([dim.npus for dim in design.network.flat]))
     placement = design.system.placement
     return design.network.npus if isinstance(placement, str) else len(placement)
 
@@ -77,9 +95,9 @@ def work_of(design: Design, given: Given | None) -> Work:
     """The work of a design's ranks, of what was read or made for it. Raises InputError for missing or superfluous
     traces and for groups out of range."""
     if isinstance(given, Work):
-        ranks = sum(trace.ranks.size for trace in given.classes)
-        if ranks != rank_count(design):
-            raise InputError("workload", f"work of {ranks} ranks", expected=f"{rank_count(design)}, as the design has")
+        if given.ranks != rank_count(design):
+            raise InputError("workload", f"work of {given.ranks} ranks",
+                             expected=f"{rank_count(design)}, as the design has")
         return given
     return _WORK.get(type(design.workload), _made)(design, given)
 

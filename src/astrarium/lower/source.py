@@ -8,9 +8,11 @@ from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
 from astrarium.lower.native_work import Work, from_generated, rank_count, replays_everything, work_of
+from astrarium.lower.placement import placed_of
 from astrarium.trace.columns import Traces
 from astrarium.workload.config import Trace
 from astrarium.workload.generate import generate
+from astrarium.workload.jobs import Jobs
 from astrarium.workload.single import SingleCollective
 
 __all__ = ["TraceCache", "read_files", "read_work"]
@@ -23,17 +25,28 @@ def read_work(design: Design, cache: TraceCache, kept: Kept) -> Work:
     """The work of a design: of the files that its workload names, through `cache`, or of its generator, through `kept`.
     Raises what reading, generating and `work_of` do."""
     workload, ranks = design.workload, rank_count(design)
+    if isinstance(workload, Jobs):
+        from astrarium.lower.jobs import read_jobs  # one workload starts without it
+
+        return read_jobs(design, lambda job: read_work(job, cache, kept))
     if isinstance(workload, SingleCollective):
         return work_of(design, None)
     if isinstance(workload, Trace):
         return work_of(design, _traces(design, workload, cache))
-    return kept.works.get((workload, ranks), lambda: from_generated(generate(workload, ranks, kept.forms), ranks))
+    placed = placed_of(design, kept)
+    return kept.works.get((workload, ranks, placed),
+                          lambda: from_generated(generate(workload, ranks, kept.forms, placed), ranks))
 
 
 def read_files(design: Design, cache: TraceCache) -> None:
     """Read what `read_work` would, where that is files."""
     if isinstance(design.workload, Trace):
         _traces(design, design.workload, cache)
+    if isinstance(design.workload, Jobs):
+        from astrarium.lower.jobs import job_designs
+
+        for job in job_designs(design):
+            read_files(job, cache)
 
 
 def _traces(design: Design, workload: Trace, cache: TraceCache) -> Traces:

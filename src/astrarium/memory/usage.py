@@ -14,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.errors import TraceError
-from astrarium.trace.columns import Traces
+from astrarium.memory.config import Tier
+from astrarium.memory.tiers import HERE, tier_of
+from astrarium.trace.columns import Columns, Traces
+from astrarium.trace.memory_ops import ALLOC, FREE, LOAD, STORE, MemoryOps, memory_ops
 from astrarium.trace.work import Tensors
 
-__all__ = ["Known", "tensors_of", "usage"]
+__all__ = ["Known", "held_by", "tensors_of", "usage"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -35,9 +38,10 @@ def tensors_of(traces: Traces, rank: int, known: Known | None = None) -> Tensors
     name and bytes.
     """
     columns, _ = traces.of(rank)
-    if not any(mark in columns.data for mark in MARKS):
-        return None
     first = int(traces.members(int(traces.rank_class[rank]))[0])
+    ops = memory_ops(columns, traces.sources[first], first)
+    if ops is None and not any(mark in columns.data for mark in MARKS):
+        return None
     said: Known = {} if known is None else known
     number: dict[str, int] = {}
     sizes: list[int] = []
@@ -58,7 +62,28 @@ def tensors_of(traces: Traces, rank: int, known: Known | None = None) -> Tensors
                 reads.append((tensor, places[index]))
             elif writer[tensor] < 0:
                 writer[tensor] = places[index]
-    return _packed(sizes, writer, reads)
+    found = _packed(sizes, writer, reads)
+    return found if ops is None else _in_tiers(found, ops, columns, np.array(places, np.int64))
+
+
+def _in_tiers(tensors: Tensors, ops: MemoryOps, columns: Columns, places: I64) -> Tensors:
+    """The same, with the tier that holds each: what a store writes, and what nobody writes and a load reads first, is
+    in the tier of that node. Bytes that a node allocates or frees in a tier are tensors, too: those that are freed
+    count below 0."""
+    order = np.argsort(places)
+    op, tier = ops.op[order], np.where((ops.op == STORE) | (ops.op == LOAD), ops.tier, -1)[order]
+    written = (tensors.writer >= 0) & (op[tensors.writer] == STORE)
+    where = np.where(written, tier[tensors.writer], -1).astype(np.int32)
+    first = np.minimum(tensors.read_ptr[:-1], max(tensors.reader.size - 1, 0))
+    if tensors.reader.size:
+        reader = tensors.reader[first]
+        loaded = (tensors.writer < 0) & (np.diff(tensors.read_ptr) > 0) & (op[reader] == LOAD)
+        where[loaded] = tier[reader[loaded]]
+    space = np.flatnonzero((op == ALLOC) | (op == FREE))
+    size = columns.tensor_size[order][space].astype(np.int64) * np.where(op[space] == ALLOC, 1, -1)
+    return Tensors(np.concatenate([tensors.size, size]), np.concatenate([tensors.writer, space.astype(np.int32)]),
+                   np.concatenate([tensors.read_ptr, np.full(space.size, tensors.read_ptr[-1])]), tensors.reader,
+                   np.concatenate([where, ops.tier[order][space]]).astype(np.int32), ops.tiers)
 
 
 def _packed(sizes: Sequence[int], writer: Sequence[int], reads: Sequence[tuple[int, int]]) -> Tensors:
@@ -88,8 +113,26 @@ def _lists(traces: Traces, rank: int, index: int, message: bytes) -> Said:
     return tuple(found)
 
 
+def held_by(tensors: Tensors, tiers: Sequence[Tier], number: int) -> Tensors:
+    """Those tensors that tier `number` of `tiers` holds, or the local memory (HERE)."""
+    if tensors.tier is None:
+        return tensors if number == HERE else _chosen(tensors, np.zeros(tensors.size.size, np.bool_))
+    where = np.array([*[tier_of(tiers, label) for label in tensors.tiers], HERE], np.float64)   # None: NaN, nowhere
+    return _chosen(tensors, where[tensors.tier] == number)
+
+
+def _chosen(tensors: Tensors, keep: npt.NDArray[np.bool_]) -> Tensors:
+    count = np.diff(tensors.read_ptr)
+    pointer = np.zeros(np.count_nonzero(keep) + 1, np.int64)
+    np.cumsum(count[keep], out=pointer[1:])
+    return Tensors(tensors.size[keep], tensors.writer[keep], pointer, tensors.reader[np.repeat(keep, count)])
+
+
 def usage(tensors: Tensors, start: npt.ArrayLike, end: npt.ArrayLike) -> tuple[I64, I64]:
-    """(times in ps, ascending and distinct; bytes held from each on), given `start` and `end` of every node in ps."""
+    """(times in ps, ascending and distinct; bytes held from each on), given `start` and `end` of every node in ps.
+
+    All tensors count, whichever memory holds them (`held_by` chooses those of one).
+    """
     begun, ended = np.asarray(start, np.int64), np.asarray(end, np.int64)
     born = np.where(tensors.writer < 0, 0, begun[tensors.writer])
     read = np.diff(tensors.read_ptr) > 0

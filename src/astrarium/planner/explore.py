@@ -16,40 +16,45 @@ from astrarium.planner.floor import Floor, floor_of, mesh_of_layout
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout, layouts, workload_fields
 from astrarium.planner.machine import Machine
+from astrarium.planner.objective import TIME, Objective
 from astrarium.planner.wires import Wires
+from astrarium.result import Result
 from astrarium.search.limits import Guard, Limits
 from astrarium.simulate import simulate
 from astrarium.workload.footprint import footprints
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["Candidate", "Explored", "Progress", "Trial", "candidates", "explore", "memory_of",
+__all__ = ["Candidate", "Explored", "Progress", "Trial", "busy_of", "candidates", "explore", "memory_of",
            "workload_of"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout that may fit, with its floors."""
+    """A layout that may fit, with its floors; `least`: that of the objective."""
 
     layout: Layout
     floor: Floor
+    least: float
 
     @property
     def order(self) -> tuple[float, Layout]:
-        """Lowest floor of time first."""
-        return self.floor.time, self.layout
+        """Lowest floor of the objective first."""
+        return self.least, self.layout
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A layout that was looked at: bytes of the fullest rank, and ns of a step (NaN: it does not fit, or `problem` says
-    why nobody knows)."""
+    """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
+    `problem` says why nobody knows); `least`: floor of the objective."""
 
     layout: Layout
     floor: Floor
     memory: float
     time: float = math.nan
     problem: str = ""
+    value: float = math.nan
+    least: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Explored:
-    """`found`: the fastest, fastest first. `layouts` that the rules allow; `too_large`: those whose memory does not
+    """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not
     fit, as far as they were looked at. `unknown`: layouts that were not finished within the limit, with floors below
-    the slowest that was found; without any, nothing in the space is faster than `found`."""
+    the last that was found; without any, nothing in the space is better than `found`."""
 
     found: tuple[Trial, ...]
     layouts: int
@@ -86,6 +91,7 @@ class _Search:
     machine: Machine
     kept: Kept
     guard: Guard
+    objective: Objective = TIME
     wires: Wires = field(init=False)
     costs: dict[Layout, Costs | None] = field(default_factory=dict)
 
@@ -102,7 +108,8 @@ class _Search:
             plainer = self._costs(canonical(replace(layout, recompute="none")))
             if plainer is not None and costs.same(plainer):
                 return None
-        return Candidate(layout, floor_of(self.job, layout, costs, self.wires))
+        floor = floor_of(self.job, layout, costs, self.wires)
+        return Candidate(layout, floor, self.objective.floor(floor))
 
     def _costs(self, layout: Layout) -> Costs | None:
         if layout not in self.costs:
@@ -116,20 +123,27 @@ class _Search:
         return self.costs[layout]
 
     def trial(self, candidate: Candidate) -> Trial:
-        """Its memory, and, if that fits, its simulated time."""
-        layout, floor = candidate.layout, candidate.floor
+        """Its memory, and, if that fits, its simulated time and objective."""
+        layout, floor, least = candidate.layout, candidate.floor, candidate.least
+        record = self.objective.per_busy_ns > 0
         try:
             workload = workload_of(self.job, layout)
             design, memory = self.machine.design(workload), memory_of(workload, self.kept)
         except InputError as error:
-            return Trial(layout, floor, math.nan, problem=str(error))
+            return Trial(layout, floor, math.nan, problem=str(error), least=least)
         if memory > self.machine.capacity:
-            return Trial(layout, floor, memory)
+            return Trial(layout, floor, memory, least=least)
         try:
-            result, _ = self.guard.step(lambda: simulate(design, record=False, kept=self.kept), 0.0)
+            result, _ = self.guard.step(lambda: simulate(design, record=record, kept=self.kept), 0.0)
         except (InputError, StallError, StoppedError) as error:
-            return Trial(layout, floor, memory, problem=str(error).splitlines()[0])
-        return Trial(layout, floor, memory, float(result.makespan))
+            return Trial(layout, floor, memory, problem=str(error).splitlines()[0], least=least)
+        time, busy = float(result.makespan), busy_of(result) if record else 0.0
+        return Trial(layout, floor, memory, time, "", self.objective.value(time, busy), least)
+
+
+def busy_of(result: Result) -> float:
+    """ns for which NPUs compute, in the mean."""
+    return float(result.ranks.compute[result.outcome.row].mean()) / 1000
 
 
 def workload_of(job: Job, layout: Layout, **fields: Any) -> Transformer:
@@ -143,7 +157,8 @@ def memory_of(workload: Transformer, kept: Kept) -> float:
 
 
 def candidates(search: _Search, every: Iterator[Layout]) -> tuple[list[Candidate], int, int]:
-    """(layouts whose floor of memory fits, lowest floor of time first; how many there are; how many are too large)."""
+    """(layouts whose floor of memory fits, lowest floor of the objective first; how many there are; how many are too
+    large)."""
     found: list[Candidate] = []
     total = large = 0
     for layout in every:
@@ -160,10 +175,12 @@ def candidates(search: _Search, every: Iterator[Layout]) -> tuple[list[Candidate
 
 def explore(job: Job, machine: Machine, *, top: int = 5, fixed: Mapping[str, Sequence[Any]] | None = None,
             jobs: int = 1, limit: float | None = None, kept: Kept | None = None,
-            progress: Callable[[Progress], None] | None = None) -> Explored:
-    """The `top` fastest layouts. `fixed` as in `layouts`; `jobs` simulations at a time; `limit`: CPU seconds that one
-    may take. Raises InputError where the rules leave no layout."""
-    search = _Search(job, machine, kept or Kept(), Guard(Limits(seconds=limit)))
+            progress: Callable[[Progress], None] | None = None, objective: Objective = TIME,
+            below: float = math.inf) -> Explored:
+    """The `top` best layouts by an objective. `fixed` as in `layouts`; `jobs` simulations at a time; `limit`: CPU
+    seconds that one may take; `below`: layouts whose floor of the objective is not below it are left out. Raises
+    InputError where the rules leave no layout."""
+    search = _Search(job, machine, kept or Kept(), Guard(Limits(seconds=limit)), objective)
     left, total, large = candidates(search, layouts(job, machine.npus, machine.host, fixed))
     done: list[Trial] = []
     best: list[Trial] = []
@@ -177,14 +194,14 @@ def explore(job: Job, machine: Machine, *, top: int = 5, fixed: Mapping[str, Seq
 
     tell()
     with ThreadPoolExecutor(jobs) as pool:
-        while place < len(left) and (len(best) < top or left[place].floor.time < best[-1].time):
+        while place < len(left) and left[place].least < (best[-1].value if len(best) == top else below):
             group = left[place:place + jobs]
             place += len(group)
             done += list(pool.map(search.trial, group) if jobs > 1 else map(search.trial, group))
             timed = [trial for trial in done if not math.isnan(trial.time)]
-            best = sorted(timed, key=lambda trial: (trial.time, trial.layout))[:top]
+            best = sorted(timed, key=lambda trial: (trial.value, trial.layout))[:top]
             tell()
-    slowest = best[-1].time if len(best) == top else math.inf
+    last = best[-1].value if len(best) == top else math.inf
     return Explored(tuple(best), total, large + sum(trial.memory > machine.capacity for trial in done),
                     sum(not math.isnan(trial.time) for trial in done),
-                    tuple(trial for trial in done if trial.problem and trial.floor.time < slowest))
+                    tuple(trial for trial in done if trial.problem and trial.least < last))

@@ -38,10 +38,11 @@ ZERO_AXES = frozenset({"ep", "idp", "odp", "cp"})
 
 @dataclass(frozen=True)
 class Floor:
-    """ns of a step at least, bytes of the fullest rank at least."""
+    """ns of a step at least, bytes of the fullest rank at least, ns for which NPUs compute at least, in the mean."""
 
     time: float
     memory: float
+    busy: float = 0.0
 
 
 @lru_cache(4096)
@@ -95,7 +96,8 @@ def floor_of(job: Job, layout: Layout, costs: Costs, wires: Wires) -> Floor:
     moved = max(_by_stage(each, pp).max() for each in ports) * batches
     flight = (ahead(pp, virtual, batches) * saved.reshape(virtual, pp).T).sum(axis=1)
     held = np.diff(_sums(_held(layout, costs, mesh))[at])
-    return Floor(max(float(time), float(moved)) * SAFE, float((_by_stage(held, pp) + flight).max()))
+    return Floor(max(float(time), float(moved)) * SAFE, float((_by_stage(held, pp) + flight).max()),
+                 float(_by_stage(busy, pp).mean()) * batches * SAFE)
 
 
 def _both(wires: Wires, reduce: F64, gather: F64) -> F64:

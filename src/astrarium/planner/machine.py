@@ -20,6 +20,7 @@ from astrarium.config.spec import specs
 from astrarium.cost.interval import validated_stack
 from astrarium.design import Design
 from astrarium.errors import InputError, nearest
+from astrarium.market import Cost
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
 from astrarium.registry import Kind
@@ -29,6 +30,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["Machine", "machine_of", "stack_settings", "usual_stack"]
 
+NOWHERE = Cost()      # nothing is said of prices
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
@@ -44,6 +46,7 @@ class Machine:
     system: System
     stack: str | None = None
     assumed: tuple[str, ...] = ()
+    cost: Cost = NOWHERE
 
     @property
     def npus(self) -> int:
@@ -68,31 +71,34 @@ class Machine:
     def design(self, workload: Transformer) -> Design:
         """The design of a workload on it."""
         return Design(workload=workload, network=self.network, compute=self.compute, memory=self.memory,
-                      collective=self.collective, system=self.system, stack=self.stack)
+                      collective=self.collective, system=self.system, stack=self.stack, cost=self.cost)
 
 
 def machine_of(device: str, npus: int, network: str | Network | None = None, compute: str | None = None,
-               collectives: str | None = None, stack: str | None = None) -> Machine:
+               collectives: str | None = None, stack: str | None = None, *, cost: Cost | None = None,
+               powers: Mapping[str, Any] = MappingProxyType({}), assumed: Sequence[str] = ()) -> Machine:
     """`npus` NPUs of a catalog device. `network`: a Network, a file of one, or names of the catalog, innermost first,
     joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
     their times come from (`collective.model`); left out: what was measured, see `usual_compute` and
-    `usual_collectives`. `stack`: a software stack of the catalog. Raises InputError."""
+    `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU
+    draws (fields of `compute`); `assumed`: what is said of both. Raises InputError."""
     if npus < 1:
         raise InputError("gpus", f"{npus}", expected="at least 1")
     row = catalog.device(device)
-    assumed: list[str] = []
+    said: list[str] = []
     if isinstance(network, Network):
         found = network
     elif network is not None and _is_file(network):
         found = _read(network)
     else:
-        found = _named(device, network, npus, assumed)
+        found = _named(device, network, npus, said)
     if found.npus != npus:
         raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
     settings = stack_settings(stack, len(found.flat) > 1)
     how = decode(Collective, {**settings["collective"], "model": collectives or usual_collectives(found)})
-    return Machine(device, _compute(row, compute or usual_compute(device), settings["compute"]), Memory(**row.memory),
-                   found, how, decode(System, {"comm_streams": STREAMS, **settings["system"]}), stack, tuple(assumed))
+    return Machine(device, _compute(row, compute or usual_compute(device), {**settings["compute"], **powers}),
+                   Memory(**row.memory), found, how, decode(System, {"comm_streams": STREAMS, **settings["system"]}),
+                   stack, (*said, *assumed), cost or NOWHERE)
 
 
 def usual_compute(device: str) -> str:

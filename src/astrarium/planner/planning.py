@@ -9,36 +9,48 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from astrarium.catalog.market import part
 from astrarium.config.named import merged
 from astrarium.cost import FIGURES
+from astrarium.cost.capital import dollars
 from astrarium.cost.interval import tied
+from astrarium.cost.power import watts
 from astrarium.cost.training import conditions
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.kept import Kept
+from astrarium.market import Cost
 from astrarium.network.config import Network
 from astrarium.planner.breakdown import breakdown_of
-from astrarium.planner.explore import Explored, Progress, explore, memory_of, workload_of
+from astrarium.planner.budget import check_budget, counts_within
+from astrarium.planner.explore import Explored, Progress, busy_of, explore, memory_of, workload_of
 from astrarium.planner.job import Job, job_of
 from astrarium.planner.launch import Today, npus_of, read_launch, today_of
 from astrarium.planner.layout import Layout
 from astrarium.planner.machine import Machine, machine_of, stack_settings, usual_stack
+from astrarium.planner.objective import TIME, Objective, objective_of
 from astrarium.planner.shortlist import Line, Shortlist, reason
+from astrarium.planner.terms import Terms, cost_of, powers_of, terms_of
 from astrarium.result import Result
 from astrarium.simulate import simulate
 
 __all__ = ["line_of", "plan", "plan_from", "planned", "settings_for"]
 
 TOP = 5
+MONEY = ("cost_per_tera_tokens", "owned_cost_per_tera_tokens", "cost_per_hour", "training_cost", "capital_cost",
+         "power_peak", "energy_per_tera_tokens", "carbon_per_tera_tokens")
+Maker = tuple[Callable[[int], Machine], int]
 LIMIT = 10.0        # CPU seconds of one simulation
 
 
-def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None = None,
+def plan(model: Any, device: str | Sequence[str], gpus: int | None = None, *, seq: int | None = None,
          global_batch: int | None = None, network: str | Network | None = None, compute: str | None = None,
          collectives: str | None = None, stack: str | None = None, top: int = TOP,
          fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-         progress: Callable[[Progress], None] | None = None, **settings: Any) -> Shortlist:
-    """The fastest layouts of a training step of `model` on `gpus` NPUs that fit their memory.
+         progress: Callable[[Progress], None] | None = None, objective: str = "time",
+         cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
+         **settings: Any) -> Shortlist:
+    """The best layouts of a training step of `model` on `gpus` NPUs that fit their memory.
 
     `model`: a name of the catalog, a Hugging Face config.json, or a Model. `device`: one of the catalog, or several to
     compare. Left out, `seq` is the model's, `global_batch` makes 4 Mi tokens a step, and `network` is the device's
@@ -46,30 +58,46 @@ def plan(model: Any, device: str | Sequence[str], gpus: int, *, seq: int | None 
     come from; `stack`: a software stack of the catalog, or "none". Left out, these are what was measured on the device
     and on its network, and the stack with the narrowest interval there (`Shortlist.models` says which). `fixed`: part
     of a layout -> its only values. `jobs` simulations at a time, each within `limit` CPU seconds (None: no limit).
+    `objective`: what layouts are ranked by: `time` of a step, or `cost`, `energy`, `carbon` of 10^12 tokens. `cost`:
+    the design's `cost` section, a row of it, or fields (also `compute.power`, `compute.idle_power`); left out: the
+    catalog's for the device. `budget`, such as "$6M", limits what is bought, `power`, such as "1 MW", the power of the
+    site; without `gpus` the largest count of whole hosts within them, and powers of two below it, are compared.
     `settings`: further fields of the workload (see `Transformer`), such as `precision`; they win over the stack's.
     Raises InputError.
     """
-    machines = _machines(device, gpus, network, compute, collectives, stack)
-    job = job_of(model, seq=seq, global_batch=global_batch, **settings_for(machines[0], settings))
-    return planned(job, machines, model if isinstance(model, str) else type(model).__name__, top=top, fixed=fixed,
-                   jobs=jobs, limit=limit, progress=progress)
+    terms = terms_of(objective, cost, budget, power)
+    makers = _makers(device, network, compute, collectives, stack, terms)
+
+    def job_on(machine: Machine) -> Job:
+        return job_of(model, seq=seq, global_batch=global_batch, **settings_for(machine, settings))
+
+    machines = machines_on(makers, gpus, job_on, terms)
+    name = model if isinstance(model, str) else type(model).__name__
+    return planned(job_on(max(machines, key=lambda each: each.npus)), machines, name, top=top, fixed=fixed, jobs=jobs,
+                   limit=limit, progress=progress, terms=terms)
 
 
 def plan_from(path: str, device: str | Sequence[str], *, model: str | None = None, gpus: int | None = None,
               seq: int | None = None, global_batch: int | None = None, network: str | Network | None = None,
               compute: str | None = None, collectives: str | None = None, stack: str | None = None, top: int = TOP,
               fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-              progress: Callable[[Progress], None] | None = None, **settings: Any) -> Shortlist:
+              progress: Callable[[Progress], None] | None = None, objective: str = "time",
+              cost: str | Mapping[str, Any] | None = None, budget: str | None = None, power: str | None = None,
+              **settings: Any) -> Shortlist:
     """The same for a job that somebody runs: `path` holds its launch arguments (Megatron-LM .sh, NeMo .yaml, DeepSpeed
     .json, torchtitan .toml). `Shortlist.today` is its line on the first device. What the arguments do not say, `model`,
     `gpus`, `seq` and `global_batch` do; what they say wins over the stack. Raises InputError, also for arguments that
     matter and are not predicted."""
     launch = read_launch(path)
-    machines = _machines(device, npus_of(launch, path, gpus), network, compute, collectives, stack)
+    terms = terms_of(objective, cost, budget, power)
+    npus = npus_of(launch, path, gpus)
+    machines = [make(npus) for make, _ in _makers(device, network, compute, collectives, stack, terms)]
     launch = replace(launch, settings=settings_for(machines[0], launch.settings))
     now = today_of(launch, path, model=model, npus=gpus, seq=seq, global_batch=global_batch, **settings)
+    for machine in machines:
+        check_budget(machine, now.job, terms)
     return planned(now.job, machines, now.model, top=top, fixed=fixed, jobs=jobs, limit=limit, progress=progress,
-                   today=now)
+                   today=now, terms=terms)
 
 
 def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,39 +107,90 @@ def settings_for(machine: Machine, settings: Mapping[str, Any]) -> dict[str, Any
     return merged({name: value for name, value in row.items() if name not in parts}, settings)
 
 
-def _machines(device: str | Sequence[str], npus: int, network: str | Network | None, compute: str | None,
-              collectives: str | None, stack: str | None) -> list[Machine]:
-    """A machine of every device, all with one stack."""
+def _makers(device: str | Sequence[str], network: str | Network | None, compute: str | None,
+            collectives: str | None, stack: str | None, terms: Terms) -> list[Maker]:
+    """What makes machines of every device, all with one stack, and how many NPUs a host of it has."""
     names = [device] if isinstance(device, str) else list(device)
     if not names:
         raise InputError("device", "is empty", expected="a device of the catalog (`astrarium list device`)")
     taken = usual_stack(names, compute, collectives) if stack is None else None if stack == "none" else stack
-    return [machine_of(name, npus, network, compute, collectives, taken) for name in names]
+    return [_maker(name, network, compute, collectives, taken, terms) for name in names]
+
+
+def _maker(device: str, network: str | Network | None, compute: str | None, collectives: str | None,
+           stack: str | None, terms: Terms) -> Maker:
+    assumed: list[str] = []
+    cost = cost_of(terms, device, assumed) if terms.needed else Cost()
+    powers = powers_of(terms, device, assumed) if terms.needed else {}
+
+    def make(npus: int) -> Machine:
+        return machine_of(device, npus, network, compute, collectives, stack, cost=cost, powers=powers, assumed=assumed)
+
+    return make, (part(cost.host).npus if cost.host is not None else 0)
+
+
+def machines_on(makers: Sequence[Maker], gpus: int | None, job_on: Callable[[Machine], Job],
+                terms: Terms) -> list[Machine]:
+    """A machine of every device: of `gpus` NPUs, or of every count that the budgets allow, the largest first. Raises
+    InputError."""
+    if gpus is not None:
+        machines = [make(gpus) for make, _ in makers]
+        for machine in machines:
+            check_budget(machine, job_on(machine), terms)
+        return machines
+    if terms.budget is None and terms.power is None:
+        raise InputError("gpus", "is missing", expected="how many NPUs, or a budget of money or power")
+    found: list[Machine] = []
+    for make, host in makers:
+        if not host:
+            raise InputError("cost.host", "is missing, or does not say how many NPUs it has",
+                             expected="a host of the catalog that does: budgets count whole hosts")
+        counts = counts_within(make, host, job_on(make(2 * host)), terms)
+        for count in counts:
+            machine = make(count)
+            found.append(replace(machine, assumed=(*machine.assumed, _counted(terms)) if count == max(counts) else ()))
+    return found
+
+
+def _counted(terms: Terms) -> str:
+    """What is said of counts that a budget leaves."""
+    limits = [] if terms.budget is None else [f"{dollars(terms.budget)} for all that is bought"]
+    limits += [] if terms.power is None else [f"{watts(terms.power)} for the site at most"]
+    return f"counts: the most whole hosts within {' and '.join(limits)} that a layout allows, and powers of two below"
 
 
 def planned(job: Job, machines: Sequence[Machine], name: str, *, top: int = TOP, today: Today | None = None,
             fixed: Mapping[str, Sequence[Any]] | None = None, jobs: int = 1, limit: float | None = LIMIT,
-            progress: Callable[[Progress], None] | None = None) -> Shortlist:
+            progress: Callable[[Progress], None] | None = None, terms: Terms | None = None) -> Shortlist:
     """The same of a job on machines; `today`: what runs now, predicted on the first one."""
     if top < 1:
         raise InputError("top", f"{top}", expected="at least 1")
     kept = Kept()
+    ranked = "time" if terms is None else terms.objective
+    objectives = [objective_of(ranked, machine, job) for machine in machines]
+    explored = list[Explored]()
     with _other_kernels(machines):
-        explored = [explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept, progress=progress)
-                    for machine in machines]
+        for machine, goal in zip(machines, objectives, strict=True):
+            best = sorted(trial.value for each in explored for trial in each.found)[:top]
+            explored.append(explore(job, machine, top=top, fixed=fixed, jobs=jobs, limit=limit, kept=kept,
+                                    progress=progress, objective=goal,
+                                    below=best[-1] if len(best) == top else math.inf))
     _refuse_nothing(explored, machines)
-    order = sorted(((trial.time, place, trial) for place, each in enumerate(explored) for trial in each.found),
+    order = sorted(((trial.value, place, trial) for place, each in enumerate(explored) for trial in each.found),
                    key=lambda each: (each[0], each[1], each[2].layout))[:top]
-    lines = [line_of(job, machines[place], trial.layout, kept) for _, place, trial in order]
-    now = None if today is None else line_of(job, machines[0], today.layout, kept, today.fields)
+    lines = [line_of(job, machines[place], trial.layout, kept, goal=objectives[place]) for _, place, trial in order]
+    now = None if today is None else line_of(job, machines[0], today.layout, kept, today.fields, objectives[0])
     return Shortlist(
-        name, job.tokens, machines[0].npus, tuple([_beside(line, lines[0]) for line in lines]),
+        name, job.tokens, max(machine.npus for machine in machines),
+        tuple([_beside(line, lines[0], objectives[0]) for line in lines]),
         sum(each.layouts for each in explored), sum(each.too_large for each in explored),
         sum(each.simulated for each in explored),
-        tuple([(f"{machine.device}: {trial.layout} ({trial.problem})", trial.floor.time)
+        tuple([(f"{machine.device}: {trial.layout} ({trial.problem})", trial.least)
                for machine, each in zip(machines, explored) for trial in each.unknown]),
         tuple(dict.fromkeys([*job.assumed, *(text for machine in machines for text in machine.assumed)])),
-        _conditions(lines[0].design), _models(machines), None if now is None else _beside(now, lines[0]))
+        _conditions(lines[0].design), _models(machines),
+        None if now is None else _beside(now, lines[0], objectives[0]), objectives[0],
+        tuple(dict.fromkeys(machine.npus for machine in machines)))
 
 
 @contextmanager
@@ -139,10 +218,10 @@ def _models(machines: Sequence[Machine]) -> tuple[str, ...]:
     return texts if len(texts) == 1 else tuple(f"{device}: {text}" for device, text in every.items())
 
 
-def _beside(line: Line, best: Line) -> Line:
+def _beside(line: Line, best: Line, goal: Objective) -> Line:
     if line is best:
         return line
-    return replace(line, lost=reason(line, best), tie=tied((line.time, line.within), (best.time, best.within)))
+    return replace(line, lost=reason(line, best, goal), tie=tied((line.value, line.within), (best.value, best.within)))
 
 
 def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -> None:
@@ -154,21 +233,34 @@ def _refuse_nothing(explored: Sequence[Explored], machines: Sequence[Machine]) -
                      + (f" ({problem})" if problem else ""), expected="more NPUs, or more memory in each")
 
 
-def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept, fields: Mapping[str, Any] | None = None) -> Line:
-    """The line of one layout, simulated with every node's times; `fields` of the workload win over the layout's. Raises
-    InputError and what `simulate` does."""
+def line_of(job: Job, machine: Machine, layout: Layout, kept: Kept, fields: Mapping[str, Any] | None = None,
+            goal: Objective = TIME) -> Line:
+    """The line of one layout, simulated with every node's times; `fields` of the workload win over the layout's;
+    `goal`: what lines are ranked by. Raises InputError and what `simulate` does."""
     workload = workload_of(job, layout, **(fields or {}))
     design = machine.design(workload)
     result = simulate(design, kept=kept)
     time = float(result.makespan)
     return Line(layout, machine.device, time, memory_of(workload, kept), machine.capacity,
                 _figure("mfu", design, result), _figure("tokens_per_second_per_npu", design, result),
-                breakdown_of(result, machine, workload), design, job)
+                breakdown_of(result, machine, workload), design, job,
+                value=goal.value(time, busy_of(result) if goal.per_busy_ns else 0.0), figures=_money(design, result))
+
+
+def _money(design: Design, result: Result) -> dict[str, float]:
+    """Figures of cost for which the design says what they need; none where it says nothing of cost."""
+    if design.cost == Cost():
+        return {}
+    found = {name: _figure(name, design, result) for name in MONEY}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
 
 
 def _figure(name: str, design: Design, result: Result) -> float:
     """A figure of the run; NaN where the design does not say what it needs (a peak)."""
+    figure = FIGURES[name]
     try:
-        return FIGURES[name].measure(design, result)
+        if figure.check is not None:
+            figure.check(design)
+        return figure.of_design(design) if figure.of_design is not None else figure.measure(design, result)
     except InputError:
         return math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from astrarium.design import Design
 from astrarium.planner.breakdown import PARTS, Breakdown
 from astrarium.planner.job import Job
 from astrarium.planner.layout import Layout
+from astrarium.planner.objective import TIME, Objective
 
 __all__ = ["Line", "Shortlist", "reason"]
 
@@ -25,7 +27,8 @@ WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp c
 class Line:
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
-    of the other (None: it is the best one, or one of them is unvalidated)."""
+    of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
+    of cost, where prices are known."""
 
     layout: Layout
     device: str
@@ -39,6 +42,13 @@ class Line:
     job: Job
     lost: str = ""
     tie: bool | None = None
+    value: float = math.nan
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def npus(self) -> int:
+        """NPUs that it takes."""
+        return self.layout.ranks
 
     @cached_property
     def within(self) -> Interval:
@@ -53,18 +63,21 @@ class Line:
         low, high = self.within.around(self.time) or (None, None)
         interval = {"low_ns": low, "high_ns": high, "share": self.within.share, "rows": self.within.rows,
                     "validated": self.within.validated}
-        return {"device": self.device, "layout": self.layout.plain, "step_ns": self.time, "memory_bytes": self.memory,
-                "capacity_bytes": self.capacity, "mfu": self.mfu, "tokens_per_second_per_npu": self.tokens,
-                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval}
+        return {"device": self.device, "npus": self.npus, "layout": self.layout.plain, "step_ns": self.time,
+                "memory_bytes": self.memory, "capacity_bytes": self.capacity, "mfu": self.mfu,
+                "tokens_per_second_per_npu": self.tokens,
+                "parts_ns": self.breakdown.mean, "lost": self.lost, "tie": self.tie, "interval": interval,
+                "value": self.value, "figures": dict(self.figures)}
 
 
 @dataclass(frozen=True)
 class Shortlist:
-    """`lines`, fastest first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
-    were; `unknown`: those that were not simulated to the end (layout and why, lowest possible ns), the only ones that
-    may be faster. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which ones
+    """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
+    were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones
+    that may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which
+    ones
     say how long kernels and collectives take, and the software stack. `today`: the line of a
-    layout that the caller runs now."""
+    layout that the caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared."""
 
     model: str
     tokens: int
@@ -78,6 +91,8 @@ class Shortlist:
     conditions: Mapping[str, object] = field(default_factory=dict)
     models: tuple[str, ...] = ()
     today: Line | None = None
+    objective: Objective = TIME
+    counts: tuple[int, ...] = ()
 
     @property
     def best(self) -> Line:
@@ -86,21 +101,26 @@ class Shortlist:
 
     @property
     def proved(self) -> bool:
-        """Whether no other layout of the space can be faster than the best."""
-        return bool(self.lines) and all(floor >= self.best.time for _, floor in self.unknown)
+        """Whether no other layout of the space can be better than the best."""
+        return bool(self.lines) and all(floor >= self.best.value for _, floor in self.unknown)
 
     @property
     def plain(self) -> dict[str, Any]:
         """For --json."""
-        return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "assumed": list(self.assumed),
+        floor = "floor_ns" if self.objective.name == "time" else "floor"
+        return {"model": self.model, "tokens_per_step": self.tokens, "npus": self.npus, "counts": list(self.counts),
+                "objective": self.objective.name, "assumed": list(self.assumed),
                 "conditions": dict(self.conditions), "models": list(self.models),
                 "layouts": self.layouts, "too_large": self.too_large, "simulated": self.simulated,
-                "proved": self.proved, "unknown": [{"layout": text, "floor_ns": ns} for text, ns in self.unknown],
+                "proved": self.proved, "unknown": [{"layout": text, floor: least} for text, least in self.unknown],
                 "today": None if self.today is None else self.today.plain, "lines": [line.plain for line in self.lines]}
 
 
-def reason(line: Line, best: Line) -> str:
-    """What makes a line slower than the best: the parts that are larger, the largest difference first."""
+def reason(line: Line, best: Line, objective: Objective = TIME) -> str:
+    """What makes a line worse than the best: of time, the parts that are larger, the largest difference first."""
+    if objective.name != "time":
+        above, slower = line.value / best.value - 1, line.time / best.time - 1
+        return f"{objective.name} +{100 * above:.1f} %: step {100 * slower:+.1f} %, {line.npus:,} NPUs"
     if line.time <= best.time:
         return "nothing: as fast"
     mine, theirs = line.breakdown.mean, best.breakdown.mean

@@ -11,7 +11,7 @@ from astrarium.planner.shortlist import WORDS, Line, Shortlist
 from astrarium.report.html_page import bar, escape, key, note, page, table
 from astrarium.report.intervals_html import interval_rows
 from astrarium.report.roofline_html import roofline_part
-from astrarium.report.shortlist import HEAD, changes, intervals, remarks, row_of
+from astrarium.report.shortlist import HEAD, changes, counted, intervals, money, remarks, row_of
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
 from astrarium.simulate import simulate
 from astrarium.units import format_time
@@ -24,8 +24,9 @@ COLOUR = dict(zip(PARTS, ("#4477aa", "#aa3377", "#ee6677", "#ee8866", "#ccbb44",
 
 def plan_page(found: Shortlist) -> str:
     """The page."""
-    title = f"{found.model} on {found.npus:,} x {' or '.join(dict.fromkeys(line.device for line in found.lines))}"
-    drawn = [("today", found.today), ("the fastest layout", found.best)]
+    title = f"{found.model} on {counted(found)} x {' or '.join(dict.fromkeys(line.device for line in found.lines))}"
+    drawn = [("today", found.today), ("the fastest layout" if found.objective.name == "time" else "the best layout",
+                                      found.best)]
     parts = [*_layouts(found), *_times(found)]
     for name, line in drawn:
         parts += _stages(name, line) if line is not None else []
@@ -39,9 +40,12 @@ def _lines(found: Shortlist) -> list[tuple[str, Line]]:
 
 
 def _layouts(found: Shortlist) -> Iterator[str]:
-    several = len({line.device for line in found.lines}) > 1
-    yield "<h2>Layouts, the fastest first</h2>"
+    several = len({line.device for line in found.lines}) > 1 or len(found.counts) > 1
+    yield "<h2>Layouts, the " + ("fastest" if found.objective.name == "time" else "best") + " first</h2>"
     yield table(HEAD, [row_of(place, line, several) for place, line in _lines(found)])
+    if any(line.figures for line in found.lines):
+        prices = money(found)
+        yield table(prices.head, prices.rows)
     yield "<h3>Step times and where they were measured</h3>"
     within = intervals(found)
     yield from map(note, within.title.splitlines())

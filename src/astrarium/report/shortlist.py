@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from astrarium.cost import FIGURES
 from astrarium.planner.breakdown import AXES
 from astrarium.planner.explore import Progress
 from astrarium.planner.shortlist import Line, Shortlist
@@ -14,28 +15,53 @@ from astrarium.units import format_bytes, format_time
 
 __all__ = ["HEAD", "changes", "first_table", "intervals", "remarks", "row_of", "shortlist_tables"]
 
+SHORT = {"cost_per_tera_tokens": "10^12 tokens", "owned_cost_per_tera_tokens": "10^12 tokens", "cost_per_hour": "hour",
+         "training_cost": "training run", "capital_cost": "bought for", "power_peak": "power at most",
+         "energy_per_tera_tokens": "energy of 10^12", "carbon_per_tera_tokens": "CO2 of 10^12"}
 HEAD = ("", "layout", "memory", "step", "MFU", "tok/s/NPU", "recompute", "exposed comm", "bubble")
 
 
 def shortlist_tables(found: Shortlist) -> Iterator[Table]:
     """What was asked, the layouts, why the others are slower, and how far the proof goes."""
     devices = list(dict.fromkeys(line.device for line in found.lines))
-    title = f"{found.model} on {found.npus:,} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
+    several = len(devices) > 1 or len(found.counts) > 1
+    title = f"{found.model} on {counted(found)} x {' or '.join(devices)}: {found.tokens:,} tokens a step\n" + "\n".join(
         f"with {text}" for text in found.models) + " (to change: --compute, --collectives, --stack)"
-    several = len(devices) > 1
+    if found.objective.name != "time":
+        title += f"\nby {found.objective.name} of 10^12 tokens, least first"
     rows = [row_of(str(place), line, several) for place, line in enumerate(found.lines, 1)]
     if found.today is not None:
         rows.append(row_of("now", found.today, several))
     yield Table(title, "<<" + ">" * (len(HEAD) - 2), rows, HEAD)
+    if any(line.figures for line in found.lines):
+        yield money(found)
     yield intervals(found)
     lost = [(str(place), line.lost) for place, line in enumerate(found.lines, 1) if line.lost]
     if found.today is not None:
         lost.append(("now", found.today.lost))
     if lost:
-        yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)", "<<", lost)
+        yield Table("slower than 1 by (parts of a step, mean over NPUs, in % of the step of 1)"
+                    if found.objective.name == "time" else "more than 1 by", "<<", lost)
     if found.today is not None:
         yield changes(found.today, found.best)
     yield Table("\n".join(remarks(found)), "", ())
+
+
+def counted(found: Shortlist) -> str:
+    """The counts of NPUs that were compared."""
+    counts = sorted(found.counts or (found.npus,))
+    return f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+
+
+def money(found: Shortlist) -> Table:
+    """Figures of cost of every line."""
+    every = [(str(place), line) for place, line in enumerate(found.lines, 1)]
+    every += [] if found.today is None else [("now", found.today)]
+    names = [name for name in FIGURES if any(name in line.figures for _, line in every)]
+    rows = [(place, f"{line.npus:,}", *(FIGURES[name].shown(line.figures[name]) if name in line.figures else ""
+                                        for name in names)) for place, line in every]
+    rows = [tuple(cell.replace(" US dollars", " $") for cell in row) for row in rows]
+    return Table("", "<" + ">" * (len(names) + 1), rows, ("", "NPUs", *(SHORT.get(name, name) for name in names)))
 
 
 def intervals(found: Shortlist) -> Table:
@@ -65,10 +91,10 @@ def first_table(state: Progress) -> Table:
 
 
 def row_of(place: str, line: Line, several: bool) -> tuple[str, ...]:
-    """Cells of a line under HEAD; `several`: with the device's name."""
+    """Cells of a line under HEAD; `several`: with count and name of the device."""
     parts = line.breakdown.mean
     exposed = sum(parts[axis] for axis in AXES)
-    name = f"{line.device}: {line.layout}" if several else str(line.layout)
+    name = f"{line.npus:,} x {line.device}: {line.layout}" if several else str(line.layout)
     tie = " =" if line.tie else ""
     return (place + tie, name, f"{format_bytes(line.memory)} of {format_bytes(line.capacity)}", format_time(line.time),
             _percent(line.mfu), f"{line.tokens:,.0f}", _percent(parts["recompute"] / line.time),
@@ -92,12 +118,13 @@ def changes(today: Line, best: Line) -> Table:
 def remarks(found: Shortlist) -> Iterator[str]:
     """How far the proof goes, and what was assumed."""
     fit = found.layouts - found.too_large
+    faster = "faster" if found.objective.name == "time" else "better"
     yield (f"{found.layouts:,} layouts: {found.too_large:,} do not fit, {found.simulated:,} simulated, "
-           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be faster (their floors are higher)")
+           f"{max(0, fit - found.simulated - len(found.unknown)):,} cannot be {faster} (their floors are higher)")
     if found.unknown:
-        floor = min(ns for _, ns in found.unknown)
-        yield (f"not simulated to the end: {len(found.unknown):,}, of which none is faster than {format_time(floor)}; "
-               f"the first: {found.unknown[0][0]}")
+        floor = min(least for _, least in found.unknown)
+        yield (f"not simulated to the end: {len(found.unknown):,}, of which none is {faster} than "
+               f"{found.objective.shown(floor)}; the first: {found.unknown[0][0]}")
     yield "with " + ", ".join(f"{name.replace('_', ' ')} {value:,}" if isinstance(value, int) else
                               f"{name.replace('_', ' ')} {value}" for name, value in found.conditions.items())
     if found.assumed:

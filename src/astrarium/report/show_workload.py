@@ -9,10 +9,10 @@ from typing import Any
 from astrarium.design import Design
 from astrarium.errors import AstrariumError
 from astrarium.lower.native_work import rank_count
+from astrarium.lower.placement import generated
 from astrarium.report.tables import Table
 from astrarium.report.work_counts import Operator, Traffic, operators, stage_memory, traffic
 from astrarium.units import format_bytes, format_time
-from astrarium.workload.generate import generate
 from astrarium.workload.model.base import Model
 from astrarium.workload.model.parameters import Parameters, parameters
 
@@ -24,7 +24,7 @@ def workload_rows(design: Design) -> dict[str, Any]:
 
     Raises InputError where the design's workload is not generated.
     """
-    made, work = generate(design.workload, rank_count(design)), design.workload
+    made, work = generated(design), design.workload
     found = operators(design, made)
     counted = _parameters(work)
     return {
@@ -32,7 +32,7 @@ def workload_rows(design: Design) -> dict[str, Any]:
         "gemm_flops": _gemm(found), "vector_flops": sum(row.vector or 0.0 for row in found),
         "compute_bytes": sum(row.bytes for row in found), "operators": [asdict(row) for row in found],
         "communication": [asdict(row) for row in traffic(made, getattr(work, "mesh", None))],
-        "memory_per_stage": stage_memory(work),
+        "memory_per_stage": stage_memory(design),
         "parameters": None if counted is None else {
             "total": float(counted.total), "active": float(counted.active),
             "parts": {name: float(value) for name, value in counted.parts.items()}}}
@@ -40,13 +40,13 @@ def workload_rows(design: Design) -> dict[str, Any]:
 
 def workload_tables(design: Design) -> list[Table]:
     """The same for people."""
-    made, work = generate(design.workload, rank_count(design)), design.workload
+    made, work = generated(design), design.workload
     found = operators(design, made)
     tables = [_summary(design, made.classes, found), *_operator_tables(found)]
     communication = traffic(made, getattr(work, "mesh", None))
     if communication:
         tables.append(_traffic_table(communication))
-    memory = stage_memory(work)
+    memory = stage_memory(design)
     if memory:
         tables.append(_memory_table(memory))
     counted = _parameters(work)

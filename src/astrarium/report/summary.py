@@ -9,16 +9,19 @@ import numpy.typing as npt
 
 from astrarium.report.tables import Table
 from astrarium.result import Result
+from astrarium.result.memory import TierUse
 from astrarium.result.phases import PhaseTime
 from astrarium.trace.columns import Traces
 from astrarium.trace.linked import headline, logical_ops
+from astrarium.trace.read import spans
 from astrarium.units import format_bytes, format_rate, format_time
 from astrarium.vocab import CommOp
 
-__all__ = ["PARTS", "collective_table", "network_table", "path_table", "summary_tables", "time_table"]
+__all__ = ["PARTS", "collective_table", "job_table", "network_table", "path_table", "summary_tables", "time_table"]
 
 I64 = npt.NDArray[np.int64]
 PS_PER_NS = 1000
+WIDE = 32           # letters of a list of NPUs
 TOP = 8             # kinds of collectives shown
 PARTS = (("compute", "compute"), ("exposed_comm", "exposed communication"), ("exposed_memory", "exposed remote memory"),
          ("exposed_host", "exposed host work"), ("bubble", "idle"))
@@ -32,6 +35,8 @@ def summary_tables(result: Result, title: str, *more: Table | None) -> Iterator[
     if result.recorded and result.unexplained is not None:
         yield Table(headline(result.unexplained), "", ())
     yield time_table(result, title)
+    if result.jobs:
+        yield job_table(result)
     yield from (each for each in more if each is not None)
     if len(result.collectives.op):
         yield collective_table(result)
@@ -52,7 +57,10 @@ def _share(part: float, whole: float) -> str:
 def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
-    rows = [("makespan", _time(finish), "", f"rank {result.first_rank + result.last_rank} finishes last; of its time:")]
+    last = f"rank {result.first_rank + result.last_rank}"
+    if result.placed is not None:
+        last = result.placed.label(result.last_rank)
+    rows = [("makespan", _time(finish), "", f"{last} finishes last; of its time:")]
     parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
     within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute
     for name, text in PARTS:
@@ -61,6 +69,7 @@ def time_table(result: Result, title: str) -> Table:
             rows.append((label, _time(parts[name]), _share(parts[name], finish), ""))
     rows += [_phase(phase) for phase in result.phases]
     rows.append(_memory(result))
+    rows += [_tier(tier) for tier in result.memory.tiers if tier.used]
     link = result.busiest_link()
     if link is not None:
         rows.append(("busiest link", "", _share(link[1], 1.0), f"busy: {link[0]}"))
@@ -82,8 +91,28 @@ def _memory(result: Result) -> tuple[str, str, str, str]:
     if not known.size:
         return "peak memory", format_bytes(float(peak)), "", "no capacity given"
     share = _share(float(peak), float(known.min()))
-    verdict = "does NOT fit" if result.out_of_memory else "fits"
+    verdict = "does NOT fit" if bool((result.memory.peak > capacity).any()) else "fits"
     return "peak memory", format_bytes(float(peak)), share, f"of {format_bytes(float(known.min()))}: {verdict}"
+
+
+def _tier(tier: TierUse) -> tuple[str, str, str, str]:
+    """A tier behind the local memory, per NPU."""
+    peak, verdict = float(np.nanmax(tier.peak)), "does NOT fit" if tier.overflows else "fits"
+    return (f"  in {tier.name}", format_bytes(peak), _share(peak, tier.capacity),
+            f"of {format_bytes(tier.capacity)} per NPU: {verdict}")
+
+
+def job_table(result: Result) -> Table:
+    """Every job: where it ran, how long it took from its start, and how long it takes alone."""
+    rows = [(job.name, f"{len(job.ranks):,}", _cut(spans(job.npus.tolist())), _time(job.start_ps),
+             _time(job.makespan_ps), "" if job.exposed_comm_ps is None else _time(job.exposed_comm_ps),
+             _time(job.alone_ps), f"{job.slowdown:.3f}x") for job in result.jobs]
+    return Table("jobs (alone: on the same NPUs, without the others)", "<><>>>>>", rows,
+                 ("job", "ranks", "NPUs", "start", "makespan", "exposed comm", "alone", "slowdown"))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDE else text[:text.rindex(",", 0, WIDE)] + ", …"
 
 
 def collective_table(result: Result) -> Table:

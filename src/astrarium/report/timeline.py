@@ -61,6 +61,7 @@ class Recorded:
     counters: Callable[[int], Sequence[Counter]] = lambda rank: ()
     network: Sequence[Counter] = ()
     first_rank: int = 0     # the number under which rank 0 is shown
+    label: Callable[[int], str] | None = None   # the name of a rank's tracks, in place of "rank 7"
 
 
 def write_timeline(path: str, run: Recorded, *, ranks: Sequence[int] | None = None) -> int:
@@ -160,11 +161,13 @@ def _rank(events: TraceEvents, run: Recorded, rank: int, flows: _Flows) -> None:
     program, start, end = _times(run, rank)
     nodes = np.flatnonzero((program.kind != Kind.SKIP) & (end >= start) & (start >= 0)).tolist()
     begin, until = start[nodes].tolist(), end[nodes].tolist()
-    kinds, lanes = program.kind[nodes].tolist(), program.lane[nodes].tolist()
-    streams = [STREAMS[Lane(lane)] if lane >= 0 else RECEIVES if kind == Kind.RECV else OTHER
+    tiers = (program.kind == Kind.DELAY) & (program.size > 0)        # transfers to and from tiers of memory
+    kinds, lanes = np.where(tiers, Kind.REMOTE, program.kind)[nodes].tolist(), program.lane[nodes].tolist()
+    apart = {Kind.RECV: RECEIVES, Kind.REMOTE: STREAMS[Lane.COPY]}
+    streams = [STREAMS[Lane(lane)] if lane >= 0 else apart.get(kind, OTHER)
                for lane, kind in zip(lanes, kinds, strict=True)]
     tracks = assign(streams, begin, until, ORDER)
-    events.process(rank, f"rank {run.first_rank + rank}")
+    events.process(rank, f"rank {run.first_rank + rank}" if run.label is None else run.label(rank))
     for tid, name in enumerate(tracks.names, start=FIRST_TRACK):
         events.thread(rank, tid, name)
     names, about = _names(run, rank, program), _About(run.plan, rank, program)

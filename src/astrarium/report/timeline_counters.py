@@ -1,4 +1,4 @@
-"""Counters of a timeline: the local memory that each rank holds, and how busy each network dim's links are."""
+"""Counters of a timeline: the memory that each rank holds, locally and in tiers, and how busy each dim's links are."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ __all__ = ["memory_counters", "network_counters"]
 def memory_counters(result: Result) -> Callable[[int], Sequence[Counter]]:
     """`Recorded.counters` of a result; ranks whose traces name no tensors have none."""
     def of(rank: int) -> Sequence[Counter]:
-        time, held = result.memory.over_time(int(result.outcome.row[rank]))
-        return (Counter("memory", "bytes", time, held),) if time.size else ()
+        row = int(result.outcome.row[rank])
+        places = {"memory": None, **{f"memory in {tier.name}": tier.name for tier in result.memory.tiers if tier.used}}
+        found = [(name, *result.memory.over_time(row, tier)) for name, tier in places.items()]
+        return tuple([Counter(name, "bytes", time, held) for name, time, held in found if time.size])
     return of
 
 

@@ -16,6 +16,7 @@ from astrarium.compute.durations import DURATIONS
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.lower.native_plugins import timed
+from astrarium.lower.placement import placed_of
 from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.config import Workload
@@ -126,7 +127,7 @@ def _durations(compute: Compute, design: Design, trace: TraceClass) -> I64 | Non
     if isinstance(compute, Roofline):
         flops = np.nan_to_num(trace.num_ops)
         bandwidth = float(design.memory.bandwidth or 0)
-        return rule.roofline(flops, trace.tensor_size, float(compute.peak), bandwidth) if bandwidth else None
+        return rule.roofline(flops, trace.tensor_size, compute.running_peak, bandwidth) if bandwidth else None
     nodes = np.flatnonzero(trace.type == NodeKind.COMP)
     found = np.zeros(trace.type.size, np.int64)
     try:
@@ -221,12 +222,24 @@ def _varying(mesh: Mesh | None, members: npt.NDArray[np.int32]) -> str:
 
 
 # ------------------------------------------------------------ memory
-def stage_memory(workload: Workload) -> list[dict[str, float]]:
-    """Bytes of a rank of every pipeline stage when it holds most, by what they are; empty where nobody knows."""
-    stages: Iterable[Any] = _MEMORY.get(type(workload), lambda _: ())(workload)
+def stage_memory(design: Design) -> list[dict[str, float]]:
+    """Bytes of a rank of every pipeline stage in its local memory when it holds most, by what they are; empty where
+    nobody knows."""
+    count = _MEMORY.get(type(design.workload))
+    stages = () if count is None else count(design)
     return [{**{name: getattr(stage, name) for name in stage.__dataclass_fields__}, "total": stage.total}
             for stage in stages]
 
 
-_MEMORY: Mapping[type[Workload], Callable[[Any], Iterable[Any]]] = MappingProxyType({
-    Transformer: training_footprint, Inference: inference_footprint})
+def _training(design: Design) -> Iterable[Any]:
+    assert isinstance(design.workload, Transformer)
+    return training_footprint(design.workload, placed=placed_of(design))
+
+
+def _inference(design: Design) -> Iterable[Any]:
+    assert isinstance(design.workload, Inference)
+    return inference_footprint(design.workload)
+
+
+_MEMORY: Mapping[type[Workload], Callable[[Design], Iterable[Any]]] = MappingProxyType({
+    Transformer: _training, Inference: _inference})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from astrarium.result.collectives import Collectives
+from astrarium.result.jobs import JobResult, Placed
 from astrarium.result.links import Dims, Links
 from astrarium.result.memory import MemoryUse
 from astrarium.result.messages import Comm, Messages
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from astrarium.result.export import tables, write_json, write_parquet
     from astrarium.result.stored import Stored
 
-__all__ = ["Collectives", "Comm", "Dims", "Links", "MemoryUse", "Messages", "Nodes", "Path", "Ranks", "Result",
-           "Stored", "Work", "tables", "write_json", "write_parquet"]
+__all__ = ["Collectives", "Comm", "Dims", "JobResult", "Links", "MemoryUse", "Messages", "Nodes", "Path", "Placed",
+           "Ranks", "Result", "Stored", "Work", "tables", "write_json", "write_parquet"]
 
 
 def __getattr__(name: str) -> Any:

@@ -35,22 +35,34 @@ def _ns(ps: npt.ArrayLike) -> Column:
 
 
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
-    """Name -> column -> array: `ranks` (every rank), `collectives`, `links`, `dims`, `dims_over_time` (a row per dim
-    and span of time), `critical_path`, and if asked for `nodes` (of the rows' own ranks). Without recorded node times,
-    `ranks` alone, with their finish."""
+    """Name -> column -> array: `ranks` (every rank), `jobs` (of a run of several), `collectives`, `links`, `dims`,
+    `dims_over_time` (a row per dim and span of time), `critical_path`, and if asked for `nodes` (of the rows' own
+    ranks). Without recorded node times, `ranks` with their finish and `jobs` alone."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": result.first_rank + np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
+    jobs: dict[str, Table] = {"jobs": _jobs(result)} if result.jobs else {}
     if not result.recorded:
-        return {"ranks": ranks}
+        return {"ranks": ranks, **jobs}
     for name in ("compute", "exposed_comm", "exposed_memory", "exposed_host", "bubble", "idle"):
         ranks[f"{name}_ns"] = _ns(getattr(result.ranks, name))[row]
     ranks["peak_memory_bytes"] = result.memory.peak[row]
-    found: dict[str, Table] = {"ranks": ranks, "collectives": _collectives(result), "links": _links(result),
+    found: dict[str, Table] = {"ranks": ranks, **jobs, "collectives": _collectives(result), "links": _links(result),
                                "dims": _dims(result), "dims_over_time": _over_time(result),
                                "critical_path": _path(result)}
     if nodes:
         found["nodes"] = _nodes(result)
     return found
+
+
+def _jobs(result: Result) -> Table:
+    jobs = result.jobs
+    comm = [np.nan if job.exposed_comm_ps is None else job.exposed_comm_ps / 1000 for job in jobs]
+    return {"job": np.array([job.name for job in jobs]), "ranks": np.array([len(job.ranks) for job in jobs]),
+            "first_rank": np.array([job.ranks.start for job in jobs]),
+            "npus": np.array([" ".join(map(str, job.npus.tolist())) for job in jobs]),
+            "start_ns": _ns([job.start_ps for job in jobs]), "makespan_ns": _ns([job.makespan_ps for job in jobs]),
+            "exposed_comm_ns": np.array(comm), "alone_ns": _ns([job.alone_ps for job in jobs]),
+            "slowdown": np.array([job.slowdown for job in jobs])}
 
 
 def _collectives(result: Result) -> Table:

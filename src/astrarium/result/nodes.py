@@ -99,5 +99,6 @@ def _work(program: Program) -> U8:
     for place, meaning in by_lane.items():        # replayed nodes count as what their lane is for
         work[(kind == Kind.DELAY) & (lane == place)] = meaning
     work[(kind == Kind.DELAY) & (lane == -1)] = Work.MESSAGE
+    work[(kind == Kind.DELAY) & (program.size > 0)] = Work.MEMORY
     work[(kind == Kind.SKIP) & (program.duration > 0)] = Work.WAIT
     return work

@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
+from astrarium.memory.config import Tier
 from astrarium.result.collectives import Collectives, collectives_of
+from astrarium.result.jobs import JobResult, Placed, jobs_of
 from astrarium.result.links import Dims, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
 from astrarium.result.messages import Comm, Messages, comm_of, messages_of
@@ -20,9 +22,9 @@ from astrarium.result.nodes import Nodes, first_ranks, nodes_of, recorded
 from astrarium.result.path import Path, critical_path
 from astrarium.result.phases import PhaseTime, phase_times
 from astrarium.result.ranks import Ranks, ranks_of
+from astrarium.result.shown import Duration, Size, duration
 from astrarium.result.source import Source
 from astrarium.result.unexplained import unexplained_share
-from astrarium.units import Bytes, Time, format_bytes, format_time
 
 if TYPE_CHECKING:
     from astrarium.result.stored import Stored
@@ -32,24 +34,6 @@ __all__ = ["Duration", "Result", "Size"]
 I64 = npt.NDArray[np.int64]
 
 
-class Duration(Time):
-    """A float of ns that prints rounded, with its unit; exact figures are the integer columns."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return format_time(float(self))
-
-
-class Size(Bytes):
-    """Bytes that print rounded, with their unit."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return format_bytes(float(self))
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
     """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank
@@ -57,7 +41,8 @@ class Result:
     rank 0, where one rank of a larger job ran alone: `summary` and the tables count from it.
 
     `traces` name the nodes and tensors: files that were read, or a generated workload. `capacity` [rows]: bytes of
-    each row's NPU, None where the design does not say.
+    each row's NPU, None where the design does not say. `tiers` of memory behind the local one. `placed` tells the jobs
+    of a run of several apart.
     """
 
     plan: Plan
@@ -65,6 +50,8 @@ class Result:
     traces: Source | None = None
     capacity: tuple[float | None, ...] = ()
     first_rank: int = 0
+    tiers: tuple[Tier, ...] = ()
+    placed: Placed | None = None
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""
@@ -83,7 +70,7 @@ class Result:
     @property
     def makespan(self) -> Duration:
         """The last rank's finish (a float of ns that prints with its unit)."""
-        return _time(self.outcome.makespan)
+        return duration(self.outcome.makespan)
 
     @property
     def last_rank(self) -> int:
@@ -93,12 +80,12 @@ class Result:
     @property
     def compute(self) -> Duration:
         """Compute time of the rank that finishes last."""
-        return _time(int(self.ranks.compute[self.outcome.row[self.last_rank]]))
+        return duration(int(self.ranks.compute[self.outcome.row[self.last_rank]]))
 
     @property
     def exposed_comm(self) -> Duration:
         """Exposed communication of the rank that finishes last (see `Ranks`)."""
-        return _time(int(self.ranks.exposed_comm[self.outcome.row[self.last_rank]]))
+        return duration(int(self.ranks.exposed_comm[self.outcome.row[self.last_rank]]))
 
     @property
     def peak_memory(self) -> Size | None:
@@ -168,14 +155,21 @@ class Result:
 
     @cached_property
     def memory(self) -> MemoryUse:
-        """Local memory of each row."""
+        """Memory of each row, local and in tiers."""
         capacity = self.capacity or (None,) * len(self.outcome.finish)
-        return memory_use(self.outcome, self.traces, capacity)
+        return memory_use(self.outcome, self.traces, capacity, self.tiers)
 
     @cached_property
     def phases(self) -> tuple[PhaseTime, ...]:
         """Prefill and decode of an inference workload; else none."""
         return phase_times(self.outcome, self.traces)
+
+    @cached_property
+    def jobs(self) -> tuple[JobResult, ...]:
+        """What each job took, of several on one fabric; none for any other workload."""
+        if self.placed is None:
+            return ()
+        return jobs_of(self.plan, self.outcome, self.ranks.exposed_comm if self.recorded else None, self.placed)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Stored:
@@ -204,6 +198,10 @@ class Result:
             peak, link = self.peak_memory, self.busiest_link()
             found["peak_memory_bytes"] = None if peak is None else int(peak)
             found["out_of_memory"] = self.out_of_memory
+            if self.tiers:
+                found["tiers"] = [{"name": tier.name, "capacity_bytes": tier.capacity,
+                                   "peak_bytes": None if np.isnan(tier.peak).all() else int(np.nanmax(tier.peak))}
+                                  for tier in self.memory.tiers]
             if self.memory.problem:
                 found["memory_unknown_because"] = self.memory.problem
             found["busiest_link"], found["busiest_link_utilisation"] = link or (None, None)
@@ -217,7 +215,3 @@ class Result:
                   "unfolded_because": self.outcome.unfolded_because,
                   "in_program_order": self.outcome.in_program_order}
         return found
-
-
-def _time(ps: int) -> Duration:
-    return Duration.of(ps / 1000)

@@ -21,7 +21,7 @@ __all__ = ["ABOUT", "Stored", "load"]
 
 Column = npt.NDArray[Any]
 ABOUT = ("summary", "figures", "training", "interval")      # what is no table
-FLOATS = ("_ns", "utilisation", "_gb_per_s", "peak_memory_bytes")      # how the names of columns of floats end
+FLOATS = ("_ns", "utilisation", "_gb_per_s", "peak_memory_bytes", "slowdown")    # ends of names of columns of floats
 WRITTEN = "what `astrarium run --json` or `--parquet` writes"
 
 

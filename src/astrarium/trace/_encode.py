@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.trace._wire import VARINT, delimited, tagged, varint
+from astrarium.trace.memory_ops import tier_attributes
 from astrarium.trace.node import Attribute, Metadata, Node, attribute, encode_metadata, encode_node
 from astrarium.trace.work import Tensors, TraceClass
 from astrarium.vocab import NodeKind
@@ -170,8 +171,10 @@ def _heads(trace: TraceClass, tensors: Tensors | None) -> list[bytes]:
     ops: list[float | None] = trace.num_ops.tolist()
     for node in np.flatnonzero(np.isnan(trace.num_ops)).tolist():
         ops[node] = None
+    reach = [""] * len(ops) if trace.tier is None else [trace.tiers[tier] if tier >= 0 else ""
+                                                        for tier in trace.tier.tolist()]
     table = zip(trace.type.tolist(), trace.is_cpu.tolist(), ops, trace.tensor_size.tolist(), trace.comm_type.tolist(),
-                trace.comm_size.tolist(), trace.involved.tolist(), trace.priority.tolist(), strict=True)
+                trace.comm_size.tolist(), trace.involved.tolist(), trace.priority.tolist(), reach, strict=True)
     ids, durations, known = trace.node_id.tolist(), trace.duration_us.tolist(), dict[tuple[object, ...], bytes]()
     numbers: dict[int, bytes] = {}
     pointer, waits = trace.parent_ptr.tolist(), [ids[parent] for parent in trace.parent.tolist()]
@@ -206,18 +209,21 @@ def _fields(number: int, name: str, kind: int, deps: Sequence[int], numbers: dic
 
 
 def _constant(kind: int, cpu: bool, ops: float | None, tensor_size: int, comm_type: int, comm_size: int, involved: int,
-              priority: int) -> bytes:
+              priority: int, tier: str) -> bytes:
     """The attributes that do not differ between ranks."""
     attrs = [attribute("is_cpu_op", cpu)]
     if kind in COMM:
         attrs += [attribute("comm_type", comm_type)] if kind == NodeKind.COMM_COLL and comm_type >= 0 else []
         attrs.append(attribute("comm_size", comm_size))
         attrs += [attribute("comm_priority", priority)] if priority else []
+    elif comm_type >= 0 and kind in MEMORY:
+        attrs += [attribute("comm_type", comm_type), attribute("comm_size", comm_size)]
     if ops is not None:
         whole = ops.is_integer() and 0 <= ops < 2**63
         attrs.append(attribute("num_ops", int(ops) if whole else ops, "int64_val" if whole else "double_val"))
     if tensor_size or kind in MEMORY or ops is not None:
         attrs.append(attribute("tensor_size", tensor_size))
+    attrs += tier_attributes(NodeKind(kind), tier) if tier else ()
     if involved >= 0:
         attrs.append(attribute("involved_dim", [bool(involved >> dim & 1)
                                                 for dim in range(max(LEAST_DIMS, involved.bit_length()))]))
@@ -227,13 +233,16 @@ def _constant(kind: int, cpu: bool, ops: float | None, tensor_size: int, comm_ty
 def _tensor_lists(tensors: Tensors, trace: TraceClass) -> list[bytes]:
     """Every node's `inputs` and `outputs`: names and bytes in turn.
 
-    A tensor that nobody writes or reads stays for the whole run: a node that starts with the run writes it.
+    A tensor that nobody writes or reads stays for the whole run: a node that starts with the run writes it. What tiers
+    hold is left out: readers of the lists take all that they name for local.
     """
     nodes = trace.type.size
     reads: list[list[str]] = [[] for _ in range(nodes)]
     writes: list[list[str]] = [[] for _ in range(nodes)]
     pointer, reader, start = tensors.read_ptr.tolist(), tensors.reader.tolist(), _start(trace)
     for number, (size, writer) in enumerate(zip(tensors.size.tolist(), tensors.writer.tolist(), strict=True)):
+        if tensors.tier is not None and tensors.tier[number] >= 0:
+            continue
         pair, readers = (f"t{number}", str(size)), reader[pointer[number]:pointer[number + 1]]
         if writer >= 0 or not readers:
             writes[writer if writer >= 0 else start].extend(pair)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from astrarium.trace.memory_ops import tier_attributes
 from astrarium.trace.node import Attribute, IOInfo, Metadata, Node, attribute
 from astrarium.trace.write import encode_trace, write_trace
 from astrarium.vocab import CommOp, NodeKind
@@ -63,10 +64,13 @@ class TraceBuilder:
         given = {"is_cpu_op": False, "comm_size": size, "comm_tag": tag, "comm_src": source}
         return self._add(NodeKind.COMM_RECV, name, given, more, after)
 
-    def memory(self, name: str, size: int, *, store: bool = False, after: Iterable[int] = (), **more: Any) -> int:
-        """A remote memory access of `size` bytes."""
+    def memory(self, name: str, size: int, *, store: bool = False, after: Iterable[int] = (), tier: str | None = None,
+               **more: Any) -> int:
+        """An access of `size` bytes to remote memory, or to the `tier` of that name or label."""
+        kind = NodeKind.MEM_STORE if store else NodeKind.MEM_LOAD
         given = {"is_cpu_op": False, "tensor_size": size}
-        return self._add(NodeKind.MEM_STORE if store else NodeKind.MEM_LOAD, name, given, more, after)
+        given |= {} if tier is None else {a.name: a.value for a in tier_attributes(kind, tier)}
+        return self._add(kind, name, given, more, after)
 
     def encode(self) -> bytes:
         """The bytes of the file."""

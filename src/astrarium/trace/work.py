@@ -57,6 +57,9 @@ class TraceClass:
     kernel: I32 | None = None
     kernels: tuple[Kernel, ...] = ()            # distinct; other classes of the run may have the same ones
     operators: Callable[[], tuple[I32, tuple[Kernel, ...]]] | None = None
+    tier: I32 | None = None                     # [nodes] which of `tiers` a node reaches, -1: it names none
+    tiers: tuple[str, ...] = ()                 # names of tiers of memory, as the nodes say them
+    source_tier: I32 | None = None              # [nodes] of a copy between tiers: where it comes from, else -1
 
     def fault(self, node: int, message: str, *, row: int = 0, expected: str | None = None) -> TraceError:
         """An error about node index `node` of rank `ranks[row]`, with its file, rank, id and name."""
@@ -77,13 +80,16 @@ class Tensors:
 
     `size` bytes and `writer` (-1: there from the start) are [tensors]; tensor i is read by the nodes
     `reader[read_ptr[i]:read_ptr[i + 1]]`; it is there from the start of its writer to the end of its last reader, or of
-    the run where it has none.
+    the run where it has none. `tier` [tensors] says which of `tiers` holds it, -1: the NPU's local memory, which holds
+    all of them where `tier` is None.
     """
 
     size: I64
     writer: I32
     read_ptr: I64
     reader: I32
+    tier: I32 | None = None
+    tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.vocab import Placed
 from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.holdings import Holdings, holdings
 from astrarium.workload.assemble.memory import Some, frees, held, saves, working
@@ -19,6 +20,7 @@ from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.stages import chosen, final, parts_of, places
 from astrarium.workload.assemble.units import Part, Templates
+from astrarium.workload.graph import Forms
 from astrarium.workload.schedule import BACKWARD, FORWARD, WEIGHT
 from astrarium.workload.training import recipe_of
 from astrarium.workload.transformer import Transformer
@@ -56,9 +58,11 @@ class Footprint:
 KINDS = ("weights", "gradients", "states", "activations", "working", "messages")
 
 
-def footprint(workload: Transformer) -> tuple[Footprint, ...]:
-    """Every pipeline stage's. Raises InputError where a size of the model does not divide (`uneven: refuse`)."""
-    return footprints(recipe_of(workload))
+def footprint(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None
+              ) -> tuple[Footprint, ...]:
+    """Every pipeline stage's local memory, with tensors `placed`. Raises InputError where a size of the model does not
+    divide (`uneven: refuse`)."""
+    return footprints(recipe_of(workload, forms, placed))
 
 
 def footprints(recipe: Recipe) -> tuple[Footprint, ...]:
@@ -85,9 +89,10 @@ def _stage(recipe: Recipe, made: Templates, parts: Sequence[Part], stage: int) -
 
 
 def _load(owned: Holdings) -> F64:
-    """The optimizer's step, with states that come from remote memory for it."""
+    """The optimizer's step, with what comes from other memories for it."""
     row = np.zeros((1, len(KINDS)))
-    row[0, KINDS.index("states")] = owned.remote
+    for kind, size in owned.fetched.items():
+        row[0, KINDS.index(kind)] = size
     return row
 
 
@@ -106,7 +111,7 @@ def _profile(recipe: Recipe, part: Part, kind: int, template: Template) -> tuple
         _add(change[KINDS.index(what)], tensors, _last(tensors.readers, tensors.reader))
     busy = working(recipe, part, kind, template.spans)
     _add(change[KINDS.index("working")], busy, _last(busy.readers, busy.reader))
-    saved, away = change[KINDS.index("activations")], recipe.offload == "activations"
+    saved, away = change[KINDS.index("activations")], recipe.placed.activations is not None
     size = np.array([recipe.kinds[block].saved for block in part.blocks])
     if kind == FORWARD:
         np.add.at(saved, saves(recipe, part, template)[1], size)

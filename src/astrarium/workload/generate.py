@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
+from astrarium.vocab import Placed
 from astrarium.workload.config import Trace, Workload
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ GENERATORS: Mapping[str, str] = MappingProxyType({
 """Tag of a workload -> the function that makes it. One that has no `ranks` of its own is told how many there are."""
 
 SHARING = frozenset({"transformer"})
-"""Those whose function takes Forms."""
+"""Those whose function takes Forms, and where tensors are placed."""
 
 
-def generate(workload: Workload, ranks: int | None = None, forms: Forms | None = None) -> Generated:
+def generate(workload: Workload, ranks: int | None = None, forms: Forms | None = None,
+             placed: Placed | None = None) -> Generated:
     """What `ranks` ranks run (left out: as many as the workload needs). `forms` keeps what it has in common with other
-    workloads: give the same one to each of many.
+    workloads: give the same one to each of many. `placed` says which memory holds the tensors of training.
 
     Raises InputError for a workload that is not generated, where the numbers of ranks differ, and where a size of the
     model does not divide.
@@ -53,4 +55,4 @@ def generate(workload: Workload, ranks: int | None = None, forms: Forms | None =
         return made(workload, ranks)
     if ranks is not None and needed != ranks:
         raise InputError("workload", f"is of {needed} ranks", expected=f"{ranks}, the ranks of the design")
-    return made(workload, forms) if workload.tag in SHARING else made(workload)
+    return made(workload, forms, placed) if workload.tag in SHARING else made(workload)

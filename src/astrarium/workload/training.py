@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from types import MappingProxyType
 
 from astrarium import config
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
+from astrarium.vocab import Placed
 from astrarium.workload.assemble import Recipe, assemble
 from astrarium.workload.balance import balanced
 from astrarium.workload.graph import Forms, ModelPieces, Options
@@ -23,16 +25,16 @@ from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.software import Software
 from astrarium.workload.transformer import Transformer
 
-__all__ = ["even_parts", "recipe_of", "sequence_of", "training"]
+__all__ = ["OFFLOADED", "even_parts", "recipe_of", "sequence_of", "training"]
 
 
-def training(workload: Transformer, forms: Forms | None = None) -> Generated:
-    """One iteration on `workload.ranks` ranks; `forms` keeps what it has in common with others. Raises InputError where
-    a size does not divide (`uneven: refuse`)."""
-    return assemble(recipe_of(workload, forms))
+def training(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None) -> Generated:
+    """One iteration on `workload.ranks` ranks; `forms` keeps what it has in common with others, `placed` says which
+    memory holds what. Raises InputError where a size does not divide (`uneven: refuse`)."""
+    return assemble(recipe_of(workload, forms, placed))
 
 
-def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
+def recipe_of(workload: Transformer, forms: Forms | None = None, placed: Placed | None = None) -> Recipe:
     """What assembly needs: the model's pieces, where they go, and in which order they run."""
     mesh = workload.mesh
     pieces = model_pieces(_padded(workload), _options(workload, mesh), forms)
@@ -45,9 +47,23 @@ def recipe_of(workload: Transformer, forms: Forms | None = None) -> Recipe:
         schedule=SCHEDULES[workload.schedule], batches=workload.micro_batches, chunks=workload.virtual_stages,
         sizes=sizes, zero=workload.zero, zero_axes=_zero_axes(workload),
         prefetch=1 if workload.prefetch is None else workload.prefetch, bucket=float(bucket), overlap=workload.overlap,
-        offload=workload.offload, tied=tied, clip=workload.clip, sample=_sample(workload),
-        checkpoint=workload.checkpoint, scattered=_scattered(workload), inner=frozenset(pieces.layers),
+        placed=_offloaded(workload) if placed is None else placed, gathers=workload.gather == "remote", tied=tied,
+        clip=workload.clip, sample=_sample(workload), checkpoint=workload.checkpoint, scattered=_scattered(workload),
+        inner=frozenset(pieces.layers),
         weight_gradients=workload.weight_gradients, overhead=float(workload.overhead or 0))
+
+
+OFFLOADED: Mapping[str, Placed] = MappingProxyType(
+    {"none": Placed(), "optimizer": Placed(states=""), "activations": Placed(activations=""),
+     "model": Placed(parameters="", gradients="", states="")})
+
+
+def _offloaded(workload: Transformer) -> Placed:
+    """What `offload` says, with weights as many blocks ahead as `prefetch` says."""
+    placed = OFFLOADED[workload.offload]
+    if workload.offload != "model" or workload.prefetch is None:
+        return placed
+    return placed._replace(prefetch=workload.prefetch)
 
 
 def _realised(workload: Transformer, pieces: ModelPieces, gradients: float) -> ModelPieces:

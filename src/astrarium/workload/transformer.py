@@ -22,7 +22,7 @@ from astrarium.workload.precision import Precision
 from astrarium.workload.schedule import SCHEDULES
 from astrarium.workload.software import Software
 
-__all__ = ["CONDITIONS", "Transformer"]
+__all__ = ["CONDITIONS", "Transformer", "unplaceable"]
 
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 ENDS = 2            # blocks beside the layers, which can be parts of the model by themselves: embedding and head
@@ -147,8 +147,38 @@ def _split(work: Transformer) -> Iterator[Problem]:
                       "none or optimizer, or another schedule")
 
 
+def _away(work: Transformer) -> Iterator[Problem]:
+    if work.offload == "model":
+        if work.zero != 3:
+            yield Problem("zero", f"{work.zero}, under offload: model", "3")
+        if work.pp > 1:
+            yield Problem("pp", f"{work.pp}, under offload: model", "1")
+        if SCHEDULES[work.schedule].split:
+            yield Problem("schedule", f"{work.schedule}, under offload: model", "gpipe or 1f1b")
+    if work.gather == "remote" and work.offload != "model":
+        yield Problem("gather", "means nothing but under offload: model", "network, or offload: model")
+    elif work.gather == "remote" and (work.zero_axes is not None or work.zero_ranks is not None):
+        yield Problem("gather", "remote, but some ranks keep the same shards",
+                      "network, or no zero_axes and zero_ranks")
+
+
+def unplaceable(work: Transformer, what: str) -> tuple[str, str] | None:
+    """(why a kind of tensors, as `memory.placement` names it, cannot be in another memory than the NPU's, what could
+    be); None: it can."""
+    if what != "states" and SCHEDULES[work.schedule].split:
+        return f"cannot be under workload.schedule: {work.schedule}, which needs {what} twice", "local, or 1f1b"
+    if what == "parameters" and work.zero in (1, 2):
+        return (f"cannot be under workload.zero: {work.zero}, where ranks step parts of weights that all have",
+                "zero: 0 or 3")
+    if what == "gradients" and work.zero < 2 and work.dp * work.cp * work.sp > 1:
+        return (f"cannot be under workload.zero: {work.zero}, where they are summed up here before they are reduced",
+                "zero: 2 or 3, or one replica")
+    return None
+
+
 RULES: Rules = (
-    _bounds, _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split)
+    _bounds, _order, _experts, _heads, _sequence, _ring, _batch, _layers, _schedule, _zero, _split,
+    _away)
 
 SPLIT = "(workload.schedule == 'zero_bubble' or workload.schedule == 'dualpipe')"
 BATCHES = "ceil(workload.global_batch / (workload.dp * workload.micro_batch))"
@@ -171,6 +201,8 @@ CONDITIONS = (
     (f"workload.schedule != 'dualpipe' or {BATCHES} % 2 == 0 and {BATCHES} >= 2 * workload.pp",),
     (f"workload.recompute != 'full' or not {SPLIT}",),
     (f"workload.offload != 'activations' or not {SPLIT}",),
+    ("workload.offload != 'model' or workload.zero == 3 and workload.pp == 1",),
+    ("workload.gather == 'network' or workload.offload == 'model'",),
     ("system.placement != 'identity' or "
      "workload.dp * workload.tp * workload.sp * workload.cp * workload.pp == network.npus",),
 )
@@ -266,9 +298,12 @@ class Transformer(Workload, frozen=True):
                                           "default).", ge=1e6)] = default(None)
     overlap: Annotated[bool, Knob("Gradients are reduced as soon as a bucket is full, not after all of backward.")
                        ] = True
-    offload: Annotated[Literal["none", "optimizer", "activations"],
-                       Knob("What is kept in remote memory: nothing, optimizer states, or saved activations.")
-                       ] = "none"
+    offload: Annotated[Literal["none", "optimizer", "activations", "model"],
+                       Knob("What is kept in remote memory: nothing, optimizer states, saved activations, or the "
+                            "model: weights, gradients and optimizer states (ZeRO-Infinity; zero: 3).")] = "none"
+    gather: Annotated[Literal["network", "remote"],
+                      Knob("What brings shards together under offload: model: collectives on the network, or the "
+                           "switches of the remote memory, which gather loads and sum stores.")] = "network"
     sample: Annotated[OptionalBytes, Knob("Bytes of one sample, which the first stage loads from remote memory ahead "
                                           "of its forward pass; left out: nothing is loaded.", gt=0)] = default(None)
     checkpoint: Annotated[bool, Knob("At the end weights and optimizer states are stored in remote memory, each once, "

@@ -15,7 +15,7 @@ from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import Kernel
 
-__all__ = ["KINDS", "STREAMS", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
+__all__ = ["KINDS", "STREAMS", "extra_bytes", "latencies", "latency_ns", "no_rates", "normalised", "stream_ns"]
 
 STREAMS = ("normalisation", "pointwise", "embedding", "optimizer", "quantisation", "scan")
 """Kinds that move bytes and compute little."""
@@ -52,7 +52,7 @@ def _product(kernel: Kernel) -> tuple[str, tuple[float, ...], float]:
     return ("decode" if queries == 1 else "attention"), (*kernel.shape, kernel.work, cache), flops
 
 
-def _more(kernel: Kernel) -> float:
+def extra_bytes(kernel: Kernel) -> float:
     """Bytes that a product moves beyond its operands and a result of 16 bits: a gradient in fp32, or what is there
     already and is read to be added to."""
     if kernel.kind not in ("gemm", "grouped_gemm"):
@@ -114,7 +114,7 @@ def latency_ns(model: DeviceModel, kernels: Sequence[Kernel], framework: str | N
         repeats = np.array([repeat for _, _, repeat in members])
         out[at] = model.latency_ns(family, precision, shape, framework, clock) * repeats
     for number, kernel in enumerate(kernels):
-        if (more := _more(kernel)) > 0:
+        if (more := extra_bytes(kernel)) > 0:
             out[number] += more / model.machine.bandwidth
     return out
 

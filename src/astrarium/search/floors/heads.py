@@ -23,6 +23,7 @@ from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import lower
 from astrarium.lower.native_plugins import OWN, plugins_of
 from astrarium.lower.native_work import rank_count
+from astrarium.lower.placement import generated
 from astrarium.search.components import Component
 from astrarium.search.expression import Const, Node, bounds, make, names_in, put_all
 from astrarium.search.expression.vector import vector
@@ -37,7 +38,7 @@ from astrarium.search.space import Space
 from astrarium.trace.read import read_traces
 from astrarium.vocab import CommOp
 from astrarium.workload.config import Trace
-from astrarium.workload.generate import GENERATORS, generate
+from astrarium.workload.generate import GENERATORS
 from astrarium.workload.single import SingleCollective
 
 __all__ = ["Head", "OneHead", "WorkHeads", "heads_of"]
@@ -200,7 +201,7 @@ class WorkHeads:
         try:
             design = replace_all(space.design(tuple(point)), PLAIN)
         except InputError as error:
-            if error.path.startswith("workload"):
+            if error.path.startswith(("workload", "memory.placement")):
                 return None
             raise
         _refuse(design)
@@ -210,11 +211,11 @@ class WorkHeads:
         """What the ranks run; None where the workload cannot be made."""
         if design is None:
             return None
-        work, ranks = design.workload, rank_count(design)
+        work = design.workload
         if isinstance(work, Trace):
-            return lower(design, read_traces(work.path, ranks), plugins_of(design, None))
+            return lower(design, read_traces(work.path, rank_count(design)), plugins_of(design, None))
         try:
-            made = generate(work, ranks)
+            made = generated(design)
         except InputError:
             return None
         return lower(design, made, plugins_of(design, None))

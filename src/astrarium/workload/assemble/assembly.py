@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated, Tensors, TraceClass
-from astrarium.vocab import Kernel
+from astrarium.vocab import Kernel, NodeKind
 from astrarium.workload.assemble.memory import tensors_of
 from astrarium.workload.assemble.names import namer
 from astrarium.workload.assemble.pool import Pool
@@ -61,10 +61,10 @@ def assemble(recipe: Recipe) -> Generated:
     pool = Pool(recipe.mesh)
     made, where = Templates(recipe, pool), places(recipe)
     stages = [_stage(recipe, pool, made, where, stage) for stage in range(recipe.stages)]
-    columns, names = pool.columns(), pool.names()
+    columns, names, tiers = pool.columns(), pool.names(), pool.tiers()
     groups = groups_of(recipe.mesh, pool.arguments, where)
     kernels = tuple(pool.kernels)
-    classes = tuple(_class(recipe, pool, columns, kernels, groups, where, number, stage.tiled, stage.name(names))
+    classes = tuple(_class(recipe, pool, columns, kernels, groups, where, number, stage.tiled, stage.name(names), tiers)
                     for number, stage in enumerate(stages))
     return Generated(classes, groups.members, tuple(map(str, range(1, len(groups.members) + 1))),
                      _OnDemand([stage.tensors for stage in stages]))
@@ -89,7 +89,8 @@ def _stage(recipe: Recipe, pool: Pool, made: Templates, where: Places, stage: in
 
 
 def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], kernels: tuple[Kernel, ...],
-           groups: Groups, where: Places, stage: int, tiled: Tiled, name: Callable[[int], str]) -> TraceClass:
+           groups: Groups, where: Places, stage: int, tiled: Tiled, name: Callable[[int], str],
+           tiers: tuple[str, ...]) -> TraceClass:
     """The columns of a stage; comm nodes of equal arguments share a slot."""
     ranks, rows = recipe.mesh.on("pp", stage), tiled.rows
     told = columns["arguments"][rows]
@@ -99,11 +100,12 @@ def _class(recipe: Recipe, pool: Pool, columns: Mapping[str, npt.NDArray[Any]], 
     slot_of[used] = np.arange(len(used), dtype=np.int32)
     every = list(pool.arguments)
     slot_a, slot_b = slots_of(recipe.mesh, groups, where, stage, ranks, [every[number] for number in used.tolist()])
-    size, micros = len(rows), columns["duration_us"][rows]
+    size, micros, tier = len(rows), columns["duration_us"][rows], columns["tier"][rows]
+    beside = (tier >= 0) & (columns["type"][rows] == NodeKind.COMP)
     return TraceClass(
         ranks=ranks, node_id=np.arange(1, size + 1, dtype=np.uint64), type=columns["type"][rows],
-        is_cpu=micros > 0, duration_us=micros, num_ops=columns["num_ops"][rows],
+        is_cpu=(micros > 0) | beside, duration_us=micros, num_ops=columns["num_ops"][rows],
         tensor_size=columns["tensor_size"][rows], comm_type=columns["comm_type"][rows],
         comm_size=columns["comm_size"][rows], involved=np.full(size, -1, np.int32), priority=columns["priority"][rows],
         parent_ptr=tiled.parent_ptr, parent=tiled.parent, slot_a=slot_a, slot_b=slot_b, names=name, slot=slot_of[told],
-        kernel=columns["kernel"][rows], kernels=kernels)
+        kernel=columns["kernel"][rows], kernels=kernels, tier=tier if tiers else None, tiers=tiers)

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import Strip
 
-__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "Again", "Builder", "Held", "Mark", "Span", "Template", "What"]
+__all__ = ["BEFORE", "BESIDE", "GATHERED", "REDUCED", "STORED", "Again", "Builder", "Held", "Mark", "Span", "Template",
+           "What"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -20,6 +21,7 @@ What = Literal["activations", "weights", "gradients", "states", "working", "mess
 
 BEFORE, BESIDE = -1, -2     # parents outside: the exit of the unit before, and of the one that ran at the same time
 REDUCED, GATHERED = -3, -4  # and the last reduction of gradients, the last gather of weights of any unit before
+STORED = -6                 # and the last store of activations (-5 is flows.NONE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,8 @@ class Template:
 
     `exit` is what the next unit waits for; `grads` are nodes after which the gradients of weights are there; `spans`
     say which block a node belongs to; `held` are tensors that live inside; `stores` (block, node): the node that puts
-    what a block saves into remote memory; `reduced` and `gathered` the last such collective (-1: none).
+    what a block saves into another memory, `loads` that which brings it back, `released` that after which it is no
+    longer here; `reduced` and `gathered` the last such collective (-1: none).
     """
 
     rows: I32
@@ -76,9 +79,16 @@ class Template:
     stores: tuple[tuple[int, int], ...] = ()
     reduced: int = -1
     gathered: int = -1
+    loads: tuple[tuple[int, int], ...] = ()
+    released: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def stored(self) -> int:
+        """The last node that stores what a block saves (-1: none)."""
+        return self.stores[-1][1] if self.stores else -1
 
     def block_of(self, node: int) -> int | None:
         """The block (in its part) that a node belongs to; None for what stands between blocks."""
@@ -99,6 +109,8 @@ class Mark:
     spans: int
     grads: int
     stores: int
+    loads: int
+    released: int
 
 
 class Builder:
@@ -109,6 +121,8 @@ class Builder:
         self.held: list[Held | Again] = []
         self.grads: list[int] = []
         self.stores: list[tuple[int, int]] = []
+        self.loads: list[tuple[int, int]] = []
+        self.released: list[tuple[int, int]] = []
         self._rows: list[I32] = []
         self._degree: list[I32] = []
         self._parent: list[I32] = []
@@ -164,7 +178,8 @@ class Builder:
     def mark(self) -> Mark:
         """Where it is now."""
         self._flush()
-        return Mark(self.size, len(self._rows), len(self.held), len(self._spans), len(self.grads), len(self.stores))
+        return Mark(self.size, len(self._rows), len(self.held), len(self._spans), len(self.grads), len(self.stores),
+                    len(self.loads), len(self.released))
 
     def repeat(self, since: Mark, times: int, blocks: int) -> None:
         """What was collected `since`, so many `times` more, for `blocks` other blocks each time: parents move along."""
@@ -174,12 +189,15 @@ class Builder:
                                 for each in (self._rows, self._degree, self._parent))
         moved = np.where(parent >= 0, parent + np.int32(size) * turn[:, None], parent)
         self._add(_tiled(rows, times), _tiled(degree, times), moved.ravel())
-        held, grads, stores = self.held[since.held:], self.grads[since.grads:], self.stores[since.stores:]
+        held, grads = self.held[since.held:], self.grads[since.grads:]
+        stores, loads, gone = self.stores[since.stores:], self.loads[since.loads:], self.released[since.released:]
         self.held += [Again(tuple(held), times, size)] if held else []
         self._spans += _repeated(self._spans[since.spans:], size, times, blocks)
         turns = range(1, times + 1)
         self.grads += [node + number * size for number in turns for node in grads]
         self.stores += [(block + number * blocks, node + number * size) for number in turns for block, node in stores]
+        self.released += [(block + number * blocks, node + number * size) for number in turns for block, node in gone]
+        self.loads += [(block - number * blocks, node + number * size) for number in turns for block, node in loads]
 
     def _add(self, rows: I32, degree: I32, parent: I32) -> None:
         self._rows.append(rows)
@@ -201,7 +219,8 @@ class Builder:
         self._flush()
         rows, degree, parent = (np.concatenate(each) for each in (self._rows, self._degree, self._parent))
         return Template(rows, degree, parent, exit_node, tuple(self.grads), tuple(self._spans), tuple(self.held),
-                        tuple(self.stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered)
+                        tuple(self.stores), -1 if reduced is None else reduced, -1 if gathered is None else gathered,
+                        tuple(self.loads), tuple(self.released))
 
 
 def _tiled(values: I32, times: int) -> I32:

@@ -1,4 +1,4 @@
-"""What goes on beside the blocks of a unit: weights gathered, activations brought back, gradients reduced."""
+"""What goes on beside the blocks of a unit: weights fetched and gathered, activations away and back, gradients."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.vocab import NodeKind
-from astrarium.workload.assemble.builder import GATHERED, REDUCED, Builder, Held
+from astrarium.workload.assemble.builder import GATHERED, REDUCED, STORED, Builder, Held
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.rounds import State
-from astrarium.workload.assemble.sharding import Pending, gathers
+from astrarium.workload.assemble.sharding import Pending, gathers, loads
 from astrarium.workload.schedule import BACKWARD
 
-__all__ = ["NONE", "Gathered", "Loaded", "Reduced"]
+__all__ = ["NONE", "Fetched", "Gathered", "Loaded", "Reduced", "Stored"]
 
 I32 = npt.NDArray[np.int32]
 Waits = tuple[int, ...]
@@ -33,19 +33,71 @@ def _resumed(state: State, position: int) -> tuple[dict[int, list[int]], int]:
     return {position + place: list(each) for place, each in zip(state.fixed, nodes, strict=True)}, last
 
 
-class Gathered:
-    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other."""
+def _weightless(recipe: Recipe, block: int, kind: int) -> bool:
+    """Whether a unit of a block needs no weights: gradients of weights alone do not (an embedding's)."""
+    return kind == BACKWARD and all(step.weight for step in recipe.kinds[block].backward.steps)
+
+
+class Fetched:
+    """Weights that another memory holds: a block's are loaded `Recipe.ahead` blocks ahead of use."""
 
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], kind: int,
                  outside: Waits) -> None:
         self.recipe, self.pool, self.build, self.order, self.kind = recipe, pool, build, order, kind
-        self.outside = outside
+        self.outside, self.tier = outside, recipe.placed.parameters
+        self.nodes: dict[int, list[int]] = {}
+
+    def before(self, position: int, entry: Waits) -> Waits:
+        """What block number `position` waits for, given what it would wait for if its weights were here."""
+        if self.tier is None:
+            return entry
+        ahead = self.recipe.ahead
+        for place in range(min(ahead, len(self.order)) if position == 0 else 0):
+            self._load(place, self.outside)
+        if position + ahead < len(self.order):
+            self._load(position + ahead, entry)
+        return (*entry, *self.nodes.get(position, ()))
+
+    def _load(self, position: int, after: Waits) -> None:
+        size = self._size(position)
+        if size > 0 and self.tier is not None:
+            rows = (loads(self.recipe, self.pool, self.order[position]) if self.recipe.gathers else
+                    [self.pool.memory("weights.load", NodeKind.MEM_LOAD, size, self.tier)])
+            self.nodes[position] = [self.build.node(row, after) for row in rows]
+
+    def _size(self, position: int) -> float:
+        recipe, kind = self.recipe, self.order[position]
+        elements = sum(recipe.totals(kind).summed.values()) if recipe.gathers else recipe.kept(kind)
+        return 0.0 if _weightless(recipe, kind, self.kind) else elements * recipe.sizes.weights
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        return _state(self.nodes, position, NONE)
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.nodes, _ = _resumed(state, position)
+
+    def hold(self, position: int, readers: Sequence[int]) -> None:
+        """What was loaded lives to the end of the block."""
+        if position in self.nodes:
+            self.build.held.append(Held("weights", self._size(position), self.nodes[position][0], tuple(readers)))
+
+
+class Gathered:
+    """ZeRO 3: the weights of a block are gathered `prefetch` blocks ahead, one gather after the other, each once its
+    shard has been `fetched`."""
+
+    def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], kind: int,
+                 outside: Waits, fetched: Fetched) -> None:
+        self.recipe, self.pool, self.build, self.order, self.kind = recipe, pool, build, order, kind
+        self.outside, self.fetched = outside, fetched
         self.nodes: dict[int, list[int]] = {}
         self.last = GATHERED
 
     def before(self, position: int, entry: Waits) -> Waits:
         """What block number `position` of the unit waits for, given what it would wait for without sharding."""
-        if self.recipe.zero < 3:
+        if self.recipe.zero < 3 or self.recipe.gathers:
             return entry
         ahead = self.recipe.prefetch
         if ahead == 0:
@@ -62,10 +114,10 @@ class Gathered:
     def _gather(self, position: int, after: Waits) -> None:
         recipe, pool = self.recipe, self.pool
         found, kind = self.nodes.setdefault(position, []), self.order[position]
-        if self.kind == BACKWARD and all(step.weight for step in recipe.kinds[kind].backward.steps):
-            return      # gradients of weights alone do not need the weights (an embedding's)
+        if _weightless(recipe, kind, self.kind):
+            return
         for row in gathers(recipe, pool, kind):
-            self.last = self.build.node(row, (*after, self.last))
+            self.last = self.build.node(row, (*after, *self.fetched.nodes.get(position, ()), self.last))
             found.append(self.last)
 
     def state(self, position: int) -> State:
@@ -78,17 +130,17 @@ class Gathered:
 
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """The gathered weights live from their first gather to the end of the block."""
-        if self.recipe.zero >= 3 and self.nodes[position]:
+        if self.nodes.get(position):
             size = self.recipe.totals(self.order[position]).sharded * self.recipe.sizes.weights
             self.build.held.append(Held("weights", size, self.nodes[position][0], tuple(readers)))
 
 
 class Loaded:
-    """Offloaded activations come back one block ahead."""
+    """Activations that another memory holds come back `Placed.prefetch` blocks ahead."""
 
     def __init__(self, recipe: Recipe, pool: Pool, build: Builder, order: Sequence[int], outside: Waits) -> None:
         self.recipe, self.pool, self.build, self.order, self.outside = recipe, pool, build, order, outside
-        self.active = recipe.offload == "activations"
+        self.tier, self.active = recipe.placed.activations, recipe.placed.activations is not None
         self.nodes: dict[int, list[int]] = {}
         self.last = NONE
 
@@ -96,10 +148,11 @@ class Loaded:
         """What block number `position` waits for."""
         if not self.active:
             return entry
-        if position == 0:
-            self._load(0, self.outside)
-        if position + 1 < len(self.order):
-            self._load(position + 1, entry)
+        ahead = self.recipe.placed.prefetch
+        for place in range(min(ahead, len(self.order)) if position == 0 else 0):
+            self._load(place, self.outside)
+        if position + ahead < len(self.order):
+            self._load(position + ahead, entry)
         return (*entry, *self.nodes.get(position, ()))
 
     def state(self, position: int) -> State:
@@ -112,16 +165,64 @@ class Loaded:
 
     def _load(self, position: int, after: Waits) -> None:
         size = self.recipe.kinds[self.order[position]].saved
-        if size > 0:
-            row = self.pool.memory("saved.load", NodeKind.MEM_LOAD, size)
-            self.last = self.build.node(row, after if self.last == NONE else (*after, self.last))
+        if size > 0 and self.tier is not None:
+            row = self.pool.memory("saved.load", NodeKind.MEM_LOAD, size, self.tier)
+            first = (STORED,) if self.tier else ()      # a tier may load and store at once
+            self.last = self.build.node(row, (*after, *(first if self.last == NONE else (self.last,))))
             self.nodes[position] = [self.last]
+            self.build.loads.append((len(self.order) - 1 - position, self.last))
 
     def hold(self, position: int, readers: Sequence[int]) -> None:
         """What was loaded lives to the end of the block."""
         if position in self.nodes:
             size = self.recipe.kinds[self.order[position]].saved
             self.build.held.append(Held("activations", size, self.nodes[position][0], tuple(readers)))
+
+
+class Stored:
+    """Activations that another memory holds are stored behind their block. In a tier with a name no more than
+    `Placed.prefetch` blocks are behind with it: the next block waits, so that they do not pile up here."""
+
+    def __init__(self, recipe: Recipe, pool: Pool, build: Builder) -> None:
+        self.recipe, self.pool, self.build, self.tier = recipe, pool, build, recipe.placed.activations
+        self.last = NONE
+        self.late: dict[int, list[int]] = {}
+
+    def before(self, position: int, entry: Waits) -> Waits:
+        """What block number `position` waits for, given what it would wait for if nothing were stored."""
+        return (*entry, *self.late.get(position - 1 - self.recipe.placed.prefetch, ())) if self.late else entry
+
+    def block(self, position: int, kind: int, base: int, entry: Waits) -> None:
+        """After block number `position`, whose first node is `base`."""
+        if self.late:
+            self._release(position - 1 - self.recipe.placed.prefetch, base)
+        size = self.recipe.kinds[kind].saved
+        if self.tier is None or size <= 0:
+            return
+        row = self.pool.memory("saved.store", NodeKind.MEM_STORE, size, self.tier)
+        self.last = self.build.node(row, entry if self.last == NONE else (*entry, self.last))
+        self.build.stores.append((position, self.last))
+        if self.tier:
+            self.late[position] = [self.last]
+        else:
+            self.build.released.append((position, self.last))
+
+    def _release(self, position: int, node: int) -> None:
+        if self.late.pop(position, None) is not None:
+            self.build.released.append((position, node))
+
+    def end(self) -> None:
+        """After the unit's last block: what is late is here until all is stored."""
+        for position in list(self.late):
+            self._release(position, self.last)
+
+    def state(self, position: int) -> State:
+        """See `rounds`."""
+        return State(tuple([place - position for place in self.late]), (self.last, *map(tuple, self.late.values())))
+
+    def resume(self, position: int, state: State) -> None:
+        """See `rounds`."""
+        self.late, self.last = _resumed(state, position)
 
 
 class Reduced:
@@ -135,6 +236,7 @@ class Reduced:
         self.active = each or (last and recipe.overlap)
         self.pending = Pending(recipe, pool, build, REDUCED)
         self.whole: list[tuple[float, int]] = []
+        self.late: list[tuple[list[tuple[float, int]], list[int]]] = []     # (buffers, what stores them elsewhere)
 
     def block(self, kind: int, base: int, count: int, nodes: Sequence[int] | I32, entry: Sequence[int]) -> None:
         """`count` blocks whose gradients are there after `nodes` (positions in the strip), or after `entry`."""
@@ -145,7 +247,10 @@ class Reduced:
             return
         self.pending.add(kind, ready)
         if self.each:
-            self.whole.append((self.recipe.totals(kind).sharded * self.recipe.sizes.gradients, base))
+            totals = self.recipe.totals(kind)
+            away = self.recipe.placed.gradients is not None
+            elements = sum(totals.summed.values()) if away else totals.sharded
+            self.whole.append((elements * self.recipe.sizes.gradients, base))
         if self.recipe.overlap:
             self._flush(False)
 
@@ -154,14 +259,18 @@ class Reduced:
         del position
         waiting, whole = self.pending.waiting, self.whole
         fixed = tuple([(axes, elements) for axes, (elements, _) in waiting.items()])
-        return State((fixed, tuple([size for size, _ in whole])),
+        late = [(tuple([size for size, _ in buffers]), tuple([base for _, base in buffers]), tuple(stores))
+                for buffers, stores in self.late]
+        return State((fixed, tuple([size for size, _ in whole]), tuple([sizes for sizes, _, _ in late])),
                      (self.pending.last, tuple([tuple(nodes) for _, nodes in waiting.values()]),
-                      tuple([base for _, base in whole])))
+                      tuple([base for _, base in whole]), tuple([each[1:] for each in late])))
 
     def resume(self, position: int, state: State) -> None:
         """See `rounds`."""
         del position
-        (fixed, sizes), (last, waiting, bases) = state.fixed, state.nodes
+        (fixed, sizes, buffers), (last, waiting, bases, late) = state.fixed, state.nodes
+        self.late = [(list(zip(each, first, strict=True)), list(stores))
+                     for each, (first, stores) in zip(buffers, late, strict=True)]
         self.pending.last = last
         self.pending.waiting = {axes: (elements, list(nodes))
                                 for (axes, elements), nodes in zip(fixed, waiting, strict=True)}
@@ -170,14 +279,34 @@ class Reduced:
     def _flush(self, everything: bool) -> None:
         now = self.pending.flush(everything=everything)
         self.build.grads += now
-        if now:
-            self.build.held += [Held("gradients", size, base, tuple(now)) for size, base in self.whole if size > 0]
-            self.whole = []
+        if not now:
+            return
+        if self.recipe.placed.gradients:
+            self.late.append((self.whole, now))
+        else:
+            self._hold(self.whole, now)
+        self.whole = []
+
+    def _hold(self, buffers: Sequence[tuple[float, int]], readers: Sequence[int]) -> None:
+        self.build.held += [Held("gradients", size, base, tuple(readers)) for size, base in buffers if size > 0]
+
+    def before(self, entry: Waits) -> Waits:
+        """What the next block waits for, so that gradients on their way to a tier do not pile up here."""
+        return (*entry, *self.late[0][1]) if len(self.late) > self.recipe.placed.prefetch else entry
+
+    def release(self, base: int) -> None:
+        """The block that waited begins with node `base`."""
+        if len(self.late) > self.recipe.placed.prefetch:
+            buffers, stores = self.late.pop(0)
+            self._hold(buffers, (*stores, base))
 
     def end(self) -> None:
         """After the unit's last block."""
         if self.active:
             self._flush(True)
+        for buffers, _ in self.late:
+            self._hold(buffers, self.late[-1][1])
+        self.late = []
 
     @property
     def last_one(self) -> int | None:

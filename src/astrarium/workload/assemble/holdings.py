@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from astrarium.workload.assemble.recipe import Recipe
@@ -15,10 +15,13 @@ __all__ = ["Holdings", "holdings"]
 
 @dataclass(frozen=True)
 class Holdings:
-    """Bytes of one rank; `elements` are parameters before ZeRO, `own` those whose optimizer states are here.
+    """Bytes of one rank in its local memory; `elements` are parameters before ZeRO, `own` those whose optimizer states
+    are this rank's.
 
-    `remote`: optimizer states in remote memory (`offload: optimizer`), which are then not in `states`. `checkpoint`:
-    this rank's share of weights and states, each of which is stored once by all that hold it together.
+    `away`: what other memories hold instead, by the name of the tier ("": remote memory). `fetched`: what the
+    optimizer's step has in the local memory for a while at most, by kind; it works in `pieces`, of which `buffers` are
+    there at once. `checkpoint`: this rank's share of weights and states, each of which is stored once by all that hold
+    it together.
     """
 
     elements: float
@@ -26,8 +29,11 @@ class Holdings:
     weights: float
     gradients: float
     states: float
-    remote: float
     checkpoint: float
+    away: Mapping[str, float]
+    fetched: Mapping[str, float]
+    pieces: int
+    buffers: int
 
 
 def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
@@ -44,9 +50,31 @@ def holdings(recipe: Recipe, parts: Sequence[Part]) -> Holdings:
             weights += each / (shards if recipe.zero >= 3 else 1)
     sizes, states = recipe.sizes, own * recipe.sizes.states
     besides = spread if recipe.weight_gradients == "beside" else _placeholders(recipe, parts)
-    away = recipe.offload == "optimizer"
-    return Holdings(elements, own, weights * sizes.weights, gradients * sizes.gradients + besides * sizes.weights,
-                    0.0 if away else states, states if away else 0.0, once * (sizes.weights + sizes.states))
+    placed, away = recipe.placed, dict[str, float]()
+    kept = {"weights": weights * sizes.weights, "gradients": gradients * sizes.gradients, "states": states}
+    for kind, tier in zip(kept, (placed.parameters, placed.gradients, placed.states), strict=True):
+        if tier is not None:
+            away[tier] = away.get(tier, 0.0) + kept[kind]
+            kept[kind] = 0.0
+    streamed = not placed.step and any(away)
+    pieces, buffers = sum(len(part.blocks) for part in parts) if streamed else 1, placed.prefetch + 2
+    return Holdings(elements, own, kept["weights"], kept["gradients"] + besides * sizes.weights, kept["states"],
+                    once * (sizes.weights + sizes.states), away, _fetched(recipe, own * min(1.0, buffers / pieces)),
+                    pieces, buffers)
+
+
+def _fetched(recipe: Recipe, own: float) -> Mapping[str, float]:
+    """What comes to the local memory of `own` elements in the optimizer's step: what the NPU steps, or passes on to
+    another tier."""
+    placed, sizes = recipe.placed, recipe.sizes
+    found = dict[str, float]()
+    if placed.states is not None and not placed.step:
+        found["states"] = own * sizes.states
+    if placed.gradients is not None and not (placed.step and placed.gradients == placed.states):
+        found["gradients"] = own * sizes.gradients
+    if placed.parameters is not None and not (placed.step and placed.parameters == placed.states):
+        found["weights"] = own * sizes.weights
+    return found
 
 
 def _placeholders(recipe: Recipe, parts: Sequence[Part]) -> float:

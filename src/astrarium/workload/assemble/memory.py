@@ -51,20 +51,56 @@ def tensors_of(recipe: Recipe, parts: Sequence[Part], units: Units, templates: S
     """All of a stage's tensors; those of no bytes are left out."""
     found = [_static(recipe, parts), held(tail.held), *_inside(recipe, parts, units, templates, which, tiled),
              *_saved(recipe, parts, units, templates, which, tiled)]
-    every = _joined(found)
+    local = _joined(found)
+    tiers = _stored(recipe, parts, units, templates, which, tiled)
+    every = _joined([local, *tiers.values()]) if tiers else local
     size, count, reader, writer = every.size, every.readers, every.reader, every.writer
-    keep = size >= 0.5
+    keep, tier = size >= 0.5, None
+    if tiers:
+        many = [len(local.size), *[len(each.size) for each in tiers.values()]]
+        tier = np.repeat(np.arange(-1, len(tiers), dtype=np.int32), many)[keep]
     if not keep.all():
         reader, size, count, writer = reader[np.repeat(keep, count)], size[keep], count[keep], writer[keep]
     pointer = np.zeros(len(size) + 1, np.int64)
     np.cumsum(count, out=pointer[1:])
-    return Tensors(np.rint(size).astype(np.int64), writer.astype(np.int32), pointer, reader.astype(np.int32))
+    return Tensors(np.rint(size).astype(np.int64), writer.astype(np.int32), pointer, reader.astype(np.int32), tier,
+                   tuple(tiers))
+
+
+def _stored(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+            tiled: Tiled) -> dict[str, Some]:
+    """What tiers with a name hold: weights, gradients and states all the time, activations of a block from the start of
+    their store to the end of their load."""
+    found = {tier: [_lasting([size])] for tier, size in holdings(recipe, parts).away.items() if tier}
+    if recipe.placed.activations:
+        found.setdefault(recipe.placed.activations, []).extend(
+            _between(recipe, parts, units, templates, which, tiled))
+    return {tier: _joined(each) for tier, each in found.items()}
+
+
+def _between(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Sequence[Template], which: I32,
+             tiled: Tiled) -> Iterator[Some]:
+    for chunk, part in enumerate(parts):
+        for batch in range(recipe.batches):
+            here = (units.chunk == chunk) & (units.batch == batch)
+            ahead, behind = [int(np.flatnonzero(here & (units.kind == kind))[0]) for kind in (FORWARD, BACKWARD)]
+            loads = dict(templates[int(which[behind])].loads)
+            stores = [each for each in templates[int(which[ahead])].stores if each[0] in loads]
+            size = [recipe.kinds[part.blocks[block]].saved for block, _ in stores]
+            writer = tiled.offset[ahead] + np.array([node for _, node in stores], np.int64)
+            reader = tiled.offset[behind] + np.array([loads[block] for block, _ in stores], np.int64)
+            yield Some(np.array(size, np.float64), writer, np.ones(len(stores), np.int64), reader)
 
 
 def _static(recipe: Recipe, parts: Sequence[Part]) -> Some:
     owned = holdings(recipe, parts)
-    size = np.array([owned.weights, owned.gradients, owned.states, recipe.overhead])
-    return Some(size, np.full(4, -1, np.int64), np.zeros(4, np.int64), np.zeros(0, np.int64))
+    return _lasting([owned.weights, owned.gradients, owned.states, recipe.overhead])
+
+
+def _lasting(size: Sequence[float]) -> Some:
+    """Tensors that are there from the start to the end."""
+    many = len(size)
+    return Some(np.array(size), np.full(many, -1, np.int64), np.zeros(many, np.int64), np.zeros(0, np.int64))
 
 
 def held(tensors: Sequence[Held | Again], what: str = "") -> Some:
@@ -128,7 +164,7 @@ def _saved(recipe: Recipe, parts: Sequence[Part], units: Units, templates: Seque
            tiled: Tiled) -> Iterator[Some]:
     """From forward to the last unit of backward, chunk by chunk; units of one pair of templates together."""
     last = WEIGHT if recipe.schedule.split else BACKWARD
-    away = recipe.offload == "activations"
+    away = recipe.placed.activations is not None
     for chunk, part in enumerate(parts):
         ahead = np.flatnonzero((units.kind == FORWARD) & (units.chunk == chunk))
         behind = np.flatnonzero((units.kind == last) & (units.chunk == chunk))
@@ -151,13 +187,14 @@ def saves(recipe: Recipe, part: Part, front: Template) -> tuple[F64, I64]:
 
 
 def frees(part: Part, back: Template, away: bool) -> tuple[I64, I64]:
-    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the store."""
+    """(how many nodes read each block's, which): the last ones of its backward; of what is stored `away`, the
+    one that waits for the store."""
     count = np.ones(len(part.blocks), np.int64)
     for span in () if away else back.spans:
         count[_blocks(span)] = len(span.strip.sinks)
     start = np.cumsum(count) - count
     reader = np.full(int(count.sum()), back.exit, np.int64)
-    for block, node in back.stores if away else ():
+    for block, node in back.released if away else ():
         reader[start[block]] = node
     for span in () if away else back.spans:
         sinks = span.strip.sinks.astype(np.int64)

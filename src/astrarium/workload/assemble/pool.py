@@ -57,6 +57,9 @@ class _Row(NamedTuple):
     arguments: int = -1
     kernel: int = -1
     micros: int = 0
+    tier: str = ""
+    shared: int = -1        # CommOp of a memory node whose bytes several ranks share
+    part: int = 0           # one rank's part of them
 
 
 @dataclass
@@ -82,9 +85,18 @@ class Pool:
         """Row number of a node of the host that takes `time` ns, in whole microseconds."""
         return self._row(_Row(name, NodeKind.COMP, micros=max(1, round(time / 1000))))
 
-    def memory(self, name: str, kind: NodeKind, size: float) -> int:
-        """Row number of an access to remote memory."""
-        return self._row(_Row(name, kind, bytes=round(size)))
+    def memory(self, name: str, kind: NodeKind, size: float, tier: str = "", sharers: int = 1) -> int:
+        """Row number of an access to a tier of memory, or ("") to remote memory. `sharers` ranks load the same bytes,
+        or store what is added to one tensor: a part of whole bytes for each, of which comm_type and comm_size tell."""
+        if sharers == 1:
+            return self._row(_Row(name, kind, bytes=round(size), tier=tier))
+        part = max(1, round(size / sharers))
+        op = CommOp.ALL_GATHER if kind == NodeKind.MEM_LOAD else CommOp.REDUCE_SCATTER
+        return self._row(_Row(name, kind, bytes=part * sharers, tier=tier, shared=op, part=part))
+
+    def beside(self, name: str, size: float, tier: str) -> int:
+        """Row number of what a processor beside a tier does with so many bytes of it."""
+        return self._row(_Row(name, NodeKind.COMP, bytes=round(size), tier=tier))
 
     def comm(self, name: str, arguments: Arguments) -> int:
         """Row number of a comm node."""
@@ -129,21 +141,29 @@ class Pool:
         """Name by row number."""
         return tuple(row.name for row in self.rows)
 
+    def tiers(self) -> tuple[str, ...]:
+        """The tiers that rows name."""
+        return tuple(dict.fromkeys(row.tier for row in self.rows if row.tier))
+
     def columns(self) -> dict[str, npt.NDArray[np.generic]]:
         """The columns of a TraceClass by row number, and `arguments` (-1: no comm node)."""
         rows, told = list(self.rows), list(self.arguments)
         of = [told[row.arguments] if row.arguments >= 0 else None for row in rows]
         comm = np.array([each is not None for each in of])
         size = np.array([row.bytes for row in rows], np.int64)
+        part = np.array([row.part for row in rows], np.int64)
+        tiers = {name: number for number, name in enumerate(self.tiers())}
         return {
             "type": np.array([row.kind for row in rows], np.uint8),
             "num_ops": np.array([row.flops for row in rows], np.float64),
             "tensor_size": np.where(comm, 0, size).astype(np.uint64),
-            "comm_type": np.array([-1 if each is None or each.op is None else each.op for each in of], np.int32),
-            "comm_size": np.where(comm, size, 0),
+            "comm_type": np.array([row.shared if each is None or each.op is None else each.op
+                                   for row, each in zip(rows, of, strict=True)], np.int32),
+            "comm_size": np.where(comm, size, part),
             "priority": np.array([0 if each is None else each.priority for each in of], np.int32),
             "kernel": np.array([row.kernel for row in rows], np.int32),
             "duration_us": np.array([row.micros for row in rows], np.uint64),
+            "tier": np.array([tiers.get(row.tier, -1) for row in rows], np.int32),
             "arguments": np.array([row.arguments for row in rows], np.int32)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from astrarium.vocab import Placed
 from astrarium.workload.mesh import Mesh
 from astrarium.workload.pieces import BlockPieces, Weight
 from astrarium.workload.schedule import Line
@@ -12,6 +13,7 @@ from astrarium.workload.schedule import Line
 __all__ = ["Recipe", "Sizes"]
 
 Axes = tuple[str, ...]
+LOCAL = Placed()
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,10 @@ class Recipe:
     `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
     `batches` micro-batches per iteration. `zero` 0 to 3 over `zero_axes`; `prefetch` blocks ahead; `bucket` bytes of
     gradients that one collective reduces at least; `overlap`: reductions start during the last backward unit.
-    `offload`: `none`, `optimizer` or `activations`. `tied`: weights that the first and the last part, on different
-    stages, share. `clip`: the norm of all gradients is summed up before the step. `sample` bytes that a rank of the
-    first stage loads from remote memory per micro-batch. `checkpoint`: weights and states are stored there at the end.
+    `placed`: which memory holds what; `gathers`: remote memory gathers weights and sums gradients itself. `tied`:
+    weights that the first and the last part, on different stages, share. `clip`: the norm of all gradients is summed up
+    before the step. `sample` bytes that a rank of the first stage loads from remote memory per micro-batch.
+    `checkpoint`: weights and states are stored there at the end.
     `scattered`: axes whose ranks have the same activations between stages; each sends its part, and they gather it.
     `inner`: blocks that are layers of the model, not its ends. `weight_gradients`: see Transformer. `overhead` bytes
     that every rank holds besides.
@@ -67,7 +70,8 @@ class Recipe:
     prefetch: int = 1
     bucket: float = 25e6
     overlap: bool = True
-    offload: str = "none"
+    placed: Placed = LOCAL
+    gathers: bool = False
     tied: frozenset[str] = frozenset()
     clip: bool = True
     sample: float = 0
@@ -87,6 +91,15 @@ class Recipe:
     def message(self, size: int) -> int:
         """Bytes that a rank sends to the next stage of an activation of `size` bytes: its part, rounded up."""
         return -(-size // self.mesh.size(self.scattered))
+
+    @property
+    def ahead(self) -> int:
+        """Blocks whose weights are fetched from another memory ahead of use: no fewer than are gathered."""
+        return max(self.placed.prefetch, self.prefetch if self.zero >= 3 else 0)
+
+    def kept(self, kind: int) -> float:
+        """Elements of the weights of a kind of block that a rank keeps, under ZeRO 3 its shards."""
+        return sum([each / (shards if self.zero >= 3 else 1) for each, shards, _ in self.totals(kind).portions])
 
     def totals(self, kind: int) -> Totals:
         """Of the weights of a kind of block."""

@@ -5,6 +5,9 @@ too. Here stages 0 and 1 reduce gradients once per iteration, after the last mic
 micro-batch, since a rank does not keep gradients that are not its own (DeepSpeed; PyTorch FSDP with gradient
 synchronisation on). Where only some of a weight's replica axes are in `zero_axes` (hybrid sharding), the shards are
 then reduced over the others.
+
+Where weights and gradients are in a remote memory that gathers and sums (`Recipe.gathers`), loads and stores of the
+memory take the place of these collectives.
 """
 
 from __future__ import annotations
@@ -12,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from astrarium.vocab import CommOp
+from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 
-__all__ = ["Pending", "gathers", "reduction"]
+__all__ = ["Pending", "gathers", "loads", "reduction"]
 
 Axes = tuple[str, ...]
 
@@ -38,6 +41,13 @@ def reduction(recipe: Recipe, pool: Pool, build: Builder, axes: Axes, elements: 
         rows.append(pool.collective("gradients.all_reduce", CommOp.ALL_REDUCE, part, rest, among=among,
                                     stream="gradients"))
     return build.chain(rows * pieces, (*after, *(() if last is None else (last,))))
+
+
+def loads(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
+    """Row numbers of the loads of a kind of block whose weights the remote memory gathers."""
+    return [pool.memory("weights.load", NodeKind.MEM_LOAD, elements * recipe.sizes.weights, "",
+                        recipe.mesh.size(recipe.split(axes)[0]))
+            for axes, elements in recipe.totals(kind).summed.items()]
 
 
 def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
@@ -69,15 +79,27 @@ class Pending:
             self.waiting[axes] = before + elements, known + list(nodes)
 
     def flush(self, *, everything: bool = False) -> list[int]:
-        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes."""
+        """Reduces what fills a bucket, or everything; returns the last collective of each set of axes, or what stores
+        the gradients elsewhere."""
         done = []
         for axes, (elements, nodes) in list(self.waiting.items()):
             if not everything and elements * self.recipe.sizes.sent < self.recipe.bucket:
                 continue
             del self.waiting[axes]
-            if axes:
+            found = nodes
+            if axes and not self.recipe.gathers:
                 self.last = reduction(self.recipe, self.pool, self.build, axes, elements, nodes, self.last)
-                done += [self.last] if self.last is not None and self.last >= 0 else nodes
-            else:
-                done += nodes
+                found = [self.last] if self.last is not None and self.last >= 0 else nodes
+            done += self._stored(axes, elements, found)
         return done
+
+    def _stored(self, axes: Axes, elements: float, nodes: list[int]) -> list[int]:
+        """The node that stores reduced gradients in the memory that holds them, where that is not the NPU's own."""
+        recipe = self.recipe
+        ranks = recipe.mesh.size(recipe.split(axes)[0])
+        size = elements / (1 if recipe.gathers else ranks) * recipe.sizes.gradients
+        if recipe.placed.gradients is None or size <= 0:
+            return nodes
+        row = self.pool.memory("gradients.store", NodeKind.MEM_STORE, size, recipe.placed.gradients,
+                               ranks if recipe.gathers else 1)
+        return [self.build.node(row, nodes)]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astrarium.vocab import CommOp, NodeKind
-from astrarium.workload.assemble.builder import Builder, Held, Template
+from astrarium.workload.assemble.builder import Builder, Template
 from astrarium.workload.assemble.holdings import Holdings, holdings
 from astrarium.workload.assemble.pool import Pool
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.sharding import Pending, reduction
 from astrarium.workload.assemble.stages import Places
+from astrarium.workload.assemble.step import STEP, step
 from astrarium.workload.assemble.units import Part
-from astrarium.workload.pieces import Sketch
 
 __all__ = ["NORM_BYTES", "tail"]
 
-STEP = Sketch("optimizer", "fp32")
 NORM_BYTES = 4       # one fp32 number: the sum of squares of a rank's gradients
 
 
@@ -29,7 +28,7 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
     done = _tied(recipe, pool, build, where, stage, done)
     owned = holdings(recipe, parts)
     done = _norm(recipe, pool, build, owned, done)
-    done = _step(recipe, pool, build, owned, done)
+    done = step(recipe, pool, build, owned, done)
     stepped = done
     if recipe.zero in (1, 2):
         done = _updated(recipe, pool, build, parts, done)
@@ -40,7 +39,7 @@ def tail(recipe: Recipe, pool: Pool, where: Places, stage: int, parts: Sequence[
 
 def _reduced(recipe: Recipe, pool: Pool, build: Builder, parts: Sequence[Part], ready: list[int]) -> list[int]:
     """Everything that was not reduced as it came."""
-    if recipe.zero >= 2 or recipe.overlap:
+    if recipe.zero >= 2 or recipe.overlap or recipe.placed.gradients is not None:
         return ready
     pending = Pending(recipe, pool, build)
     for block in (block for part in parts for block in part.blocks):
@@ -83,21 +82,6 @@ def _norm(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: li
     replicas = recipe.mesh.real(("cp", "sp", "dp") if recipe.zero else ("ep",))
     for axes in filter(None, (replicas, recipe.mesh.real(("tp", "pp")))):
         node = build.node(pool.collective("gradients.norm.all_reduce", CommOp.ALL_REDUCE, NORM_BYTES, axes), [node])
-    return [node]
-
-
-def _step(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: list[int]) -> list[int]:
-    """One node: the optimizer's step over this rank's states, loaded and stored where they are in remote memory."""
-    sizes = recipe.sizes
-    load = -1
-    if owned.remote > 0:
-        load = build.node(pool.memory("optimizer.load", NodeKind.MEM_LOAD, owned.remote), ready)
-        ready = [load]
-    node = build.node(pool.compute("optimizer.step", owned.own * sizes.step_flops, owned.own * sizes.step_bytes, STEP),
-                      ready)
-    if load >= 0:
-        store = build.node(pool.memory("optimizer.store", NodeKind.MEM_STORE, owned.remote), [node])
-        build.held.append(Held("states", owned.remote, load, (store,)))
     return [node]
 
 

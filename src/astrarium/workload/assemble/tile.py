@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.workload.assemble.builder import BEFORE, BESIDE, GATHERED, REDUCED, Template
+from astrarium.workload.assemble.builder import BEFORE, BESIDE, GATHERED, REDUCED, STORED, Template
 
 __all__ = ["Tiled", "joined_to", "tile"]
 
@@ -44,7 +44,8 @@ def tile(templates: Sequence[Template], which: I32, joined: Bool) -> Tiled:
     before, beside = _outside(joined, leave)
     reduced = _latest(np.array([each.reduced for each in templates], np.int64)[which], offset)
     gathered = _latest(np.array([each.gathered for each in templates], np.int64)[which], offset)
-    for mark, exits in ((BEFORE, before), (BESIDE, beside), (REDUCED, reduced), (GATHERED, gathered)):
+    stored = _latest(np.array([each.stored for each in templates], np.int64)[which], offset)
+    for mark, exits in ((BEFORE, before), (BESIDE, beside), (REDUCED, reduced), (GATHERED, gathered), (STORED, stored)):
         at = np.flatnonzero(parent == mark)
         found[at] = exits[unit[at]]
     keep = found >= 0

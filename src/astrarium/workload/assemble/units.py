@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
-from astrarium.workload.assemble.flows import NONE, Gathered, Loaded, Reduced
+from astrarium.workload.assemble.flows import NONE, Fetched, Gathered, Loaded, Reduced, Stored
 from astrarium.workload.assemble.pool import Arguments, Pool, Strip, strip_of
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.rounds import State, walk
@@ -114,7 +114,7 @@ def _leave(made: Templates, build: Builder, way: int, part: Part, size: int, ent
 
 def _run(recipe: Recipe, order: Sequence[int], position: int) -> int:
     """Equal blocks from here on that need nothing in between."""
-    if recipe.zero >= 3 or recipe.offload == "activations":
+    if recipe.zero >= 3 or recipe.placed.activations is not None or recipe.placed.parameters is not None:
         return 1
     end = position
     while end < len(order) and order[end] == order[position]:
@@ -131,36 +131,42 @@ class _Forward:
         if recipe.sample > 0 and not part.before:    # read as early as the copy lane allows
             load = made.pool.memory("samples.load", NodeKind.MEM_LOAD, recipe.sample)
             self.entry = (*self.entry, self.build.node(load, ()))
-        self.gathered = Gathered(recipe, made.pool, self.build, part.blocks, FORWARD, _outside(recipe))
-        self.stored = NONE
+        outside = _outside(recipe)
+        self.fetched = Fetched(recipe, made.pool, self.build, part.blocks, FORWARD, outside)
+        self.gathered = Gathered(recipe, made.pool, self.build, part.blocks, FORWARD, outside, self.fetched)
+        self.stored = Stored(recipe, made.pool, self.build)
 
     def block(self, position: int) -> int:
         """See `rounds`."""
         recipe, build, kind = self.recipe, self.build, self.part.blocks[position]
         strip, count = self.made.strip(kind, FORWARD), _run(recipe, self.part.blocks, position)
-        base = build.strips(strip, self.gathered.before(position, self.entry), block=position, count=count)
-        self.gathered.hold(position, [base + int(sink) for sink in strip.sinks])
+        fetched = self.fetched.before(position, self.entry)
+        waits = self.stored.before(position, (*fetched, *self.gathered.before(position, self.entry)))
+        base = build.strips(strip, waits, block=position, count=count)
+        sinks = [base + int(sink) for sink in strip.sinks]
+        self.fetched.hold(position, sinks)
+        self.gathered.hold(position, sinks)
         self.first = base if position == 0 else self.first
         self.entry = (base + (count - 1) * len(strip) + strip.exit,) if strip.exit >= 0 else self.entry
-        if recipe.offload == "activations" and recipe.kinds[kind].saved > 0:
-            row = self.made.pool.memory("saved.store", NodeKind.MEM_STORE, recipe.kinds[kind].saved)
-            self.stored = build.node(row, self.entry if self.stored == NONE else (*self.entry, self.stored))
-            build.stores.append((position, self.stored))
+        self.stored.block(position, kind, base, self.entry)
         return count
 
     def state(self, position: int) -> State:
         """See `rounds`."""
-        gathered = self.gathered.state(position)
-        return State(gathered.fixed, (self.entry, gathered.nodes, self.stored))
+        flows = [each.state(position) for each in (self.fetched, self.gathered, self.stored)]
+        return State(tuple([each.fixed for each in flows]), (self.entry, *[each.nodes for each in flows]))
 
     def resume(self, position: int, state: State) -> None:
         """See `rounds`."""
-        self.entry, gathered, self.stored = state.nodes
-        self.gathered.resume(position, State(state.fixed, gathered))
+        self.entry, *nodes = state.nodes
+        flows: tuple[Fetched | Gathered | Stored, ...] = (self.fetched, self.gathered, self.stored)
+        for flow, fixed, each in zip(flows, state.fixed, nodes, strict=True):
+            flow.resume(position, State(fixed, each))
 
     def template(self) -> Template:
         """After the last block: its result is sent on."""
         part, build, entry = self.part, self.build, self.entry
+        self.stored.end()
         if part.before:        # after its first node, what the block needs is in what forward saves
             build.held.append(Held("messages", part.received, self.received, (self.first,)))
         if part.after:
@@ -177,7 +183,7 @@ def _forward(made: Templates, part: Part, last: bool) -> Template:
 
 def _ahead(recipe: Recipe) -> int:
     """How many blocks beyond one are looked at while it is made."""
-    return max(1, recipe.prefetch)
+    return max(1, recipe.prefetch, recipe.placed.prefetch)
 
 
 class _Backward:
@@ -190,10 +196,13 @@ class _Backward:
         self.entry = _enter(made, self.build, part.after, 1, part, self.arriving)
         self.received = self.build.size - 1 if part.after else NONE
         outside, whole = _outside(recipe), not recipe.schedule.split
-        self.gathered = Gathered(recipe, made.pool, self.build, self.order, BACKWARD, outside)
+        self.fetched = Fetched(recipe, made.pool, self.build, self.order, BACKWARD, outside)
+        self.gathered = Gathered(recipe, made.pool, self.build, self.order, BACKWARD, outside, self.fetched)
         self.loaded = Loaded(recipe, made.pool, self.build, self.order, outside)
-        self.reduced = Reduced(recipe, made.pool, self.build, last and whole, recipe.zero >= 2 and whole)
-        self.flows: tuple[Gathered | Loaded | Reduced, ...] = (self.gathered, self.loaded, self.reduced)
+        each = (recipe.zero >= 2 or recipe.placed.gradients is not None) and whole
+        self.reduced = Reduced(recipe, made.pool, self.build, last and whole, each)
+        self.flows: tuple[Fetched | Gathered | Loaded | Reduced, ...] = (
+            self.fetched, self.gathered, self.loaded, self.reduced)
 
     def block(self, position: int) -> int:
         """See `rounds`."""
@@ -202,10 +211,13 @@ class _Backward:
         count = 1 if self.reduced.active or loaded.active else _run(self.recipe, self.order, position)
         if not len(strip):
             return count
-        waits = loaded.before(position, gathered.before(position, self.entry))
+        fetched = self.fetched.before(position, self.entry)
+        waits = self.reduced.before((*fetched, *loaded.before(position, gathered.before(position, self.entry))))
         base = build.strips(strip, waits, block=len(self.order) - 1 - position, count=count, down=True)
+        self.reduced.release(base)
         sinks = [base + int(sink) for sink in strip.sinks]
         loaded.hold(position, sinks)
+        self.fetched.hold(position, sinks)
         gathered.hold(position, sinks)
         if self.received >= 0:
             build.held.append(Held("messages", self.arriving, self.received, (base,)))

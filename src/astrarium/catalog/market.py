@@ -1,0 +1,88 @@
+"""Parts that are bought or rented, sites and grids: the rows that a design's `cost` section names, as numbers."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from astrarium.catalog import load
+from astrarium.catalog.files import VARIABLE
+from astrarium.errors import InputError, nearest
+from astrarium.units import Bandwidth, CarbonIntensity, CarbonMass, EnergyPrice, HourlyPrice, Money, Power, Quantity
+
+__all__ = ["Part", "carbon_of", "part", "pue_of", "tariff_of"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One row of parts; None or 0 where the row does not say it.
+
+    `price` $ of one; `share`: price of the rest of a host over that of its devices; `rent` $ of a device for an hour.
+    `npus` of a host, and what its price `includes`; `nic`: byte/ns of the card of each of its NPUs. `ports` of a
+    switch, each of `port` byte/ns. `rate`: byte/ns of a link or card, one direction. `power` W of one, of a host with
+    its devices; `power_share`: power of the rest of a host over its devices'. `embodied` kgCO2.
+    """
+
+    name: str
+    kind: str
+    date: str
+    device: str
+    npus: int
+    includes: tuple[str, ...]
+    ports: int
+    price: float | None
+    share: float | None
+    rent: float | None
+    nic: float | None
+    port: float | None
+    rate: float | None
+    power: float | None
+    power_share: float | None
+    embodied: float | None
+
+
+def _row(kind: str, name: str) -> Mapping[str, Any]:
+    rows = load(kind)
+    if name not in rows:
+        raise InputError(f"catalog.{kind}", f"{name[:60]!r} is not known", expected="one of " + ", ".join(rows),
+                         did_you_mean=nearest(name, rows))
+    return rows[name]
+
+
+def part(name: str) -> Part:
+    """A part by name. Raises InputError with the nearest match."""
+    return _part(name, os.environ.get(VARIABLE, ""))
+
+
+@functools.cache
+def _part(name: str, files: str) -> Part:
+    del files       # which rows there are depends on them
+    row = _row("parts", name)
+
+    def of(kind: type[Quantity], key: str) -> float | None:
+        return float(kind(row[key])) if key in row else None
+
+    includes = row.get("includes", ())
+    return Part(name, row["kind"], row["date"], row.get("device", ""), row.get("npus", 0),
+                (includes,) if isinstance(includes, str) else tuple(includes), row.get("ports", 0),
+                of(Money, "price"), row.get("share"), of(HourlyPrice, "rent"), of(Bandwidth, "nic"),
+                of(Bandwidth, "port"), of(Bandwidth, "rate"), of(Power, "power"), row.get("power_share"),
+                of(CarbonMass, "embodied"))
+
+
+def pue_of(name: str) -> float:
+    """Power usage effectiveness of a site of the catalog. Raises InputError with the nearest match."""
+    return float(_row("facilities", name)["pue"])
+
+
+def tariff_of(name: str) -> float:
+    """US dollars of a kWh of a tariff of the catalog. Raises InputError with the nearest match."""
+    return float(EnergyPrice(_row("tariffs", name)["price"]))
+
+
+def carbon_of(name: str) -> float:
+    """gCO2 of a kWh of a region's grid. Raises InputError with the nearest match."""
+    return float(CarbonIntensity(_row("regions", name)["carbon"]))

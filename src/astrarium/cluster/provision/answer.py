@@ -1,0 +1,72 @@
+"""What provisioning answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astrarium.units import format_rate, format_time
+
+__all__ = ["Allocation", "Provisioned"]
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Bandwidths (byte/ns out of one NPU) per dim, innermost first; simulated time (ns; weighted over workloads), US
+    dollars of the network, and of network and NPUs where these have prices (else of the network)."""
+
+    bandwidths: tuple[float, ...]
+    time: float
+    network_cost: float
+    cost: float
+
+    @property
+    def product(self) -> float:
+        """time x cost."""
+        return self.time * self.cost
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """The allocation to buy, beside the equal one and what the convex program gave.
+
+    `objective`: `time` or `time_x_cost`. `bound`: a value of it that no allocation within the budget can be below.
+    `convex` is the program's allocation, `best` the one refined by simulations; `simulations`: how many were run.
+    """
+
+    objective: str
+    best: Allocation
+    convex: Allocation
+    equal: Allocation
+    bound: float
+    simulations: int
+
+    def value(self, of: Allocation) -> float:
+        """The objective of an allocation: ns, or ns x US dollars."""
+        return of.time if self.objective == "time" else of.product
+
+    @property
+    def gain(self) -> float:
+        """How many times less the objective is than with equal bandwidths in all dims, of the same budget."""
+        return self.value(self.equal) / self.value(self.best)
+
+    @property
+    def gap(self) -> float:
+        """At most how far the answer is from the optimum, as a share of the bound."""
+        return self.value(self.best) / self.bound - 1
+
+    def __str__(self) -> str:
+        head = ["", *(f"dim {place}" for place in range(len(self.best.bandwidths))), "step time", "network", "cost"]
+        rows = [head, *(_row(name, each) for name, each in
+                        (("equal", self.equal), ("convex", self.convex), ("best", self.best)))]
+        widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
+        lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip() for row in rows]
+        what = "time" if self.objective == "time" else "time x cost"
+        lines.append(f"{what}: {self.gain:.4g} times less than with equal bandwidths; at most {100 * self.gap:.3g} % "
+                     f"above what any allocation can have ({self.simulations} simulations)")
+        return "\n".join(lines)
+
+
+def _row(name: str, of: Allocation) -> Sequence[str]:
+    return [name, *(format_rate(each) for each in of.bandwidths), format_time(of.time),
+            f"${of.network_cost:,.0f}", f"${of.cost:,.0f}"]

@@ -1,0 +1,23 @@
+"""What rented NPUs cost by the hour."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astrarium.catalog.market import part
+from astrarium.design import Design, npu_types
+from astrarium.lower.native import placement_of
+
+__all__ = ["rent_per_hour"]
+
+
+def rent_per_hour(design: Design) -> float | None:
+    """US dollars of an hour of all NPUs with a rank, where they are rented (`compute.hourly_price`, `cost.rental`)."""
+    kinds, types = npu_types(design)
+    counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
+    if design.cost.rental is not None:
+        return int(counts.sum()) * (part(design.cost.rental).rent or 0.0)
+    prices = [compute.hourly_price for compute, _ in types]
+    if any(price is None for price in prices):
+        return None
+    return sum(int(count) * float(price or 0) for count, price in zip(counts, prices, strict=True))

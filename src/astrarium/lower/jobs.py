@@ -1,0 +1,182 @@
+"""Several jobs on one fabric: each is lowered as a design of its own, on its NPUs; the engine joins their plans."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import TypeVar, overload
+
+import msgspec
+import numpy as np
+
+from astrarium.collective.groups import FLAT
+from astrarium.design import Design
+from astrarium.engine.jobs import JobPlan, join_jobs
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Plan
+from astrarium.errors import AstrariumError, InputError, StallError, TraceError
+from astrarium.lower.native_work import PlacedWork, Work
+from astrarium.memory.usage import tensors_of
+from astrarium.result.jobs import Placed
+from astrarium.trace.columns import Traces
+from astrarium.trace.work import Generated, Tensors, TraceClass
+from astrarium.workload.jobs import Jobs
+
+__all__ = ["job_designs", "lower_jobs", "mostly_irregular", "placed_jobs", "read_jobs", "said_of_jobs"]
+
+Made = TypeVar("Made")
+
+
+def job_designs(design: Design) -> tuple[Design, ...]:
+    """Each job as a design of its own: its workload, its NPUs as `system.placement`; the rest is that of all."""
+    jobs = design.workload
+    assert isinstance(jobs, Jobs)
+    placed = jobs.placed([dim.npus for dim in design.network.flat])
+    return tuple([msgspec.structs.replace(design, workload=job.workload,
+                                          system=msgspec.structs.replace(design.system, placement=npus.tolist()))
+                  for job, npus in zip(jobs.jobs, placed, strict=True)])
+
+
+def _first_ranks(design: Design) -> tuple[int, ...]:
+    """[jobs + 1] the number of each job's first rank, and how many ranks all have."""
+    assert isinstance(design.workload, Jobs)
+    placed = design.workload.placed([dim.npus for dim in design.network.flat])
+    return tuple(accumulate([npus.size for npus in placed], initial=0))
+
+
+def placed_jobs(design: Design, run: Callable[[Plan], Outcome]) -> Placed | None:
+    """Which ranks of a design are which job; None where it has one workload. `run` simulates a job alone."""
+    jobs = design.workload
+    if not isinstance(jobs, Jobs):
+        return None
+    return Placed(jobs.names, _first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
+
+
+def mostly_irregular(plan: Plan) -> bool:
+    """Whether most collectives are of groups that are no product of coordinates, as jobs at random places have them:
+    hardly two ranks are equal then, and looking for such costs more than to run all."""
+    flat = sum(any(phase.dim == FLAT for phase in each.chunks[0].phases) for each in plan.collectives if each.chunks)
+    return 2 * flat > len(plan.collectives)
+
+
+def read_jobs(design: Design, read: Callable[[Design], Work]) -> Work:
+    """The work of all jobs; `read` makes that of one. Raises what it does, with the job in front of the path."""
+    jobs = design.workload
+    assert isinstance(jobs, Jobs)
+    parts = []
+    for number, (job, own) in enumerate(zip(jobs.jobs, job_designs(design), strict=True)):
+        parts.append(PlacedWork(own, _of_job(number, partial(read, own)), job.start_ps))
+    return Work((), (), (), _named(parts), jobs=tuple(parts))
+
+
+def lower_jobs(work: Work, lower: Callable[[Design, Work], Plan]) -> Plan:
+    """One plan of all jobs; `lower` makes that of one. Raises what it does, with the job in front of the path."""
+    plans = []
+    for number, job in enumerate(work.jobs):
+        plan = _of_job(number, partial(lower, job.design, job.work))
+        plans.append(JobPlan(plan, plan.npu_of, job.start))
+    return join_jobs(plans).plan
+
+
+def _of_job(number: int, make: Callable[[], Made]) -> Made:
+    """What `make` makes; an error about it says in which job."""
+    try:
+        return make()
+    except TraceError as error:
+        raise TraceError(_path(number, error.path), error.message, expected=error.expected) from error
+    except InputError as error:
+        raise type(error)(_path(number, error.path), error.message, expected=error.expected,
+                          did_you_mean=error.did_you_mean) from error
+
+
+def _path(number: int, path: str) -> str:
+    """A path of a job's own design as one of the design of all."""
+    own = f"workload.jobs[{number}]"
+    return f"{own}.{path}" if path.startswith("workload") else f"{own}: {path}" if path else own
+
+
+# ------------------------------------------------------------ names of nodes and tensors
+def _named(jobs: Sequence[PlacedWork]) -> Generated:
+    """What names the nodes and tensors of all ranks; it holds no arguments of communication."""
+    classes: list[TraceClass] = []
+    tensors: list[Callable[[], Tensors | None]] = []
+    first = 0
+    for job in jobs:
+        lead = int(job.start > 0)       # the wait in front of the job's nodes
+        classes += [_shifted(each, first, lead) for each in job.work.classes]
+        tensors += [partial(_tensors, job.work, number, lead) for number in range(len(job.work.classes))]
+        first += job.work.ranks
+    return Generated(tuple(classes), (), (), _Lazy(tensors))
+
+
+def _shifted(trace: TraceClass, first: int, lead: int) -> TraceClass:
+    names, kernel, operators = trace.names, trace.kernel, trace.operators
+    none = np.zeros((trace.ranks.size, 0), np.int32)
+    if lead and names is not None:
+        names = partial(_name, names)
+    if lead and kernel is not None:
+        kernel = np.append(np.int32(-1), kernel)
+    return replace(trace, ranks=trace.ranks + np.int32(first), slot_a=none, slot_b=none, sources=(), names=names,
+                   kernel=kernel, operators=None if lead else operators)
+
+
+def _name(names: Callable[[int], str], node: int) -> str:
+    return names(node - 1) if node else ""
+
+
+def _tensors(work: Work, number: int, lead: int) -> Tensors | None:
+    """The tensors of a class of a job."""
+    if isinstance(work.source, Generated):
+        found = work.source.tensors[number]
+    elif isinstance(work.source, Traces):
+        found = tensors_of(work.source, int(work.classes[number].ranks[0]))
+    else:
+        found = None
+    if found is None or not lead:
+        return found
+    return replace(found, reader=found.reader + np.int32(lead),
+                   writer=np.where(found.writer < 0, found.writer, found.writer + np.int32(lead)))
+
+
+class _Lazy(Sequence[Tensors | None]):
+    """Tensors that are made when somebody asks."""
+
+    def __init__(self, make: Sequence[Callable[[], Tensors | None]]) -> None:
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._make)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensors | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tensors | None]: ...
+    def __getitem__(self, index: int | slice) -> Tensors | list[Tensors | None] | None:
+        if isinstance(index, slice):
+            return [make() for make in self._make[index]]
+        return self._make[index]()
+
+
+# ------------------------------------------------------------ errors of a run
+def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
+    """The same error with "rank r" as the rank of a job."""
+    assert isinstance(design.workload, Jobs)
+    first, names = _first_ranks(design), design.workload.names
+
+    def rank(found: re.Match[str]) -> str:
+        job = bisect_right(first, int(found[1])) - 1
+        return f"{names[job]}, rank {int(found[1]) - first[job]}"
+
+    def peer(found: re.Match[str]) -> str:
+        return f"{found[1]} {int(found[2]) - first[bisect_right(first, int(found[2])) - 1]}"
+
+    def said(sentence: str) -> str:
+        return re.sub(r"\b(recv from|send to) (\d+)\b", peer, re.sub(r"\brank (\d+)\b", rank, sentence))
+    if isinstance(error, StallError):
+        return StallError([said(wait) for wait in error.waits])
+    return type(error)(error.path, said(error.message), expected=error.expected) if isinstance(error, InputError) \
+        else error

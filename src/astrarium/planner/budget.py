@@ -1,0 +1,67 @@
+"""How many NPUs a budget of money, of power, or both, pays for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from astrarium.cost.capital import capital_cost, dollars
+from astrarium.cost.power import site_power, watts
+from astrarium.errors import InputError
+from astrarium.planner.job import Job
+from astrarium.planner.layout import layouts
+from astrarium.planner.machine import Machine
+from astrarium.planner.objective import priced
+from astrarium.planner.terms import Terms
+
+__all__ = ["check_budget", "counts_within"]
+
+MOST = 1 << 20      # hosts that anybody would buy
+
+
+def over(machine: Machine, job: Job, terms: Terms) -> str:
+    """What of the budget a machine exceeds, in words; empty where it fits. Raises InputError for missing prices."""
+    design = priced(machine, job)
+    if terms.budget is not None:
+        price = capital_cost(design)
+        if price > terms.budget:
+            return f"{machine.npus:,} x {machine.device} cost {dollars(price)}, the budget is {dollars(terms.budget)}"
+    if terms.power is not None:
+        peak = site_power(design).peak
+        if peak > terms.power:
+            return f"{machine.npus:,} x {machine.device} draw {watts(peak)}, the budget is {watts(terms.power)}"
+    return ""
+
+
+def check_budget(machine: Machine, job: Job, terms: Terms) -> None:
+    """Raises InputError where a machine of a given count does not fit the budget."""
+    if problem := over(machine, job, terms):
+        raise InputError("gpus", problem, expected="fewer, or --budget and --power without --gpus: the most that fit")
+
+
+def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Terms) -> list[int]:
+    """Counts of NPUs to compare, those first that are likely to be the best (their values bound the others): powers of
+    two, and the largest number of whole hosts of `host` NPUs that fits the budget and that some layout allows. What is
+    counted grows with the count, so the largest is found by bisection. Raises InputError where not even one host fits.
+    """
+    if problem := over(make(host), job, terms):
+        raise InputError("budget" if terms.budget is not None else "power", problem, expected="more: one host")
+    low, high = 1, 2
+    while high <= MOST and not over(make(high * host), job, terms):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if over(make(middle * host), job, terms) else (middle, high)
+    largest = next((each for each in range(low, 0, -1) if _divides(job, each * host, make)), 0)
+    powers = [1 << each for each in range(low.bit_length()) if 1 << each < largest]
+    order = powers[::-1] if terms.objective == "time" else powers
+    return [each * host for each in [*order, largest] if each]
+
+
+def _divides(job: Job, npus: int, make: Callable[[int], Machine]) -> bool:
+    """Whether the rules of the workload leave a layout of so many NPUs."""
+    try:
+        return next(layouts(job, npus, make(npus).host), None) is not None
+    except InputError as error:
+        if "no design meets" not in error.message:
+            raise
+        return False

@@ -1,0 +1,171 @@
+"""Random jobs in one design: alone where they share nothing, and what their merged traces are where they do."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tests.plans.draw import Case, random_case
+
+import astrarium as ar
+from astrarium.errors import InputError, StallError, TraceError
+from astrarium.result import Result
+from astrarium.simulate import simulate
+from astrarium.trace import Traces
+from astrarium.trace.transform.files import Job as Files
+from astrarium.trace.transform.files import write_job
+from astrarium.trace.transform.merge import merge
+from astrarium.vocab import CommOp
+
+SEEDS = st.integers(0, 2**32 - 1)
+BACKENDS = ("closed_form", "closed_form", "contention", "fluid")
+STARTS = (0, 0, 1_234_567, 2_000)       # ns
+PARTS = 3
+
+
+def drawn(rng: random.Random, count: int) -> list[Case]:
+    """`count` programs of as many ranks each; the design of the first is that of all."""
+    cases = [random_case(rng, BACKENDS)]
+    while len(cases) < count:
+        other = random_case(rng, BACKENDS)
+        cases += [other] if other.traces.ranks == cases[0].traces.ranks else []
+    return cases
+
+
+def machine(design: ar.Design) -> ar.Design:
+    """The design with PARTS of its network behind a switch; no memory that they share."""
+    lists = {}
+    for op in CommOp:
+        entries = getattr(design.collective, op.name.lower(), ())
+        if len(entries) > 1:
+            lists[op.name.lower()] = (*entries, entries[-1])
+    remote = design.memory.remote
+    memory = design.memory if remote.kind != "pool" else msgspec.structs.replace(
+        design.memory, remote=msgspec.structs.replace(remote, kind="per_npu"))
+    outer = ar.Switch(PARTS, bandwidth="7 GB/s", latency="30 ns")
+    types = [msgspec.structs.replace(kind, memory=memory) for kind in design.npu_types]
+    network = ar.Network([*design.network.dims, outer], design.network.backend)
+    return ar.Design(workload=design.workload, network=network,
+                     collective=msgspec.structs.replace(design.collective, **lists), compute=design.compute,
+                     memory=memory, system=design.system, npu_types=types)
+
+
+def with_jobs(design: ar.Design, jobs: list[ar.Job]) -> ar.Design:
+    system = msgspec.structs.replace(design.system, placement="identity")
+    return msgspec.structs.replace(design, workload=ar.Jobs(jobs), system=system)
+
+
+def run(design: ar.Design, **more: Any) -> Result:
+    """The result of a design that can be lowered and ends."""
+    try:
+        return simulate(design, **more)
+    except (StallError, TraceError):
+        assume(False)
+        raise
+    except InputError as error:     # the draw named an algorithm that has no such operation
+        assume("has no" not in str(error))
+        raise
+
+
+def finish(result: Result) -> list[int]:
+    """[ranks] ps."""
+    ends: list[int] = result.outcome.finish[result.outcome.row].tolist()
+    return ends
+
+
+@given(SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_jobs_that_share_nothing_equal_themselves_alone(seed: int) -> None:
+    """To the ps, folded or not, whenever they begin; so the slowdown of each is 1."""
+    rng = random.Random(seed)
+    cases = drawn(rng, 2)
+    try:
+        design = machine(cases[0].design)
+    except InputError:
+        assume(False)
+        raise
+    inner = design.network.npus // PARTS
+    placement = design.system.placement
+    base = range(cases[0].traces.ranks) if isinstance(placement, str) else placement
+    places = [[npu + part * inner for npu in base] for part in rng.sample(range(PARTS), 2)]
+    starts = [rng.choice(STARTS), rng.choice(STARTS)]
+    known = {(str(number), case.traces.ranks): case.traces for number, case in enumerate(cases)}
+    jobs = [ar.Job(ar.Trace(str(number)), npus, start=f"{start} ns")
+            for number, (npus, start) in enumerate(zip(places, starts, strict=True))]
+    for fold in ("auto", "off"):
+        alone = [run(msgspec.structs.replace(design, workload=ar.Trace("alone"), system=msgspec.structs.replace(
+            design.system, placement=tuple(npus))), traces=case.traces, fold=fold, record=False)
+            for case, npus in zip(cases, places, strict=True)]
+        assume(not any(each.outcome.in_program_order for each in alone))
+        result = run(with_jobs(design, jobs), cache=known, fold=fold, record=rng.random() < 0.5)
+        ends = finish(result)
+        for number, (job, single, start) in enumerate(zip(result.jobs, alone, starts, strict=True)):
+            assert [end - 1000 * start for end in ends[job.ranks.start:job.ranks.stop]] == finish(single), number
+            assert job.makespan_ps == single.makespan_ps == job.alone_ps
+            assert job.slowdown == 1
+
+
+def merged(cases: list[Case], folder: str) -> tuple[str, str | None, Traces]:
+    """(path, groups, traces) of the jobs' traces as one set on consecutive ranks."""
+    from astrarium.trace import read_traces
+
+    files = [Files([case.traces.file_bytes(rank) for rank in range(case.traces.ranks)], {}) for case in cases]
+    written = write_job(merge(files, "ranks"), Path(folder) / "m")
+    path = str(Path(folder) / "m.*.et")
+    return path, written.groups, read_traces(path)
+
+
+@given(SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_merged_traces_equal_jobs(seed: int) -> None:
+    """Also where jobs meet at links and remote memory: NPUs of both are mixed."""
+    rng = random.Random(seed)
+    cases = drawn(rng, 2)
+    design, ranks = cases[0].design, cases[0].traces.ranks
+    if design.network.npus < 2 * ranks:
+        try:
+            design = machine(design)
+        except InputError:
+            assume(False)
+            raise
+    npus = rng.sample(range(design.network.npus), 2 * ranks)
+    known = {(str(number), ranks): case.traces for number, case in enumerate(cases)}
+    jobs = [ar.Job(ar.Trace(str(number)), npus[number * ranks:(number + 1) * ranks]) for number in range(2)]
+    with tempfile.TemporaryDirectory() as folder:
+        path, groups, traces = merged(cases, folder)
+        whole = msgspec.structs.replace(design, workload=ar.Trace(path, groups), system=msgspec.structs.replace(
+            design.system, placement=tuple(npus)))
+        for fold in ("auto", "off"):
+            one = run(whole, traces=traces, fold=fold, record=False)
+            two = run(with_jobs(design, jobs), cache=known, fold=fold, record=False)
+            assert finish(one) == finish(two)
+
+
+@given(SEEDS)
+@settings(max_examples=6, deadline=None)
+def test_both_engines(seed: int) -> None:
+    rng = random.Random(seed)
+    cases = drawn(rng, 2)
+    try:
+        design = machine(cases[0].design)
+    except InputError:
+        assume(False)
+        raise
+    ranks = cases[0].traces.ranks
+    known = {(str(number), ranks): case.traces for number, case in enumerate(cases)}
+    jobs = []
+    for number in range(2):
+        rule = rng.choice(["packed", "spread", "random"])
+        jobs.append(ar.Job(ar.Trace(str(number)), ranks, rule, seed if rule == "random" else None,
+                           start=f"{rng.choice(STARTS)} ns"))
+    fast, slow = (run(with_jobs(design, jobs), cache=known, pure=pure) for pure in (False, True))
+    assert finish(fast) == finish(slow)
+    assert [(job.makespan_ps, job.alone_ps, job.exposed_comm_ps) for job in fast.jobs] == [
+        (job.makespan_ps, job.alone_ps, job.exposed_comm_ps) for job in slow.jobs]
+    assert all(np.array_equal(a.npus, b.npus) for a, b in zip(fast.jobs, slow.jobs, strict=True))
