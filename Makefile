@@ -2,6 +2,7 @@
 PYTHON     ?= python3
 VENV       ?= .venv
 PYTEST_ARGS ?=
+JOBS       ?= 2
 CMAKE_JOBS ?= 2
 OUT        ?= src/astrarium
 SEED       := $(or $(SEED),$(shell date +%s))
@@ -9,6 +10,8 @@ SEED       := $(or $(SEED),$(shell date +%s))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f ! -name '*.pyc' ! -name '_core*.so')
+# A test file runs in one process, so that what its tests share is made once.
+AT_ONCE := --numprocesses $(JOBS) --dist loadfile
 # A build that fails stops make; `ASTRARIUM_REQUIRE_CORE=0 make run` goes on with the pure-Python engine instead.
 export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
@@ -20,18 +23,18 @@ help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=...  interpreter to build with (default python3);  VENV=...  virtual environment (default .venv)"
-	@echo "  PYTEST_ARGS='...' goes to pytest"
+	@echo "  PYTEST_ARGS='...' goes to pytest;  JOBS=2 test processes at once (0: in pytest's own)"
 	@echo "  dev-core:   PYTHON needs nanobind; OUT=dir; CMAKE_JOBS=2"
 
 run: $(VENV)/.installed  ## install into .venv and run the quick start: a table, and a timeline for ui.perfetto.dev
 	$(BIN)/astrarium run examples/quickstart/design.yaml --timeline examples/quickstart/timeline.json
 
 test: $(VENV)/.test  ## install into .venv and run the tests (under 10 minutes on 2 cores)
-	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(AT_ONCE) $(PYTEST_ARGS)
 
 roam: $(VENV)/.test  ## the same tests, whose random cases are drawn from a new seed; prints it, and SEED=... repeats it
 	@echo "make roam SEED=$(SEED) repeats this run"
-	ASTRARIUM_SEED=$(SEED) $(BIN)/python -m pytest -q --hypothesis-profile=roaming --hypothesis-seed=$(SEED) $(PYTEST_ARGS)
+	ASTRARIUM_SEED=$(SEED) $(BIN)/python -m pytest -q --hypothesis-profile=roaming --hypothesis-seed=$(SEED) $(AT_ONCE) $(PYTEST_ARGS)
 
 native-tests: $(VENV)/.test  ## unit tests of the engine's parts in C++, under ASan and UBSan
 	$(BIN)/cmake -S . -B build/tests -DPython_EXECUTABLE=$(abspath $(BIN)/python) -DASTRARIUM_TESTS=ON -DCMAKE_BUILD_TYPE=Debug

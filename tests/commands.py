@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ class Said:
 
 
 Run = Callable[..., Said]
+PlugIn = Callable[[Mapping[str, str]], None]      # the fixture `plug_in`: entry point -> module:target
 
 
 RING = """workload: {source: trace, path: et/w.*.et}

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.commands import Run, Said
+from tests.commands import PlugIn, Run, Said
+from tests.draws import USUAL
+from tests.loading import tool
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # `default` is what `make test` runs: the same examples each time; no deadline, because a busy machine is not a bug.
 # `exam` searches much longer; `roaming` (`make roam`) with a new seed each time.
-USUAL = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("default", USUAL, max_examples=50)
-settings.register_profile("exam", USUAL, max_examples=1000)
-settings.register_profile("roaming", USUAL, max_examples=200, derandomize=False, print_blob=True)
+COMMON = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", COMMON, max_examples=USUAL)
+settings.register_profile("exam", COMMON, max_examples=1000)
+settings.register_profile("roaming", COMMON, max_examples=200, derandomize=False, print_blob=True)
 settings.register_profile("dev", max_examples=10, deadline=timedelta(seconds=2))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -41,10 +46,31 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return command
 
 
+@pytest.fixture
+def plug_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlugIn]:
+    """`plug_in({"algorithm.mine": "module:target"})` puts these in the place of the plug-ins of installed packages."""
+    from astrarium import registry
+
+    def register(lines: Mapping[str, str]) -> None:
+        points = [importlib.metadata.EntryPoint(name, target, registry.GROUP) for name, target in lines.items()]
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
+        registry._plugins.cache_clear()
+    yield register
+    monkeypatch.undo()
+    registry._plugins.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Any]:
+    """Starts Python programs as processes of their own, quickly (tools/forks.py): forks(words, folder)."""
+    with tool("forks").Forks() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -18,16 +18,17 @@ and examples/quickstart/expected.txt: read the difference.
 from __future__ import annotations
 
 import doctest
-import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from forks import Forks, started
 
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,6 +38,7 @@ EXITS = re.compile(r"<!-- exits ([0-9]+) -->\s*$")
 CLI = (sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())")
 PROGRAMS = {"astrarium": CLI, "python": (sys.executable,)}
 QUICKSTART = ROOT / "examples" / "quickstart"
+Start = Callable[[Sequence[str], Path], "subprocess.CompletedProcess[str]"]      # runs a command in a folder
 
 
 @dataclass(frozen=True)
@@ -52,26 +54,17 @@ class Block:
     file: str = ""
     text: str = ""
 
-    def run(self, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    def run(self, folder: Path = ROOT, start: Start = started) -> subprocess.CompletedProcess[str]:
         """The finished process; its standard output is what the page shows."""
         if self.file:
             path = folder / self.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.text, encoding="utf-8")
             return subprocess.CompletedProcess((), 0, "", "")
-        run = subprocess.run(self.command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120,
-                             check=False)
+        run = start(self.command, folder)
         if self.exits and run.returncode == self.exits:
             run.stdout += run.stderr
         return run
-
-
-def environment() -> dict[str, str]:
-    """This process's, with a PYTHONPATH that holds in any folder."""
-    found = dict(os.environ)
-    if found.get("PYTHONPATH"):
-        found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, found["PYTHONPATH"].split(os.pathsep)))
-    return found
 
 
 @contextmanager
@@ -130,12 +123,12 @@ def blocks(name: str, text: str) -> list[Block]:
     return found
 
 
-def complaints(name: str, text: str) -> list[str]:
+def complaints(name: str, text: str, start: Start = started) -> list[str]:
     """What the blocks of a page do otherwise than it says, one text each; none after one that failed."""
     found: list[str] = []
     with scratch() as folder:
         for block in blocks(name, text):
-            run = block.run(folder)
+            run = block.run(folder, start)
             if run.returncode != block.exits:
                 return [*found, f"{block.where} failed with {run.returncode}:\n{run.stderr}"]
             if block.expected is not None and not same(block.expected, run.stdout):
@@ -143,12 +136,12 @@ def complaints(name: str, text: str) -> list[str]:
     return found
 
 
-def refreshed(name: str, text: str) -> str:
+def refreshed(name: str, text: str, start: Start = started) -> str:
     """The page with the output that its blocks really print. Raises RuntimeError where one fails."""
     outputs = []
     with scratch() as folder:
         for block in blocks(name, text):
-            run = block.run(folder)
+            run = block.run(folder, start)
             if run.returncode != block.exits:
                 raise RuntimeError(f"{block.where} failed:\n{run.stderr}")
             outputs.append((block, run.stdout))
@@ -160,12 +153,13 @@ def refreshed(name: str, text: str) -> str:
 
 def main() -> int:
     """Refresh every page and the quick start."""
-    for page in pages():
-        old = page.read_text(encoding="utf-8")
-        new = refreshed(page.relative_to(ROOT).as_posix(), old)
-        if new != old:
-            print(f"rewrote {page.relative_to(ROOT)}")
-            page.write_text(new, encoding="utf-8")
+    with Forks() as forks:
+        for page in pages():
+            old = page.read_text(encoding="utf-8")
+            new = refreshed(page.relative_to(ROOT).as_posix(), old, forks)
+            if new != old:
+                print(f"rewrote {page.relative_to(ROOT)}")
+                page.write_text(new, encoding="utf-8")
     table = Block("quickstart", (*CLI, "run", "examples/quickstart/design.yaml"), None).run()
     if table.returncode != 0:
         raise RuntimeError(table.stderr)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.commands import Run
+from tests.draws import draws
 
 from astrarium.cli import dispatch as dispatching
 from astrarium.cli import main
@@ -97,6 +98,7 @@ def test_whatever_is_raised_becomes_an_exit_code(raised: BaseException, code: in
 
 @given(st.lists(st.one_of(st.sampled_from([*VERBS, "--json", "--help", "--set", "-o", "--to", "x", "/", "--fold=off"]),
                           st.text(max_size=8).filter(lambda text: "\0" not in text)), max_size=4))
+@draws(25)
 def test_no_arguments_make_it_raise(arguments: list[str]) -> None:
     """Whatever is typed is answered by an exit code other than 3. `show /` and the like are input errors."""
     assert dispatch(arguments) in (0, 1, 2)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 import sqlite3
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from tests.commands import Run
+from tests.commands import Run, write_design
 
 import astrarium as ar
+from astrarium.cli import main
 from astrarium.search.stored import load_study
+
+from .conftest import write_traces
 
 SPACE = """
 base: design.yaml
@@ -28,14 +32,29 @@ trials: 60
 """
 
 
+STUDIES = ["space.random-0.study", "space.random-1.study"]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a search file and the studies of two seeds of it."""
+    folder = tmp_path_factory.mktemp("searched")
+    write_traces(folder / "et")
+    write_design(folder)
+    (folder / "space.yaml").write_text(SPACE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for seed in ("0", "1"):
+            assert main(["search", "space.yaml", "--seed", seed]) == 0
+    return folder
+
+
 @pytest.fixture
-def studies(design: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
-    """Two seeds of one search."""
+def studies(searched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Two seeds of one search, in a copy of that folder."""
+    shutil.copytree(searched, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    design.with_name("space.yaml").write_text(SPACE)
-    for seed in ("0", "1"):
-        assert run("search", "space.yaml", "--seed", seed).code == 0
-    return ["space.random-0.study", "space.random-1.study"]
+    return STUDIES
 
 
 class _Page(HTMLParser):

@@ -22,7 +22,7 @@ def _run(*words: str) -> int:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("model") / "m"
-    assert _run("learn", "--count", "12", "-o", str(path)) == 0
+    assert _run("learn", "--count", "4", "-o", str(path)) == 0
     return str(path)
 
 
@@ -49,7 +49,7 @@ def test_traces_in_a_folder_are_learned(tmp_path: Path, capsys: Capture) -> None
 
 
 def test_comparison_has_a_row_per_case(model: str, capsys: Capture) -> None:
-    assert _run("compare", model, "--count", "2", "--extrapolate", "--json") == 0
+    assert _run("compare", model, "--count", "2", "--catalog", "llama2-7b", "--extrapolate", "--json") == 0
     found = json.loads(capsys.readouterr().out)["baseline"]
     assert len(found["cases"]) == 2
     assert found["summary"]["makespan"]["worst"] >= 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.commands import PlugIn
 
-from astrarium import registry
 from astrarium.collective.algorithms import ALGORITHMS, Options, build, supporting
 from astrarium.collective.bounds import bound, check_bound
 from astrarium.collective.exam import examine
@@ -19,9 +18,15 @@ from astrarium.vocab import CommOp, Schedule
 CASES = [(name, op) for name, line in ALGORITHMS.items() for op in sorted(line.ops)]
 
 
+# All small sizes, then a multiple of three and both sides of a power of two; `make exam` proves those between.
+SIZES = (*range(1, 18), 24, 31, 32, 33)
+
+
+@pytest.mark.parametrize("sizes", [SIZES, pytest.param(sorted({*range(34)} - {0, *SIZES}), marks=pytest.mark.exam)],
+                         ids=["some", "rest"])
 @pytest.mark.parametrize(("algorithm", "op"), CASES)
-def test_every_size_is_proved_and_within_its_bound(algorithm: str, op: CommOp) -> None:
-    for n in range(1, 34):
+def test_every_size_is_proved_and_within_its_bound(algorithm: str, op: CommOp, sizes: Sequence[int]) -> None:
+    for n in sizes:
         schedule = build(algorithm, op, n)
         proof = examine(schedule)
         limit = bound(algorithm, op, n, schedule.blocks)
@@ -127,13 +132,8 @@ made: Callable[[CommOp, int], Schedule] = ring
 
 
 @pytest.fixture
-def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    points = [importlib.metadata.EntryPoint("algorithm.mine", f"{__name__}:plugin", registry.GROUP)]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-    registry._plugins.cache_clear()
-    yield
-    monkeypatch.undo()
-    registry._plugins.cache_clear()
+def _registered(plug_in: PlugIn) -> None:
+    plug_in({"algorithm.mine": f"{__name__}:plugin"})
 
 
 def raises(op: CommOp, n: int) -> Schedule:

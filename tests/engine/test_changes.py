@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.draws import draws
 from tests.plans.changes import Change, changes_of, random_changes
 from tests.plans.draw import random_plan
 from tests.plans.graphs import random_graph
@@ -95,7 +96,7 @@ def test_the_core_finds_the_same_ends(steps: list[tuple[int, int]], start: int, 
 
 @CORE
 @given(SEEDS)
-@settings(max_examples=200, deadline=None)
+@draws(60)
 def test_both_engines(seed: int) -> None:
     plan = drawn(seed, FACTORS)
     assert_same(plan)
@@ -111,7 +112,7 @@ def test_both_engines(seed: int) -> None:
 
 @ENGINES
 @given(seed=SEEDS)
-@settings(max_examples=60, deadline=None)
+@draws(20)
 def test_full_speed_changes_nothing(pure: bool, seed: int) -> None:
     plan = drawn(seed, (FULL_SPEED,))
     ours, theirs = run(plan, pure), run(replace(plan, changes=None), pure)
@@ -121,7 +122,7 @@ def test_full_speed_changes_nothing(pure: bool, seed: int) -> None:
 
 @CORE
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@draws(20)
 def test_flows_carry_all_bytes_and_nothing_is_busy_all_the_time(seed: int) -> None:
     plan = drawn(seed, (1000, 250_000, HALF))
     plan = replace(plan, network=replace(plan.network, backend="fluid"))
@@ -275,7 +276,7 @@ def test_who_does_not_know_changes(pure: bool) -> None:
 
 @ENGINES
 @given(seed=SEEDS, times=st.integers(1, 2))
-@settings(max_examples=60, deadline=None)
+@draws(20)
 def test_corrupted_changes(pure: bool, seed: int, times: int) -> None:
     rng, plan = random.Random(seed), drawn(seed, FACTORS)
     changes: Any = plan.changes

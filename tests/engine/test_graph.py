@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.draws import draws
 from tests.plans.draw import random_plan
 from tests.plans.graphs import Link, graph_from, random_graph, shortest_ways
 from tests.plans.hand import Node, collective, native_collective, plan_of, recv, send
@@ -49,7 +50,7 @@ def pair(size: int, source: int, target: int, npus: int) -> list[list[Node]]:
 
 @CORE
 @given(SEEDS, MEDIA, st.booleans(), st.integers(-1, 5))
-@settings(max_examples=200, deadline=None)
+@draws(60)
 def test_both_engines(seed: int, backend: str, cut_through: bool, ecmp: int) -> None:
     plan = random_plan(seed, ends=False)
     graph = random_graph(random.Random(seed), plan.npus)
@@ -59,7 +60,6 @@ def test_both_engines(seed: int, backend: str, cut_through: bool, ecmp: int) -> 
 
 @ENGINES
 @given(seed=SEEDS, npus=st.integers(2, 9), size=st.integers(0, 10**6), ecmp=st.integers(-1, 9))
-@settings(deadline=None)
 def test_a_message_alone(pure: bool, seed: int, npus: int, size: int, ecmp: int) -> None:
     """It takes one of the ways of the fewest links; without ECMP, at every node the lowest number of those."""
     rng = random.Random(seed)
@@ -95,7 +95,7 @@ def rows(outcome: Outcome, npus: int) -> list[tuple[int, ...]]:
 
 @ENGINES
 @given(seed=SEEDS, backend=MEDIA)
-@settings(max_examples=60, deadline=None)
+@draws(20)
 def test_the_graph_of_dims_gives_the_integers_of_the_dims(pure: bool, seed: int, backend: str) -> None:
     """With the first of equal links, also where a dim has several ways: these go up the dims, and up a ring."""
     plan = random_plan(seed)
@@ -191,7 +191,7 @@ def test_bad_graphs_are_refused(what: str, pure: bool) -> None:
 
 @ENGINES
 @given(seed=SEEDS, times=st.integers(1, 2), backend=MEDIA)
-@settings(max_examples=60, deadline=None)
+@draws(20)
 def test_corrupted_graphs(pure: bool, seed: int, times: int, backend: str) -> None:
     rng, plan = random.Random(seed), random_plan(seed)
     graph: Any = random_graph(rng, plan.npus)

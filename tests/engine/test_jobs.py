@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.draws import draws
 from tests.engine.test_reference_core import assert_same
 from tests.plans.draw import random_case
 from tests.plans.hand import collective, delay, native_collective, plan_of, recv, send
@@ -87,7 +88,7 @@ def by_rank(jobs: JoinedJobs, outcome: Outcome, job: int) -> tuple[list[int], li
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@draws(30)
 def test_jobs_that_do_not_meet_end_as_alone(seed: int) -> None:
     rng = random.Random(seed)
     plans = drawn(rng, 3, 2)
@@ -103,7 +104,7 @@ def test_jobs_that_do_not_meet_end_as_alone(seed: int) -> None:
 
 @core
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@draws(20)
 def test_both_engines(seed: int) -> None:
     """Also where jobs meet: the second one is in between."""
     rng = random.Random(seed)
@@ -115,7 +116,7 @@ def test_both_engines(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=80, deadline=None)
+@draws(25)
 def test_a_job_moves_along_dims(seed: int) -> None:
     rng = random.Random(seed)
     plan = drawn(rng, 2)[0]
@@ -127,7 +128,7 @@ def test_a_job_moves_along_dims(seed: int) -> None:
 
 @core
 @given(SEEDS)
-@settings(max_examples=80, deadline=None)
+@draws(40)
 def test_folding_with_renamed_coordinates(seed: int) -> None:
     rng = random.Random(seed)
     plan = drawn(rng, 2)[0]
@@ -138,7 +139,7 @@ def test_folding_with_renamed_coordinates(seed: int) -> None:
 
 @core
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@draws(20)
 def test_equal_jobs_fold_to_the_classes_of_one(seed: int) -> None:
     plan = drawn(random.Random(seed), 16)[0]
     alone = join_jobs([JobPlan(plan, plan.npu_of)]).plan
@@ -197,7 +198,7 @@ def carried(outcome: Outcome) -> Counter[tuple[int, int, int]]:
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@draws(15)
 def test_links_carry_the_bytes_of_all_jobs(seed: int) -> None:
     rng = random.Random(seed)
     plans = drawn(rng, 2, 2)

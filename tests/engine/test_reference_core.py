@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.draws import draws
 from tests.plans.draw import random_plan
 from tests.plans.hand import astra_ring, collective, delay, native_collective, plan_of, recv, send
 
@@ -44,13 +45,13 @@ def assert_same(plan: Plan) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@draws(50)
 def test_native_programs(seed: int) -> None:
     assert_same(random_plan(seed, ends=False))
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@draws(50)
 def test_astra_sim_programs(seed: int) -> None:
     assert_same(random_plan(seed, compat=True, ends=False))
 
@@ -59,7 +60,7 @@ def test_astra_sim_programs(seed: int) -> None:
 def test_tails_and_heads_that_come_at_once(shape: Shape) -> None:
     """Cut through: a message ends at the neighbour as the head of the next one, which goes further, comes there."""
     draw = random.Random(3)
-    for _ in range(60):
+    for _ in range(25):
         n = draw.choice([4, 5, 6, 8])
         network = NetworkPlan("contention", (Dim(shape, n, draw.choice([1.0, 10.0]), draw.choice([0.0, 1.0, 10.0])),),
                               cut_through=True)
@@ -79,9 +80,9 @@ def test_the_shared_bus_measures_its_gap_between_whole_ns() -> None:
 
 
 def test_many_instants_that_are_pending_at_once() -> None:
-    """More than the compiled clock keeps in one list."""
+    """Many more than the compiled clock looks through one by one."""
     draw = random.Random(1)
-    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 5000, 1.0, 1.0),))
-    times = [draw.randrange(1, 10**9) for _ in range(5001)]
+    network = NetworkPlan(Backend.PORTS, (Dim(Shape.SWITCH, 500, 1.0, 1.0),))
+    times = [draw.randrange(1, 10**9) for _ in range(501)]
     plan = plan_of([[delay(first), delay(then, 0)] for first, then in pairwise(times)], network)
     assert_same(plan)

@@ -9,19 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
-CLI = [sys.executable, "-c", "import sys; from astrarium.cli import main; sys.exit(main())"]
+from tests.commands import Run
 
 
 @pytest.fixture(scope="module")
 def quickstart(root: Path) -> Path:
     """The example's folder."""
     return root / "examples" / "quickstart"
-
-
-def astrarium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line in `cwd`."""
-    return subprocess.run([*CLI, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_traces_are_what_the_script_makes(quickstart: Path, tmp_path: Path) -> None:
@@ -39,16 +33,17 @@ def test_groups_cover_every_rank_twice(quickstart: Path) -> None:
     assert sorted(rank for ranks in groups.values() for rank in ranks) == sorted([*range(32), *range(32)])
 
 
-def test_the_table_is_the_expected_one(quickstart: Path, root: Path) -> None:
-    run = astrarium("run", "examples/quickstart/design.yaml", cwd=root)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == (quickstart / "expected.txt").read_text(encoding="utf-8")
+def test_the_table_is_the_expected_one(quickstart: Path, root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    said = run("run", "examples/quickstart/design.yaml")
+    assert said.code == 0, said.err
+    assert said.out == (quickstart / "expected.txt").read_text(encoding="utf-8")
 
 
-def test_the_timeline_is_written_and_readable(root: Path, tmp_path: Path) -> None:
+def test_the_timeline_is_written_and_readable(quickstart: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "timeline.json"
-    run = astrarium("run", "examples/quickstart/design.yaml", "--timeline", str(out), cwd=root)
-    assert run.returncode == 0, run.stderr
+    said = run("run", quickstart / "design.yaml", "--timeline", out)
+    assert said.code == 0, said.err
     events = json.loads(out.read_text(encoding="utf-8"))["traceEvents"]
     assert {event["name"] for event in events} >= {"qkv", "mlp_gradients"}
 
@@ -59,8 +54,10 @@ def test_the_timeline_is_written_and_readable(root: Path, tmp_path: Path) -> Non
     "network.dims[1].latency=50 us", "collective.all_reduce[1]=direct", "collective.chunks=1",
     "system.comm_streams=1",
 ])
-def test_changing_a_field_changes_the_table(change: str, quickstart: Path, root: Path) -> None:
-    run = astrarium("run", "examples/quickstart/design.yaml", "--set", change, cwd=root)
-    assert run.returncode == 0, run.stderr
-    same = run.stdout == (quickstart / "expected.txt").read_text(encoding="utf-8")
+def test_changing_a_field_changes_the_table(change: str, quickstart: Path, root: Path, run: Run,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    said = run("run", "examples/quickstart/design.yaml", "--set", change)
+    assert said.code == 0, said.err
+    same = said.out == (quickstart / "expected.txt").read_text(encoding="utf-8")
     assert same == (change == "workload.dependencies=data")      # these traces have data dependencies only

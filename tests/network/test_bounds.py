@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium import engine
@@ -114,6 +115,7 @@ BACKENDS = st.sampled_from(["contention", "fluid"])
 
 @pytest.mark.parametrize("pure", PURE)
 @given(pattern=patterns(), backend=BACKENDS)
+@draws(20)
 def test_links_carry_the_messages_routed_over_them(
         pure: bool, pattern: tuple[tuple[Side, ...], list[Message], list[int]], backend: str) -> None:
     sides, messages, npu_of = pattern
@@ -139,6 +141,7 @@ def collectives(draw: st.DrawFn) -> tuple[tuple[Side, ...], CommOp, str, int]:
 
 @pytest.mark.parametrize("pure", PURE)
 @given(case=collectives(), backend=BACKENDS)
+@draws(20)
 def test_collectives_never_beat_their_links(pure: bool, case: tuple[tuple[Side, ...], CommOp, str, int],
                                             backend: str) -> None:
     sides, op, algorithm, size = case

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium import engine
@@ -36,6 +37,7 @@ def sent(found: ar.Design, messages: list[Message], pure: bool = False) -> Outco
 
 @pures
 @given(networks().filter(lambda sides: count(sides) > 1), st.sampled_from([0, 1, 999, 1_000_003]), st.data())
+@draws(20)
 def test_alone_it_takes_its_latencies_and_its_slowest_link(
         pure: bool, sides: tuple[Side, ...], size: int, data: st.DataObject) -> None:
     a = data.draw(st.integers(0, count(sides) - 1))
@@ -61,6 +63,7 @@ def test_a_message_that_waits_for_a_link(pure: bool) -> None:
 
 @pures
 @given(pattern=patterns())
+@draws(20)
 def test_links_carry_the_same_bytes_and_are_never_over_full(pure: bool, pattern: Pattern) -> None:
     sides, messages, npu_of = pattern
     placed = ar.System(placement=npu_of, p2p_streams=64, comm_streams=64)
@@ -71,6 +74,7 @@ def test_links_carry_the_same_bytes_and_are_never_over_full(pure: bool, pattern:
 
 @pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
 @given(pattern=patterns())
+@draws(20)
 def test_both_engines_give_the_same_integers(pattern: Pattern) -> None:
     sides, messages, _ = pattern
     found = design(network(sides).dims)
@@ -79,6 +83,7 @@ def test_both_engines_give_the_same_integers(pattern: Pattern) -> None:
 
 
 @given(st.sampled_from([ar.FullyConnected, ar.Ring, ar.Mesh]), st.lists(st.integers(0, 6), min_size=1, max_size=12))
+@draws(20)
 def test_over_single_links_there_is_nothing_to_cut_through(shape: Any, starts: list[int]) -> None:
     messages = [(a, a + 1, 1000 * (a + number)) for number, a in enumerate(starts)]
     cut, whole = (sent(design([shape(8, **WAY)], switching), messages)

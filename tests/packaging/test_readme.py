@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.loading import tool
@@ -19,8 +20,8 @@ PAGES = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for
 
 @pytest.mark.skipif(not HAVE_CORE, reason="pages fold and run at scale, which needs the compiled core")
 @pytest.mark.parametrize("name", [name for name, text in PAGES.items() if prose.blocks(name, text)])
-def test_page_does_what_it_says(name: str) -> None:
-    found = prose.complaints(name, PAGES[name])
+def test_page_does_what_it_says(name: str, forks: Any) -> None:
+    found = prose.complaints(name, PAGES[name], forks)
     assert not found, "\n".join(found)
 
 

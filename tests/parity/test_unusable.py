@@ -50,10 +50,10 @@ def _spread(value: Any, npus: int) -> tuple[int, ...]:
     return (value["all"],) * npus if isinstance(value, dict) else tuple(value)
 
 
-@MODES
+@pytest.mark.parametrize("mode", ["off", "pure"])
 @pytest.mark.parametrize(("case", "backend"), CASES)
 def test_unusable(case: Case, backend: str, mode: str, tmp_path: Path) -> None:
-    """The answer, or the words of the refusal, of both engines, folded and not."""
+    """The answer, or the words of the refusal, of both engines, unfolded; the command below folds."""
     _compare(case, backend, tmp_path, mode)
 
 

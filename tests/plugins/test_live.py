@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.commands import PlugIn
 
 import astrarium as ar
-from astrarium import registry
 from astrarium.cli import main
 from astrarium.compute.roofline import roofline_native
 from astrarium.engine import HAVE_CORE
@@ -37,14 +36,8 @@ memory: {bandwidth: 3.35 TB/s}
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    points = [importlib.metadata.EntryPoint(f"workload.{name}", target, registry.GROUP) for name, target in
-              (("serving", f"{serving.__name__}:Serving"), ("scripted", f"{__name__}:Scripted"))]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-    registry._plugins.cache_clear()
-    yield
-    monkeypatch.undo()
-    registry._plugins.cache_clear()
+def _registered(plug_in: PlugIn) -> None:
+    plug_in({"workload.serving": f"{serving.__name__}:Serving", "workload.scripted": f"{__name__}:Scripted"})
 
 
 @pytest.fixture
@@ -244,10 +237,8 @@ class Renamed(Idle, frozen=True):
     ("idle", r"workload\.source: nothing says what the ranks of 'idle' do.*expected a plug-in's class below Live"),
     ("renamed", r"workload\.source: the plug-in's class Renamed has tag 'idle'; expected .*'renamed'"),
 ])
-def test_plugins_that_are_none(name: str, says: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    point = importlib.metadata.EntryPoint(f"workload.{name}", f"{__name__}:{name.capitalize()}", registry.GROUP)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point] if group == registry.GROUP else [])
-    registry._plugins.cache_clear()
+def test_plugins_that_are_none(name: str, says: str, file: Path, plug_in: PlugIn) -> None:
+    plug_in({f"workload.{name}": f"{__name__}:{name.capitalize()}"})
     file.write_text(DESIGN.replace("serving, requests: 5", name))
     with pytest.raises((InputError, PluginError), match=says):
         ar.simulate(ar.load_design(file))

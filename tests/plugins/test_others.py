@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.commands import PlugIn
 from tests.plans.hand import Kind, Node, collective, delay, native_collective, plan_of, two_level
 
 import astrarium as ar
@@ -258,15 +258,10 @@ def broken() -> Binary:
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> Any:
-    points = [importlib.metadata.EntryPoint(name, f"{__name__}:{target}", registry.GROUP) for name, target in
-              (("backend.delay", "make_delay"), ("scheduling.last", "Last"), ("remote.banked", "make_memory"),
-               ("choice.trees", "Binary"), ("choice.broken", "broken"))]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == registry.GROUP else [])
-    registry._plugins.cache_clear()
-    yield
-    monkeypatch.undo()
-    registry._plugins.cache_clear()
+def registered(plug_in: PlugIn) -> None:
+    plug_in({name: f"{__name__}:{target}" for name, target in (
+        ("backend.delay", "make_delay"), ("scheduling.last", "Last"), ("remote.banked", "make_memory"),
+        ("choice.trees", "Binary"), ("choice.broken", "broken"))})
 
 
 def test_a_design_names_registered_plug_ins(registered: None) -> None:

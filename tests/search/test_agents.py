@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.search.designs import four_dims, real_problem, small_space
@@ -11,15 +13,35 @@ from astrarium.errors import InputError
 from astrarium.registry import names
 from astrarium.search import Space
 from astrarium.search.agents import agent_options
-from astrarium.search.agents.base import Scale
+from astrarium.search.agents.base import AgentOptions, Scale
+from astrarium.search.agents.random_ import Random
 from astrarium.search.best import dominated_area
 from astrarium.search.exam import GOAL, Problem, best_after, front_after, problems, sit
 from astrarium.search.goal import goal_of
+from astrarium.search.space import Point
 
 OWN = ("annealing", "genetic", "ant_colony")
 PROBLEMS = {problem.name: problem for problem in problems()}
 
 
+@pytest.fixture(scope="module")
+def _one_rival() -> Iterator[None]:
+    """Random search of a problem from a seed is run once for all agents."""
+    known: dict[tuple[str, int, int], tuple[float, Sequence[Point]]] = {}
+
+    def best(options: AgentOptions, problem: Problem, distinct: int, seed: int) -> tuple[float, Sequence[Point]]:
+        if options != Random():
+            return best_after(options, problem, distinct, seed)
+        key = problem.name, distinct, seed
+        if key not in known:
+            known[key] = best_after(options, problem, distinct, seed)
+        return known[key]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[sit.__module__], "best_after", best)      # `astrarium.search` is a function, too
+        yield
+
+
+@pytest.mark.usefixtures("_one_rival")
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("agent", OWN)
 def test_beats_random(agent: str, problem: str) -> None:

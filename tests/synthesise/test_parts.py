@@ -155,7 +155,7 @@ def test_expansion_is_bounded() -> None:
 
 def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
     """Gradients of two kinds under one name, and weights gathered in as many pieces as their bytes ask for."""
-    found = [example for c, work in draw_corpus(["llama2-7b"], 40) for example in
+    found = [example for c, work in draw_corpus(["llama2-7b"], 24) for example in
              examples_of_generated(generate(config.replace_all(work, {"zero": 1})), c)]
     model = learn(found)
     assert [model.tokens[each.token].name for each in model.pieces] == ["step.weights.all_gather"]
@@ -169,7 +169,7 @@ def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
 
 def test_gradients_of_every_micro_batch_are_learned() -> None:
     """ZeRO 2: what is left is reduced after every backward pass, and of norms over other ranks too."""
-    found = [example for c, work in draw_corpus(["llama2-7b"], 60) for example in
+    found = [example for c, work in draw_corpus(["llama2-7b"], 30) for example in
              examples_of_generated(generate(config.replace_all(work, {"zero": 2})), c)]
     model = learn(found)
     named = {each.token: model.tokens[each.token] for each in model.buckets}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.commands import Run
 
 from astrarium import catalog, config
 from astrarium.cost.interval import FEWEST, Interval, interval_of, tied
@@ -99,14 +98,13 @@ def test_the_interval_score_is_that_of_the_paper() -> None:
     assert interval_score(0.5, 2.0, 4.0) == pytest.approx(np.log(4) + 10 * np.log(2))
 
 
-def test_run_prints_the_interval(tmp_path: Path) -> None:
+def test_run_prints_the_interval(tmp_path: Path, run: Run) -> None:
     file = tmp_path / "design.yaml"
     file.write_text(DESIGN.replace("DEVICE", "h100_sxm"))
-    command = [sys.executable, "-m", "astrarium", "run", str(file)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = run("run", file).out
     assert "80 % of" in text
     assert "stack nemo on h100_sxm" in text
-    found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    found = json.loads(run("run", file, "--json").out)
     assert found["interval"]["low_ns"] < found["summary"]["makespan_ns"] < found["interval"]["high_ns"]
     file.write_text(DESIGN.replace("DEVICE", "h200_sxm").replace("80 GB", "141 GB"))
-    assert "unvalidated" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "unvalidated" in run("run", file).out

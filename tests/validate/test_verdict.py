@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.commands import Run
 
 from astrarium.validate.baseline import fit
 from astrarium.validate.designs import candidates
@@ -97,11 +96,9 @@ def test_a_source_has_its_rivals_and_what_we_do_where_no_fit_had_it(tmp_path: Pa
     assert float(trees.rpartition("left out ")[2].removesuffix(" %")) > 20.0
 
 
-def test_the_verb_prints_json(tmp_path: Path) -> None:
+def test_the_verb_prints_json(tmp_path: Path, run: Run) -> None:
     rows(tmp_path, LINE, LINE.replace("A100-80G", "abacus"))
-    done = subprocess.run([sys.executable, "-m", "astrarium", "validate", str(tmp_path / "rows.csv"), "--json"],
-                          capture_output=True, text=True, check=True)
-    made = json.loads(done.stdout)
+    made = json.loads(run("validate", tmp_path / "rows.csv", "--json").out)
     entry = made["rows"][0]
     assert entry["error"] == pytest.approx(entry["predicted"] / entry["measured"] - 1)
     assert {"source", "case", "metric", "measured", "predicted", "error", "assumed"} <= entry.keys()

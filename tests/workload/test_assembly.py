@@ -81,7 +81,7 @@ def test_blocks_repeated_by_columns_are_those_made_one_by_one(schedule: str, zer
         OFFLOADED["none"], OFFLOADED["activations"], AWAY[1], AWAY[2])
     for bucket, placed, prefetch in product((4e3, 1e5), everywhere, range(3) if zero == 3 else (1,)):
         made = recipe(schedule, layers=2, mesh=mesh, zero=zero, bucket=bucket, placed=placed, prefetch=prefetch)
-        parts = tuple((*part[:part[0] == 0], *pattern * 6, *part[len(part) - (part[-1] == 2):]) for part in made.parts)
+        parts = tuple((*part[:part[0] == 0], *pattern * 4, *part[len(part) - (part[-1] == 2):]) for part in made.parts)
         _same_one_by_one(replace(made, kinds=(*made.kinds, layer(steps=2)), parts=parts))
 
 

@@ -52,7 +52,7 @@ class Measurements:
     do alike, for Plans with the same read-only arrays. For several threads at once. The integers of a run do not depend
     on it."""
 
-    def __init__(self, most: int = 1 << 27) -> None:
+    def __init__(self, most: int = 3 << 25) -> None:
         self.core: Any = _core.Measurements(most) if HAVE_CORE else None
 
 

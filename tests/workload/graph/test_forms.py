@@ -36,7 +36,7 @@ def _options(rng: random.Random, seq: int, axes: Sequence[str]) -> Options:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_form_gives_what_lowering_gives(name: str) -> None:
     model, forms, rng = _model(name), Forms(), random.Random(name)
-    for _ in range(12):
+    for _ in range(5):
         options = _options(rng, getattr(model, "seq", 1), ("ep", "edp") if isinstance(model, Dlrm) else AXES)
         stack = stack_of(model, options)
         assert lower_stack(stack, options, forms) == lower_stack(stack, options)

@@ -51,7 +51,7 @@ def _products(kernel: Sketch) -> float:
 @pytest.mark.parametrize("name", MODELS)
 def test_shapes_multiply_to_the_products_of_a_step(name: str) -> None:
     model, rng, shaped = _model(name), random.Random(name), 0
-    for _ in range(10):
+    for _ in range(4):
         axes = ("ep", "edp") if isinstance(model, Dlrm) else AXES
         options = Options({axis: rng.choice((1, 2, 3)) for axis in axes}, 24, getattr(model, "seq", 1),
                           tp_sequence=rng.choice((False, True)), mask=rng.choice(("full", "skip")),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.draws import draws
 from tests.workload.checks import check
 from tests.workload.inference.systems import design, inference
 
@@ -63,7 +64,7 @@ def runs(fields: dict[str, Any]) -> None:
 
 
 @given(workloads())
-@settings(max_examples=40)
+@draws(16)
 def test_any_layout(fields: dict[str, Any]) -> None:
     runs(fields)
 

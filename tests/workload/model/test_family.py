@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import re
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import pytest
+from tests.commands import PlugIn
 
 import astrarium as ar
 from astrarium import config, registry
@@ -107,14 +107,9 @@ KEYS = {"model_type": "toy_lm", "n_layers": 4, "width": 64, "vocab_size": 512, "
 
 
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _registered(plug_in: PlugIn) -> None:
     """One entry point."""
-    line = importlib.metadata.EntryPoint("model.toy", f"{__name__}:Toy", registry.GROUP)
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [line] if group == registry.GROUP else [])
-    registry._plugins.cache_clear()
-    yield
-    monkeypatch.undo()
-    registry._plugins.cache_clear()
+    plug_in({"model.toy": f"{__name__}:Toy"})
 
 
 def design(workload: Any) -> ar.Design:
@@ -217,11 +212,8 @@ class Bare(Model, frozen=True, kw_only=True):
     layered: ClassVar[bool] = False
 
 
-def test_two_families_do_not_read_one_model_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [importlib.metadata.EntryPoint(f"model.{name.lower()}", f"{__name__}:{name}", registry.GROUP)
-             for name in ("Toy", "Twin")]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: lines)
-    registry._plugins.cache_clear()
+def test_two_families_do_not_read_one_model_type(plug_in: PlugIn) -> None:
+    plug_in({f"model.{name.lower()}": f"{__name__}:{name}" for name in ("Toy", "Twin")})
     with pytest.raises(InputError, match=r"model\.twin: reads model_type 'toy_lm', which another family reads"):
         from_mapping(KEYS)
 

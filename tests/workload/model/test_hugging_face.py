@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.draws import draws
 
 import astrarium as ar
 from astrarium import catalog
@@ -257,6 +258,7 @@ _VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 
 
 @given(st.sampled_from(sorted(SAMPLES)), st.data())
+@draws(25)
 def test_a_wrong_value_is_a_model_or_a_message(kind: str, data: st.DataObject) -> None:
     key = data.draw(st.sampled_from(sorted(SAMPLES[kind])))
     try:

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Run Python programs in processes that are forked from one that has imported the package: they start in milliseconds.
+
+That one process is this file as a program: it reads a request per line from standard input (JSON), forks, waits, and
+writes the exit code. A fork runs one program, ends as an interpreter does, and shares nothing with the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+__all__ = ["Forks", "started"]
+
+LONGEST = 600       # s
+IMPORTED = ("astrarium.cli", "astrarium.simulate")      # what most programs of the documentation import
+
+
+def started(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """`words[0]` is the interpreter; the finished process, which was started in `folder` as usual."""
+    return subprocess.run(words, cwd=folder, env=_environment(), capture_output=True, text=True, timeout=LONGEST,
+                          check=False)
+
+
+class Forks:
+    """Starts programs as `started` does, but forks them; on other systems than Linux they start as usual."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Forks:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        if self._server is not None:
+            self._server.communicate()
+
+    def __call__(self, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        """The finished process."""
+        if sys.platform != "linux" or words[0] != sys.executable:
+            return started(words, folder)
+        if self._server is None:
+            self._server = subprocess.Popen([sys.executable, __file__], env=_environment(), stdin=subprocess.PIPE,
+                                            stdout=subprocess.PIPE, text=True)
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        with tempfile.TemporaryDirectory() as name:
+            out, err = Path(name, "out"), Path(name, "err")
+            request = {"words": [str(word) for word in words[1:]], "folder": str(folder), "out": str(out),
+                       "err": str(err)}
+            print(json.dumps(request), file=self._server.stdin, flush=True)
+            code = int(self._server.stdout.readline())
+            return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with a PYTHONPATH that holds in any folder; threads of linear algebra do not fork."""
+    found = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    if found.get("PYTHONPATH"):
+        found["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, found["PYTHONPATH"].split(os.pathsep)))
+    return found
+
+
+def _requested() -> Sequence[str]:
+    """Serve requests until there are no more (no words), or, in a fork, return the words of its program."""
+    for line in sys.stdin:
+        request = json.loads(line)
+        fork = os.fork()
+        if not fork:
+            _redirect(request)
+            words: Sequence[str] = request["words"]
+            return words
+        print(os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]), flush=True)
+    return ()
+
+
+def _redirect(request: dict[str, str]) -> None:
+    os.chdir(request["folder"])
+    for number, name in enumerate((os.devnull, request["out"], request["err"])):
+        opened = os.open(name, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin = os.fdopen(0)
+    signal.alarm(LONGEST)
+
+
+def _run(words: Sequence[str]) -> None:
+    """As `python -c CODE ...` or `python FILE ...` does."""
+    try:
+        if words[0] == "-c":
+            sys.path[0], sys.argv = "", ["-c", *words[2:]]
+            sys.modules["__main__"] = main = ModuleType("__main__")
+            exec(compile(words[1], "<string>", "exec"), main.__dict__)
+        else:
+            sys.path[0], sys.argv = str(Path(words[0]).resolve().parent), list(words)
+            runpy.run_path(words[0], run_name="__main__")
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    for imported in IMPORTED:
+        __import__(imported)
+    wanted = _requested()
+    if wanted:
+        _run(wanted)
