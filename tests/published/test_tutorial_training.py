@@ -48,7 +48,7 @@ GPT3 = ("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 16 checkpoint
         [*BLOCK * 3, (26579826, "ALLGATHER 147456000", SENT, "ALLREDUCE 55296000")]))
 
 
-def design(dims: list[Config], algorithm: str, streams: int = MANY, **given: Any) -> ar.Design:
+def design(dims: list[Any], algorithm: str, streams: int = MANY, **given: Any) -> ar.Design:
     chosen: dict[str, Any] = {op: [algorithm] * len(dims) for op in ("all_reduce", "all_gather", "reduce_scatter")}
     return ar.Design(**{
         "workload": ar.Trace("text"), "network": ar.Network(dims), "compat": "astra_sim",
