@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import astrarium as ar
@@ -12,6 +13,8 @@ from astrarium.errors import UnsupportedError
 from astrarium.lower import lower
 from astrarium.lower.astra_collectives import implementation
 from astrarium.lower.native_astra import astra_system
+from astrarium.trace.compose import ClassBuilder
+from astrarium.trace.work import Generated
 from astrarium.vocab import CommOp
 
 
@@ -44,7 +47,7 @@ def test_bandwidth_keeps_its_bits_and_the_rule_book_is_astra_sim_s() -> None:
 
 
 @pytest.mark.parametrize(("sections", "path"), [
-    ({"system": ar.System(comm_streams=2)}, "system.comm_streams"),
+    ({"system": ar.System(p2p_streams=2)}, "system.p2p_streams"),
     ({"collective": ar.Collective(composition="themis")}, "collective.composition"),
     ({"collective": ar.Collective(all_reduce=["bruck"])}, r"collective.all_reduce\[0\]"),
     ({"collective": ar.Collective(endpoint_delay="0.5 ns")}, "collective.endpoint_delay"),
@@ -54,3 +57,20 @@ def test_bandwidth_keeps_its_bits_and_the_rule_book_is_astra_sim_s() -> None:
 def test_what_astra_sim_lacks_is_refused(sections: dict[str, Any], path: str) -> None:
     with pytest.raises(UnsupportedError, match=path):
         lower(design(**sections))
+
+
+def test_several_collectives_at_once() -> None:
+    given = design(system=ar.System(comm_streams=3), collective=ar.Collective(all_reduce=["ring"]))
+    assert lower(given).lanes == (1, 3, 1, 1, 1)
+
+
+def test_messages_take_turns_with_collectives() -> None:
+    """ASTRA-sim 1 has none; ASTRA-sim 2 has one slot for both."""
+    ends = ClassBuilder(np.arange(8, dtype=np.int32))
+    ends.send("out", (np.arange(8) + 1) % 8, 64)
+    ends.recv("in", (np.arange(8) - 1) % 8, 64)
+    work = Generated((ends.build(),), (), (), (None,))
+    given = design(workload=ar.Trace("made"))
+    assert lower(given, work).lanes == (1, 1, 1, 1, 1)
+    with pytest.raises(UnsupportedError, match=r"system\.comm_streams"):
+        lower(ar.replace(given, "system.comm_streams", 2), work)

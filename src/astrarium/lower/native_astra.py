@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NoReturn
+
+import numpy as np
 
 from astrarium.collective.config import (
     OPERATIONS,
@@ -15,7 +18,7 @@ from astrarium.collective.config import (
 )
 from astrarium.compute.config import Replay, Roofline
 from astrarium.design import Design
-from astrarium.engine.plan import Backend, Plan
+from astrarium.engine.plan import Backend, Kind, Plan
 from astrarium.errors import UnsupportedError
 from astrarium.lower.astra_collectives import KEYS, CustomCollective
 from astrarium.lower.astra_files import custom_of_prefix
@@ -36,7 +39,7 @@ COMPOSITION = {"baseline": "baseline", "blueconnect": "localBWAware"}
 TOPOLOGY = {"ring": "Ring", "switch": "Switch", "fully_connected": "FullyConnected"}
 ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDoubling",
              "double_binary_tree": "doubleBinaryTree"}
-
+BY_TURNS = (Kind.SEND, Kind.RECV, Kind.REMOTE)      # what only ASTRA-sim 2 has, beside collectives
 
 def lower_astra_design(design: Design, work: Work, plugins: object | None = None, kept: object | None = None,
                        rules: AstraRules = ALL) -> Plan:
@@ -50,14 +53,27 @@ def lower_astra_design(design: Design, work: Work, plugins: object | None = None
         raise UnsupportedError(path, f"{what} under compat: astra_sim", expected=expected)
     dims = [_dim(index, dim) for index, dim in enumerate(design.network.flat)]
     classes = [own_slots(trace) for trace in work.classes]
-    return lower_astra_sim(classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
+    plan = lower_astra_sim(classes, work.groups, astra_system(design), dims, BACKENDS[design.network.backend],
                            plan_remote(design.memory.remote), rules)
+    return _at_once(plan, design.system)
+
+
+def _at_once(plan: Plan, system: System) -> Plan:
+    """With several collectives at once, as in ASTRA-sim 1, where the queues of the dims order their chunks. It had no
+    other communication, and in ASTRA-sim 2, which has, everything takes turns."""
+    if system.comm_streams == 1:
+        return plan
+    if any(np.isin(program.kind, BY_TURNS).any() for program in plan.programs) or any(
+            each.custom is not None for each in plan.collectives):
+        raise UnsupportedError("system.comm_streams", f"{system.comm_streams} under compat: astra_sim, with sends, "
+                               "receives, remote memory or custom collectives", expected="1: they take turns")
+    return replace(plan, lanes=system.lanes)
 
 
 def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
     """(path, what is wrong, what was expected) of settings that only the native rule book has."""
     defaults = System()
-    for name in ("compute_streams", "comm_streams", "p2p_streams", "copy_streams", "cpu_threads", "placement"):
+    for name in ("compute_streams", "p2p_streams", "copy_streams", "cpu_threads", "placement"):
         if getattr(design.system, name) != getattr(defaults, name):
             yield f"system.{name}", "cannot be chosen", f"{getattr(defaults, name)}"
     if design.network.backend not in BACKENDS:
