@@ -81,7 +81,7 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
     joined by commas; left out: the device's usual host and fabric. `compute`: a compute model; `collectives`: where
     their times come from (`collective.model`); left out: what was measured, see `usual_compute` and
     `usual_collectives`. `stack`: a software stack of the catalog. `cost`: where it is bought; `powers`: what an NPU
-    draws (fields of `compute`); `assumed`: what is said of both. Raises InputError."""
+    draws (fields of `compute`); `assumed`: sentences about both. Raises InputError."""
     if npus < 1:
         raise InputError("gpus", f"{npus}", expected="at least 1")
     row = catalog.device(device)

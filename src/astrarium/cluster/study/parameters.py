@@ -26,7 +26,7 @@ MARKS = {"R": "read in a public source", "V": "computed from numbers that were r
 UNITS: tuple[type[Quantity], ...] = (FlopRate, Bandwidth, Bytes, Time)
 NUMBERED = ("cases", "clusters", "collective", "published", "ratios", "sweeps")
 LIKE = "like"
-FIRST = re.compile(r"(\w+)(?:[:;](.*))?$", re.DOTALL)     # the name of a source, and what is said besides
+FIRST = re.compile(r"(\w+)(?:[:;](.*))?$", re.DOTALL)     # the name of a source, and the remark behind it
 HAS_NUMBER = re.compile(r"^\s*[-+.\d]")
 
 
