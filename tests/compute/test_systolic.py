@@ -14,7 +14,8 @@ import astrarium as ar
 from astrarium import catalog
 from astrarium.compute.arrays import Dataflow, product_cycles
 from astrarium.compute.systolic_times import Product, kernel_ns, products_of
-from astrarium.config import ConfigError
+from astrarium.compute.config import Compute
+from astrarium.config import ConfigError, decode
 from astrarium.engine.plugins import ComputeNodes, LocalMemory
 from astrarium.engine.plugins.compute import durations_of
 from astrarium.errors import InputError
@@ -51,6 +52,16 @@ def test_bad_input_is_named_by_its_path() -> None:
             ifmap_buffer="1 MiB", ofmap_buffer="1 MiB")
     refused("device: .*tpu_v6'.*tpu_v4.*did you mean 'tpu_v6e'", device="tpu_v6")
     refused("device: h100_sxm has no systolic arrays", device="h100_sxm")
+
+
+def test_like_a_device_of_the_catalog() -> None:
+    """`like` beside another model: the device by its name where the model takes one, else its peak."""
+    assert decode(Compute, {"like": "tpu_v6e", "model": "systolic", "arrays": 1}) == ar.Systolic(device="tpu_v6e",
+                                                                                                arrays=1)
+    assert decode(Compute, {"like": "h100_sxm", "model": "measured"}) == ar.Measured(device="h100_sxm")
+    assert ar.get(decode(Compute, {"like": "mi300x", "model": "analytic", "units": 304}), "peak") == 1307.4e3
+    with pytest.raises(ConfigError, match=r"compute.device: h100_sxm has no systolic arrays .*one of tpu_v4"):
+        ar.replace(design(V6E), "compute", {"like": "h100_sxm", "model": "systolic"})
 
 
 def test_a_device_gives_what_is_left_out() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from astrarium import catalog
 from astrarium.compute.scaling import Scaling
 from astrarium.config import Config, Knob, Problem, default
-from astrarium.config.named import Shorthand
-from astrarium.config.spec import Variants
+from astrarium.config.named import Shorthand, merged
+from astrarium.config.spec import Variants, specs
 from astrarium.errors import InternalError
 from astrarium.registry import Kind
 from astrarium.units import FlopRate, OptionalBytes, OptionalPower, OptionalTime, Power
@@ -25,14 +25,24 @@ if TYPE_CHECKING:
 __all__ = ["Compute", "Replay", "Roofline", "replays_all"]
 
 
+def _of_device(named: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a device with the keys beside `like`: its peak for a model that takes one, its name for a model
+    that looks the device up by itself."""
+    found, models = merged(named, beside), Kind("compute")
+    model = found["model"]
+    takes = {spec.name for spec in specs(models.load(model))} if isinstance(model, str) and model in models else set()
+    gone = {"peak"} - takes if "device" in takes else {"device"}
+    return {key: value for key, value in found.items() if key not in gone or key in beside}
+
+
 class Compute(Config, frozen=True, kw_only=True):
     """How long a compute node takes."""
 
     variants: ClassVar[Variants | None] = Kind("compute")
     tag_key: ClassVar[str] = "model"
     shorthand: ClassVar[Shorthand | None] = Shorthand(
-        lambda name: {"model": "roofline", **catalog.device(name).compute},
-        "a device of the catalog (`astrarium list device`)")
+        lambda name: {"model": "roofline", **catalog.device(name).compute, "device": name},
+        "a device of the catalog (`astrarium list device`)", merge=_of_device)
     memory_bound: ClassVar[bool] = False        # needs memory.bandwidth, counts memory.latency
     power: Annotated[OptionalPower, Knob("What one NPU draws while it computes (for the objective energy).")
                      ] = default(None)

@@ -15,6 +15,7 @@ from astrarium.compute.checked import to_ps
 from astrarium.compute.kernels.machine import BYTES
 from astrarium.compute.kernels.predict import KINDS, STREAMS, extra_bytes
 from astrarium.compute.replay import replayed
+from astrarium.compute.systolic import RATES
 from astrarium.compute.timed import split, with_operators
 from astrarium.errors import InputError, nearest
 
@@ -29,7 +30,6 @@ __all__ = ["Chip", "Product", "durations", "kernel_ns", "products_of"]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 MATRIX = ("gemm", "grouped_gemm")
-KNOBS = {"fp8": "fp8_rate", "fp8_block": "fp8_rate", "int8": "int8_rate", "fp32": "fp32_rate"}
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,16 @@ def _checked(chip: Chip, kernel: Kernel) -> float:
                          expected="one of " + ", ".join(KINDS), did_you_mean=nearest(kernel.kind, KINDS))
     speed = dict(chip.speeds).get(kernel.precision)
     if speed is None:
-        raise InputError(f"compute.{KNOBS.get(kernel.precision, 'model')}",
+        raise InputError(f"compute.{RATES.get(kernel.precision, 'model')}",
                          f"{kernel.precision} products have no rate on these arrays",
-                         expected="their speed over bf16" if kernel.precision in KNOBS else
+                         expected="their speed over bf16" if kernel.precision in RATES else
                          "a workload with products in bf16, fp16, fp8, int8 or fp32")
     return chip.rate * speed
 
 
 def _matrix_ns(chip: Chip, kernels: Sequence[Kernel], rate: Sequence[float], bandwidth: float) -> F64:
     shapes = [products_of(kernel)[0] for kernel in kernels]
-    rates, widths = np.array(rate), np.array([BYTES.get(kernel.precision, 2.0) for kernel in kernels])
+    rates, widths = np.array(rate), np.array([BYTES[kernel.precision] for kernel in kernels])
     batch, m, n, k = np.array(shapes, np.float64).T
     found = product_cycles(chip.arrays, batch, m, n, k, Words(widths), bandwidth / rates) / rates
     whole = np.array([2.0 * np.prod(each, dtype=np.float64) for each in shapes])

@@ -9,11 +9,14 @@ paper's body was not available.) It is never below the least that any schedule c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from astrarium.compute.kernels.machine import BYTES
 
 if TYPE_CHECKING:
     from astrarium.engine.plugins.compute import ComputeNodes
@@ -23,8 +26,8 @@ __all__ = ["WIDTH", "product_traffic", "repeated_bytes", "with_repeats"]
 
 F64 = npt.NDArray[np.float64]
 
-WIDTH = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp4": 0.5, "int8": 1.0, "int4": 0.5, "fp32": 4.0}
-"""Bytes of one element of an operand."""
+WIDTH: Mapping[str, float] = MappingProxyType({**BYTES, "fp4": 0.5})
+"""Bytes of one element of an operand; without the scales of block formats, which workloads leave out as well."""
 
 
 def product_traffic(left: npt.ArrayLike, right: npt.ArrayLike, result: npt.ArrayLike, buffer: float) -> F64:
