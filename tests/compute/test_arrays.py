@@ -113,6 +113,7 @@ def test_every_way_to_share_out_arrays_uses_all_of_them() -> None:
     assert Arrays(8, 8, 2).splits() == ((1, 1, 2), (1, 2, 1), (2, 1, 1))
     assert all(a * b * c == 12 for a, b, c in Arrays(8, 8, 12).splits())
     assert len(Arrays(8, 8, 12).splits()) == 18
+    assert len(Arrays(8, 8, 2**40).splits()) == 42 * 41 // 2
 
 
 def test_two_arrays_halve_a_large_product_and_a_batch() -> None:
@@ -132,8 +133,9 @@ def test_partial_sums_that_do_not_fit_are_written_and_read_again() -> None:
 
 def test_an_operand_that_does_not_fit_is_read_by_every_column() -> None:
     words = Words(1.0, 1.0, 1.0)
-    for flow, swept in (("output_stationary", 0), ("weight_stationary", 0), ("input_stationary", 1)):
-        small = Arrays(8, 8, dataflow=flow, ifmap=2 * 1024 - 1, filter=2 * 1024 - 1)  # type: ignore[arg-type]
+    operand: dict[Dataflow, int] = {"output_stationary": 0, "weight_stationary": 0, "input_stationary": 1}
+    for flow, swept in operand.items():
+        small = Arrays(8, 8, dataflow=flow, ifmap=2 * 1024 - 1, filter=2 * 1024 - 1)
         large = replace(small, ifmap=2048, filter=2048)
         assert traffic(small, 32, 32, 32, words)[swept][0] == 4 * 1024
         assert traffic(large, 32, 32, 32, words)[swept][0] == 1024

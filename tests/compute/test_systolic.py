@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import astrarium as ar
 from astrarium import catalog
 from astrarium.compute.arrays import Dataflow, product_cycles
-from astrarium.compute.systolic_times import Product, kernel_ns, products_of
 from astrarium.compute.config import Compute
+from astrarium.compute.systolic_times import Product, kernel_ns, products_of
 from astrarium.config import ConfigError, decode
 from astrarium.engine.plugins import ComputeNodes, LocalMemory
 from astrarium.engine.plugins.compute import durations_of
@@ -46,6 +46,7 @@ def test_bad_input_is_named_by_its_path() -> None:
     refused("weight_stationry.*did you mean 'weight_stationary'", **OWN | {"dataflow": "weight_stationry"})
     refused("buffer: .*impossible.*above 0", **OWN | {"buffer": "0 MiB"})
     refused("ofmap_buffer: .*impossible.*above 0", **OWN | {"ofmap_buffer": "0 MiB"})
+    refused("arrays: 1000000000 is impossible; expected 1 or more, below 65536", **OWN | {"arrays": 10**9})
     refused("clock: is missing.*or `device`", **{key: value for key, value in OWN.items() if key != "clock"})
     refused("rows: is missing", **{key: value for key, value in OWN.items() if key != "rows"})
     refused("filter_buffer: is missing", **{key: value for key, value in OWN.items() if key != "buffer"},
@@ -182,7 +183,7 @@ def test_rows_and_dataflow_are_knobs_of_a_search() -> None:
         "compute.rows": [32, 128], "compute.dataflow": ["weight_stationary", "output_stationary"]})
     found = ar.search(space, minimize="makespan", agent="grid", trials=4, seed=0)
     assert found.best is not None
-    assert space.design(found.best.point).compute.rows == 128   # type: ignore[attr-defined]
+    assert ar.get(space.design(found.best.point), "compute.rows") == 128
 
 
 def test_geometry_is_frozen_and_equal_for_equal_settings() -> None:

@@ -15,6 +15,7 @@ is what SCALE-Sim 3.0.0 counts, which hides the drain).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -53,7 +54,8 @@ class Arrays:
     def splits(self) -> tuple[tuple[int, int, int], ...]:
         """(parts of m, parts of n, products at once) whose product is `count`. k is never cut: no array adds to
         another's sums."""
-        whole = [each for each in range(1, self.count + 1) if self.count % each == 0]
+        low = [each for each in range(1, isqrt(self.count) + 1) if self.count % each == 0]
+        whole = sorted({*low, *(self.count // each for each in low)})
         return tuple((a, b, self.count // a // b) for a in whole for b in whole if self.count // a % b == 0)
 
 

@@ -84,7 +84,7 @@ class Systolic(Compute, frozen=True, kw_only=True):
                                        "below is its own.")] = None
     rows: Annotated[int | None, Knob("Rows of an array.", ge=1)] = None
     columns: Annotated[int | None, Knob("Columns of an array.", ge=1)] = None
-    arrays: Annotated[int | None, Knob("Arrays of one NPU; left out: the device's, else 1.", ge=1)] = None
+    arrays: Annotated[int | None, Knob("Arrays of one NPU; left out: the device's, else 1.", ge=1, lt=2**16)] = None
     clock: Annotated[OptionalFrequency, Knob(
         "Clock of the arrays, one multiply-add an element and cycle; left out: that at which the device's arrays give "
         "its dense 16-bit peak.", gt=0)] = default(None)
