@@ -12,10 +12,11 @@ from astrarium.planner.layout import layouts
 from astrarium.planner.machine import Machine
 from astrarium.planner.objective import priced
 from astrarium.planner.terms import Terms
+from astrarium.search.components import ContradictionError
 
 __all__ = ["check_budget", "counts_within"]
 
-MOST = 1 << 20      # hosts that anybody would buy
+MOST = 1 << 20      # hosts; more than all that exist
 
 
 def over(machine: Machine, job: Job, terms: Terms) -> str:
@@ -48,6 +49,9 @@ def counts_within(make: Callable[[int], Machine], host: int, job: Job, terms: Te
     low, high = 1, 2
     while high <= MOST and not over(make(high * host), job, terms):
         low, high = high, 2 * high
+    if high > MOST:
+        raise InputError("budget" if terms.budget is not None else "power", f"pays for more than {MOST:,} hosts",
+                         expected="less, or --gpus")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if over(make(middle * host), job, terms) else (middle, high)
@@ -61,7 +65,5 @@ def _divides(job: Job, npus: int, make: Callable[[int], Machine]) -> bool:
     """Whether the rules of the workload leave a layout of so many NPUs."""
     try:
         return next(layouts(job, npus, make(npus).host), None) is not None
-    except InputError as error:
-        if "no design meets" not in error.message:
-            raise
+    except ContradictionError:
         return False

@@ -11,7 +11,11 @@ from astrarium.search.diagram import Diagram, Level, compile_diagram, free_diagr
 from astrarium.search.expression import CONDITIONS, FALSE, TRUE, Const, Node, Ref, names_in
 from astrarium.search.scope import Scope, plain, used
 
-__all__ = ["Component", "Rule", "components_of", "levels_of"]
+__all__ = ["Component", "ContradictionError", "Rule", "components_of", "levels_of"]
+
+
+class ContradictionError(InputError):
+    """Constraints that no design meets together."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def levels_of(axes: Sequence[Axis], scope: Scope) -> dict[str, Level]:
 
 
 def components_of(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[str, Level]) -> tuple[Component, ...]:
-    """The components, by their first axis. Raises InputError where no design meets every constraint."""
+    """The components, by their first axis. Raises ContradictionError where no design meets every constraint."""
     place = {axis.name: index for index, axis in enumerate(axes)}
     for rule in rules:
         _settled_rule(rule, levels)
@@ -120,7 +124,7 @@ def _compiled(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, 
                          expected=error.expected) from None
 
 
-def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> InputError:
+def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> ContradictionError:
     """Names a smallest set of the constraints that no design meets: each one is needed for the contradiction."""
     kept = list(rules)
     for rule in rules:
@@ -128,7 +132,8 @@ def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[
         if not _compiled(order, fewer, levels).count:
             kept = fewer
     if len(kept) == 1:
-        return InputError(kept[0].where, f"no design meets {kept[0].text!r}",
-                          expected="a constraint that some of the values meet")
+        return ContradictionError(kept[0].where, f"no design meets {kept[0].text!r}",
+                             expected="a constraint that some of the values meet")
     texts = " and ".join(repr(rule.text) for rule in kept)
-    return InputError(kept[0].where, f"no design meets {texts} together", expected="constraints that do not contradict")
+    return ContradictionError(kept[0].where, f"no design meets {texts} together",
+                         expected="constraints that do not contradict")

@@ -9,7 +9,7 @@ from functools import partial
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis
-from astrarium.search.components import Rule, components_of, levels_of
+from astrarium.search.components import ContradictionError, Rule, components_of, levels_of
 from astrarium.search.diagram import Level
 from astrarium.search.expression import Const, Node, Op, names_in
 from astrarium.search.scope import Scope
@@ -66,8 +66,10 @@ def _cuts(rule: Rule, others: Sequence[Rule], axes: Sequence[Axis], levels: dict
         return False
     try:
         components_of(part, [*linked, rule], known)
-    except InputError as error:
-        return "no design meets" in error.message      # a contradiction, which the space names
+    except ContradictionError:       # the space names it
+        return True
+    except InputError:
+        return False
     return True
 
 
