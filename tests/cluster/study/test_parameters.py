@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from astrarium.cluster.study import Lab, ratio
+from astrarium.cluster.study.cases import case_of
 from astrarium.cluster.study.machines import cluster_of
 from astrarium.errors import InputError
 from astrarium.units import FlopRate
@@ -48,11 +50,42 @@ def test_scaling_what_another_cluster_says(tmp_path: Path) -> None:
     ("like: A1", "like: A9", "A9"),
     ("like: A0", "like: B0", "like each other"),
     ("collective:", "colective:", "did you mean 'collective'"),
-    ("      global_batch: {value: 64, mark: A, source: small}", "      global_batch: 64", "has no source")])
+    ("      global_batch: {value: 64, mark: A, source: small}", "      global_batch: 64", "has no source"),
+    ('sources: {sheet: "a sheet, https://example.org"}', "sources: [sheet]", "sources: .*does not name sources"),
+    ("  - {name: faster, scale: {clusters.*.peak: 2}}", "  - faster", r"sensitivities\[0\]: 'faster' is no mapping"),
+    ("scale: {clusters.*.peak: 2}", "scale: clusters.*.peak", r"sensitivities\[0\].scale: .*expected path: number"),
+    ("scale: {clusters.*.peak: 2}", "scal: {clusters.*.peak: 2}", "unknown key; .*did you mean 'scale'"),
+    ("from: 0.125, to: 8", "from: -1, to: 8", r"questions\[0\].from: -1 is impossible; expected a number above 0"),
+    (", from: 0.125, to: 8", ", to: 8", r"questions\[0\].from: is missing")])
 def test_refuses(tmp_path: Path, old: str, new: str, says: str) -> None:
     assert old in TEXT
     with pytest.raises(InputError, match=says):
         book(tmp_path, TEXT.replace(old, new))
+
+
+@pytest.mark.parametrize(("old", "new", "says"), [
+    ("nodes: {value: 8,", "nodes: {value: eight,", r"cases.small.nodes: \['eight'\] is impossible"),
+    ("splits: {value: [8, 4, 2, 1],", "splits: {value: [0],", "cases.small.splits: .*whole numbers above 0"),
+    ("axes: {model: tp, data: dp}", "axes: {model: tp}", "cases.small.axes.data: is missing"),
+    ("[weights, gradients, states, activations, working]", "[weigths]", "footprint.parts: 'weigths' is no part of"),
+    ("update: {value: true,", "update: {value: 3,", "cases.small.update: 3 is impossible")])
+def test_refuses_cases(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in TEXT
+    with pytest.raises(InputError, match=says):
+        case_of(book(tmp_path, TEXT.replace(old, new)), "small")
+
+
+def test_refuses_a_torus_as_one_dim(tmp_path: Path) -> None:
+    old = "shape: switch\n        npus: {value: 4,"
+    found = book(tmp_path, TEXT.replace(old, "shape: torus\n        npus: {value: [2, 2],"))
+    with pytest.raises(InputError, match=r"clusters.A0.dims\[0\].shape: torus is several dims; expected its rings"):
+        cluster_of(found, "A0")
+
+
+def test_refuses_ratios_of_nothing(tmp_path: Path) -> None:
+    lab = Lab(book(tmp_path, TEXT.replace("expansion: {value: [[A0, A1]],", "expansion: {value: [[A0]],")))
+    with pytest.raises(InputError, match=r"ratios.expansion: .*expected a list of clusters, or of pairs"):
+        ratio(lab, "small", "expansion")
 
 
 def test_refuses_paths_that_are_not_there(tmp_path: Path) -> None:
@@ -63,6 +96,8 @@ def test_refuses_paths_that_are_not_there(tmp_path: Path) -> None:
         found.changed({"clusters.*.peek": 1})
     with pytest.raises(InputError, match=r"clusters\.A1\.peek"):
         found.scaled({"clusters.A1.peek": 2})
+    with pytest.raises(InputError, match="peak: is not in"):
+        found.scaled({"peak": 2})
     with pytest.raises(InputError, match="no number with a unit"):
         found.scaled({"cases.small.axes.model": 2})
 

@@ -137,7 +137,7 @@ def test_measured_kernels_take_the_place_of_the_roofline(lab: Lab) -> None:
 
 @pytest.mark.parametrize(("nodes", "shape"), [(8, [4, 2]), (4, [4]), (2, [2]), (1, [1])])
 def test_networks_of_fewer_nodes(lab: Lab, nodes: int, shape: list[int]) -> None:
-    assert [dim.npus for dim in lab.cluster("A0").network(nodes).dims] == shape     # type: ignore[attr-defined]
+    assert [dim.npus for dim in lab.cluster("A0").network(nodes).flat] == shape
 
 
 def test_refusals(lab: Lab) -> None:

@@ -90,7 +90,7 @@ def test_sweeps(lab: Lab) -> None:
     assert corner is not None
     assert own is not None
     assert corner.seconds == own.seconds
-    assert faster(cluster, {"dims[1]": 8}).dims[1].bandwidth == 80      # type: ignore[attr-defined]
+    assert faster(cluster, {"dims[1]": 8}).links[1].bandwidth == 80
 
 
 def test_sensitivities_are_studies_of_changed_books(lab: Lab, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def _problem(workloads: Design | Sequence[Design], budget: Budget, objective: st
 def _npu_price(design: Design) -> float:
     """US dollars of all NPUs; 0 where no NPU has a price. Raises InputError where only some have one."""
     kinds, types = npu_types(design)
-    prices = [getattr(compute, "price", None) for compute, _ in types]
+    prices = [compute.price for compute, _ in types]
     if all(price is None for price in prices):
         return 0.0
     for name, price in zip(("compute.price", *(f"npu_types[{place}].compute.price" for place in range(len(types) - 1))),

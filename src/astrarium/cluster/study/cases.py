@@ -15,7 +15,9 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["Case", "case_of", "name_of"]
 
-KEYS = ("title", "nodes", "splits", "baseline", "axes", "workload", "footprint", "update", "node_counts")
+NEEDED = ("nodes", "splits", "baseline", "axes", "workload", "update")
+KEYS = ("title", *NEEDED, "footprint", "node_counts")
+AXES = ("model", "data", "tables")
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,34 @@ def case_of(book: Book, name: str) -> Case:
     for key in plain:
         if key not in KEYS:
             raise InputError(f"cases.{name}.{key}", "unknown key", expected="one of " + ", ".join(KEYS))
-    for key in (*KEYS[1:6], "update"):
+    for key in NEEDED:
         if key not in plain:
             raise InputError(f"cases.{name}.{key}", "is missing", expected="a parameter")
-    held = plain.get("footprint", {})
-    return Case(name, plain.get("title", name), plain["nodes"], tuple(plain["splits"]), plain["baseline"],
-                plain["axes"], plain["workload"], held.get("set", {}), tuple(held.get("parts", ("weights",))),
-                plain["update"], tuple(plain.get("node_counts", ())))
+    held = _mapping(name, "footprint", plain.get("footprint", {}))
+    axes, parts = _mapping(name, "axes", plain["axes"]), held.get("parts", ("weights",))
+    for place in AXES[:2]:
+        if place not in axes:
+            raise InputError(f"cases.{name}.axes.{place}", "is missing", expected="an axis of the workload, such as tp")
+    for part in parts:
+        if part not in Footprint.__dataclass_fields__:
+            raise InputError(f"cases.{name}.footprint.parts", f"{part!r} is no part of a footprint",
+                             expected="some of " + ", ".join(Footprint.__dataclass_fields__))
+    if not isinstance(plain["update"], bool):
+        raise InputError(f"cases.{name}.update", f"{plain['update']!r} is impossible", expected="true or false")
+    (nodes,), (baseline,) = (_counts(name, key, [plain[key]]) for key in ("nodes", "baseline"))
+    return Case(name, plain.get("title", name), nodes, _counts(name, "splits", plain["splits"]), baseline, axes,
+                _mapping(name, "workload", plain["workload"]), held.get("set", {}), tuple(parts), plain["update"],
+                _counts(name, "node_counts", plain.get("node_counts", [])))
+
+
+def _mapping(name: str, key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InputError(f"cases.{name}.{key}", f"{value!r:.60} is no mapping", expected="parameters by name")
+    return value
+
+
+def _counts(name: str, key: str, values: Any) -> tuple[int, ...]:
+    known = isinstance(values, list) and all(isinstance(each, int) and each > 0 for each in values)
+    if not known:
+        raise InputError(f"cases.{name}.{key}", f"{values!r:.60} is impossible", expected="whole numbers above 0")
+    return tuple(values)

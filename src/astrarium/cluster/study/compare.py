@@ -75,6 +75,12 @@ def expansion_ratios(lab: Lab, case: str, pairs: Sequence[Sequence[str]]) -> dic
 def ratio(lab: Lab, case: str, name: str) -> float:
     """One of the book's `ratios`."""
     given = lab.book.value(f"ratios.{name}")
-    if isinstance(given[0], str):
+    if _are_names(given):
         return spread_ratio(lab, case, given)[0]
+    if not isinstance(given, list) or not given or not all(_are_names(pair) and len(pair) == 2 for pair in given):
+        raise InputError(f"ratios.{name}", f"{given!r:.60} is impossible", expected="a list of clusters, or of pairs")
     return max(each for each, _, _ in expansion_ratios(lab, case, given).values())
+
+
+def _are_names(given: object) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(each, str) for each in given)

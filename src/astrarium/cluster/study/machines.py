@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from astrarium.cluster.study.parameters import Book
 from astrarium.compute.config import Compute, Roofline
-from astrarium.config import Config, Knob, decode, default, replace
+from astrarium.config import Config, Knob, Problem, decode, default, replace
 from astrarium.errors import InputError
 from astrarium.memory.hybrid import hybrid_bandwidth
-from astrarium.network.config import Dim, Network
+from astrarium.network.config import Dim, LinkDim, Network
 from astrarium.units import Bandwidth, Bytes, FlopRate, OptionalBytes
 
 __all__ = ["Cluster", "Expansion", "Spread", "cluster_of", "spread_of"]
@@ -25,9 +25,16 @@ class Expansion(Config, frozen=True, kw_only=True):
                         ] = default(None)
 
 
+def _counted(cluster: Cluster) -> Iterable[Problem]:
+    for place, dim in enumerate(cluster.dims):
+        if not isinstance(dim, LinkDim):
+            yield Problem(f"dims[{place}].shape", f"{dim.tag} is several dims", "its rings, each a dim of its own")
+
+
 class Cluster(Config, frozen=True, kw_only=True):
     """Equal nodes and their network. A node is what holds one rank: a GPU, a board, a tile."""
 
+    rules = (_counted,)
     title: Annotated[str, Knob("What it is, as reports print it.")] = ""
     peak: Annotated[FlopRate, Knob("Peak of one node, at the precision of the workload.", gt=0)]
     buffer: Annotated[OptionalBytes, Knob("On-chip buffer of one node (compute.buffer).", gt=0)] = default(None)
@@ -37,16 +44,20 @@ class Cluster(Config, frozen=True, kw_only=True):
     dims: Annotated[Sequence[Dim], Knob("Network, innermost dim first; `npus` at most.")]
     compute: Annotated[Compute | None, Knob("Compute model; left out: roofline with peak and buffer.")] = None
 
+    @property
+    def links(self) -> tuple[LinkDim, ...]:
+        """The dims."""
+        return tuple([dim for dim in self.dims if isinstance(dim, LinkDim)])
+
     def network(self, nodes: int) -> Network:
         """The network of so many nodes: dims are filled from the innermost, what is left of the last ones falls away.
         Raises InputError where the dims do not make that many."""
         made, left = list[Dim](), nodes
-        for dim in self.dims:
-            limit: int = getattr(dim, "npus", 1)
-            count = min(limit, left)
+        for dim in self.links:
+            count = min(dim.npus, left)
             if left % count:
-                raise InputError("nodes", f"{nodes} are not whole pods of {limit}", expected="a multiple")
-            if count > 1 or (dim is self.dims[-1] and not made):
+                raise InputError("nodes", f"{nodes} are not whole pods of {dim.npus}", expected="a multiple")
+            if count > 1 or (dim is self.links[-1] and not made):
                 made.append(replace(dim, "npus", count))
             left //= count
         if left > 1:
@@ -74,9 +85,8 @@ def cluster_of(book: Book, name: str) -> Cluster:
     names = book.names("clusters")
     if name not in names:
         raise InputError(f"clusters.{name}", f"is not in {book.name}", expected="one of " + ", ".join(names))
-    plain: dict[str, Any] = book.plain(f"clusters.{name}")
     try:
-        return decode(Cluster, plain)
+        return decode(Cluster, book.plain(f"clusters.{name}"))
     except InputError as error:
         raise InputError(f"clusters.{name}.{error.path}", error.message, expected=error.expected,
                          did_you_mean=error.did_you_mean) from None

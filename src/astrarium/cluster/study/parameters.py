@@ -8,6 +8,7 @@ another one has that one's numbers where it has none of its own.
 from __future__ import annotations
 
 import fnmatch
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,10 @@ MARKS = {"R": "read in a public source", "V": "computed from numbers that were r
 UNITS: tuple[type[Quantity], ...] = (FlopRate, Bandwidth, Bytes, Time)
 NUMBERED = ("cases", "clusters", "collective", "published", "ratios", "sweeps")
 LIKE = "like"
+NUMBER = (int, float)
+SENSITIVITY: Mapping[str, Any] = {"name": str, "set": Mapping, "scale": Mapping}
+QUESTION: Mapping[str, Any] = {"ratio": str, "scale": str, "from": NUMBER, "to": NUMBER}
+EXPECTED: Mapping[Any, str] = {str: "text", Mapping: "path: number", NUMBER: "a number above 0"}
 FIRST = re.compile(r"(\w+)(?:[:;](.*))?$", re.DOTALL)     # the name of a source, and the remark behind it
 HAS_NUMBER = re.compile(r"^\s*[-+.\d]")
 
@@ -107,7 +112,8 @@ class Book:
         return replace(self, parameters=made)
 
     def _effective(self, path: str) -> Any:
-        section, name, rest = path.split(".", 2)
+        section, _, inner = path.partition(".")
+        name, _, rest = inner.partition(".")
         found = self._below(f"{section}.{name}")
         if rest not in found:
             raise InputError(path, f"is not in {self.name}", expected="a parameter of the file",
@@ -172,8 +178,36 @@ def load_book(path: str | os.PathLike[str]) -> Book:
                 labels[place] = leaf
     _check_likes(name, {path.split(".")[1]: value for path, value in labels.items()
                         if path.startswith("clusters.") and path.endswith("." + LIKE)}, parameters)
-    return Book(name, parameters, labels, dict(data.get("sources", {})), tuple(data.get("sensitivities", ())),
-                tuple(data.get("questions", ())))
+    return Book(name, parameters, labels, _sources(name, data.get("sources", {})),
+                _entries(name, "sensitivities", data.get("sensitivities", ()), SENSITIVITY),
+                _entries(name, "questions", data.get("questions", ()), QUESTION))
+
+
+def _sources(name: str, given: Any) -> Mapping[str, str]:
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
+        raise InputError(f"{name}: sources", f"{given!r:.60} does not name sources", expected="name: where to find it")
+    return dict(given)
+
+
+def _entries(name: str, section: str, given: Any, keys: Mapping[str, type[Any] | tuple[type[Any], ...]]
+             ) -> tuple[Mapping[str, Any], ...]:
+    """The entries of a list, each with these keys alone, of these types; numbers are above 0."""
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise InputError(f"{name}: {section}", f"{given!r:.60} is no list", expected="a list of " + ", ".join(keys))
+    for place, entry in enumerate(given):
+        path = f"{name}: {section}[{place}]"
+        if not isinstance(entry, Mapping):
+            raise InputError(path, f"{entry!r:.60} is no mapping", expected="a mapping with " + ", ".join(keys))
+        for key, value in entry.items():
+            if key not in keys:
+                raise InputError(f"{path}.{key}", "unknown key", expected="one of " + ", ".join(keys),
+                                 did_you_mean=nearest(str(key), keys))
+            if not isinstance(value, keys[key]) or (keys[key] == NUMBER and not 0 < value < math.inf):
+                raise InputError(f"{path}.{key}", f"{value!r:.60} is impossible", expected=EXPECTED[keys[key]])
+        for key in keys:
+            if key not in entry and keys[key] is not Mapping:
+                raise InputError(f"{path}.{key}", "is missing", expected=EXPECTED[keys[key]])
+    return tuple(given)
 
 
 def _check_likes(name: str, likes: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> None:

@@ -39,8 +39,8 @@ def faster(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
             assert cluster.expansion is not None
             values["expansion.bandwidth"] = Bandwidth.of(float(cluster.expansion.bandwidth) * factor)
         else:
-            dim = cluster.dims[int(name[5:-1])]
-            values[f"{name}.bandwidth"] = Bandwidth.of(dim.link_bandwidth * factor)     # type: ignore[attr-defined]
+            dim = cluster.links[int(name[5:-1])]
+            values[f"{name}.bandwidth"] = Bandwidth.of(dim.link_bandwidth * factor)
     return replace_all(cluster, values)
 
 
