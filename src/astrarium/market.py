@@ -16,7 +16,6 @@ from astrarium import catalog
 from astrarium.catalog.market import carbon_of, pue_of, tariff_of
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand
-from astrarium.errors import InputError, nearest
 from astrarium.units import (
     OptionalCarbonIntensity,
     OptionalEnergyPerByte,
@@ -49,11 +48,7 @@ class _Rows:
 
 
 def _named(name: str) -> Mapping[str, Any]:
-    rows = catalog.load("costs")
-    if name not in rows:
-        raise InputError("catalog.costs", f"{name[:60]!r} is not known", expected="one of " + ", ".join(rows),
-                         did_you_mean=nearest(name, rows))
-    return dict(rows[name]["cost"])
+    return dict(catalog.row_of("costs", name)["cost"])
 
 
 def _one_of_two(cost: Cost) -> Iterable[Problem]:

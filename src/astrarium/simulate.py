@@ -23,7 +23,7 @@ from astrarium.lower import (
     stage_of,
     work_of,
 )
-from astrarium.result import Placed, Result
+from astrarium.result import JobRanks, Result
 from astrarium.workload import Jobs, Live
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
                 raise
             raise said from error
         return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
-                      tuple(design.memory.tiers), _placed(design, alone))
+                      tuple(design.memory.tiers), _job_ranks(design, alone))
 
     def alone(job: engine.Plan) -> engine.Outcome:
         return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
@@ -94,13 +94,13 @@ def _irregular(plan: engine.Plan) -> bool:
     return mostly_irregular(plan)
 
 
-def _placed(design: Design, alone: Callable[[engine.Plan], engine.Outcome]) -> Placed | None:
+def _job_ranks(design: Design, alone: Callable[[engine.Plan], engine.Outcome]) -> JobRanks | None:
     """Which ranks are which job of several."""
     if not isinstance(design.workload, Jobs):
         return None
-    from astrarium.lower import placed_jobs
+    from astrarium.lower import job_ranks_of
 
-    return placed_jobs(design, alone)
+    return job_ranks_of(design, alone)
 
 
 def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None, caches: Kept) -> Result:

@@ -21,7 +21,8 @@ from astrarium.catalog.files import VARIABLE, parse, rows_of
 from astrarium.errors import InputError, nearest
 from astrarium.units import FlopRate
 
-__all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay"]
+__all__ = ["KINDS", "PRECISIONS", "Device", "Host", "Link", "device", "host", "load", "network", "overlay",
+           "row_of"]
 
 ASSUMED_INSIDE, ASSUMED_BETWEEN = "1 us", "3 us"
 """Latency of a hop inside a host and between hosts where a row of networks has none: no source, an assumption. Measured
@@ -150,7 +151,8 @@ def overlay(*files: str | os.PathLike[str]) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def _row(kind: str, name: str) -> Mapping[str, Any]:
+def row_of(kind: str, name: str) -> Mapping[str, Any]:
+    """A row of a kind by name. Raises InputError with the nearest match."""
     rows = load(kind)
     if name not in rows:
         raise InputError(f"catalog.{kind}", f"{name[:60]!r} is not known", expected="one of " + ", ".join(rows),
@@ -160,21 +162,21 @@ def _row(kind: str, name: str) -> Mapping[str, Any]:
 
 def device(name: str) -> Device:
     """A device by name. Raises InputError with the nearest match."""
-    row = _row("devices", name)
+    row = row_of("devices", name)
     memory = MappingProxyType({key: row[key] for key in ("capacity", "bandwidth")})
     return Device(name, row["title"], MappingProxyType({"peak": row["peak"]}), memory, row["source"], row)
 
 
 def host(name: str) -> Host:
     """A host by name. Raises InputError with the nearest match."""
-    row = _row("hosts", name)
+    row = row_of("hosts", name)
     inner = (row["inner"],) if isinstance(row["inner"], str) else tuple(row["inner"])
     return Host(name, row["title"], row["device"], row["npus"], inner, row.get("outer"), row["source"])
 
 
 def network(name: str) -> Link:
     """A network by name. Raises InputError with the nearest match."""
-    row = _row("networks", name)
+    row = row_of("networks", name)
     known = ("bandwidth", "bandwidth_per_npu")
     measured = {"fabric": name} if name in load("collectives") else {}
     dim = MappingProxyType({**{key: row[key] for key in known if key in row}, **measured})

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from astrarium.catalog import load
+from astrarium.catalog import row_of
 from astrarium.catalog.files import VARIABLE
-from astrarium.errors import InputError, nearest
 from astrarium.units import Bandwidth, CarbonIntensity, CarbonMass, EnergyPrice, HourlyPrice, Money, Power, Quantity
 
 __all__ = ["Part", "carbon_of", "part", "pue_of", "tariff_of"]
@@ -44,14 +41,6 @@ class Part:
     embodied: float | None
 
 
-def _row(kind: str, name: str) -> Mapping[str, Any]:
-    rows = load(kind)
-    if name not in rows:
-        raise InputError(f"catalog.{kind}", f"{name[:60]!r} is not known", expected="one of " + ", ".join(rows),
-                         did_you_mean=nearest(name, rows))
-    return rows[name]
-
-
 def part(name: str) -> Part:
     """A part by name. Raises InputError with the nearest match."""
     return _part(name, os.environ.get(VARIABLE, ""))
@@ -60,7 +49,7 @@ def part(name: str) -> Part:
 @functools.cache
 def _part(name: str, files: str) -> Part:
     del files       # which rows there are depends on them
-    row = _row("parts", name)
+    row = row_of("parts", name)
 
     def of(kind: type[Quantity], key: str) -> float | None:
         return float(kind(row[key])) if key in row else None
@@ -75,14 +64,14 @@ def _part(name: str, files: str) -> Part:
 
 def pue_of(name: str) -> float:
     """Power usage effectiveness of a site of the catalog. Raises InputError with the nearest match."""
-    return float(_row("facilities", name)["pue"])
+    return float(row_of("facilities", name)["pue"])
 
 
 def tariff_of(name: str) -> float:
     """US dollars of a kWh of a tariff of the catalog. Raises InputError with the nearest match."""
-    return float(EnergyPrice(_row("tariffs", name)["price"]))
+    return float(EnergyPrice(row_of("tariffs", name)["price"]))
 
 
 def carbon_of(name: str) -> float:
     """gCO2 of a kWh of a region's grid. Raises InputError with the nearest match."""
-    return float(CarbonIntensity(_row("regions", name)["carbon"]))
+    return float(CarbonIntensity(row_of("regions", name)["carbon"]))

@@ -126,7 +126,7 @@ def _timeline(result: Result, options: argparse.Namespace) -> None:
 
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
                         network_counters(result.plan, result.outcome), result.first_rank,
-                        None if result.placed is None else result.placed.label)
+                        None if result.job_ranks is None else result.job_ranks.label)
     write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
     if os.path.isfile(options.timeline):
         note(f"wrote {options.timeline}: open it at https://ui.perfetto.dev")

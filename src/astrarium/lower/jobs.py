@@ -18,15 +18,15 @@ from astrarium.design import Design
 from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
-from astrarium.errors import AstrariumError, InputError, StallError, TraceError
+from astrarium.errors import AstrariumError, InputError, StallError
 from astrarium.lower.native_work import PlacedWork, Work
 from astrarium.memory.usage import tensors_of
-from astrarium.result.jobs import Placed
+from astrarium.result.jobs import JobRanks
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, Tensors, TraceClass
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["job_designs", "lower_jobs", "mostly_irregular", "placed_jobs", "read_jobs", "said_of_jobs"]
+__all__ = ["job_designs", "job_ranks_of", "lower_jobs", "mostly_irregular", "read_jobs", "said_of_jobs"]
 
 Made = TypeVar("Made")
 
@@ -48,12 +48,12 @@ def _first_ranks(design: Design) -> tuple[int, ...]:
     return tuple(accumulate([npus.size for npus in placed], initial=0))
 
 
-def placed_jobs(design: Design, run: Callable[[Plan], Outcome]) -> Placed | None:
+def job_ranks_of(design: Design, run: Callable[[Plan], Outcome]) -> JobRanks | None:
     """Which ranks of a design are which job; None where it has one workload. `run` simulates a job alone."""
     jobs = design.workload
     if not isinstance(jobs, Jobs):
         return None
-    return Placed(jobs.names, _first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
+    return JobRanks(jobs.names, _first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
 
 
 def mostly_irregular(plan: Plan) -> bool:
@@ -86,8 +86,6 @@ def _of_job(number: int, make: Callable[[], Made]) -> Made:
     """What `make` makes; an error about it says in which job."""
     try:
         return make()
-    except TraceError as error:
-        raise TraceError(_path(number, error.path), error.message, expected=error.expected) from error
     except InputError as error:
         raise type(error)(_path(number, error.path), error.message, expected=error.expected,
                           did_you_mean=error.did_you_mean) from error
@@ -178,5 +176,6 @@ def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
         return re.sub(r"\b(recv from|send to) (\d+)\b", peer, re.sub(r"\brank (\d+)\b", rank, sentence))
     if isinstance(error, StallError):
         return StallError([said(wait) for wait in error.waits])
-    return type(error)(error.path, said(error.message), expected=error.expected) if isinstance(error, InputError) \
-        else error
+    if isinstance(error, InputError):
+        return type(error)(error.path, said(error.message), expected=error.expected, did_you_mean=error.did_you_mean)
+    return error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -37,7 +37,10 @@ def placed_of(design: Design, kept: Kept | None = None) -> Placed | None:
     memory = design.memory
     if not memory.placement.away:
         return None
-    work = cast("Transformer", design.workload)     # the design's rules refuse others
+    from astrarium.workload.transformer import Transformer  # loaded: the design's rules refuse others
+
+    work = design.workload
+    assert isinstance(work, Transformer)
     said = {what: getattr(memory.placement, what) for what in PLACED}
     fixed = {what: where for what, where in said.items() if where not in (LOCAL, AUTO)}
     automatic = memory.placement.automatic

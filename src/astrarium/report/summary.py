@@ -58,8 +58,8 @@ def time_table(result: Result, title: str) -> Table:
     """Makespan, what the last rank's time went into, memory and the busiest link."""
     row, finish = int(result.outcome.row[result.last_rank]), result.makespan_ps
     last = f"rank {result.first_rank + result.last_rank}"
-    if result.placed is not None:
-        last = result.placed.label(result.last_rank)
+    if result.job_ranks is not None:
+        last = result.job_ranks.label(result.last_rank)
     rows = [("makespan", _time(finish), "", f"{last} finishes last; of its time:")]
     parts = {name: int(getattr(result.ranks, name)[row]) for name, _ in PARTS}
     within = sum(parts.values()) > finish      # ASTRA-sim's exposed communication is all that is not compute

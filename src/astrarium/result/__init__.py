@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from astrarium.result.collectives import Collectives
-from astrarium.result.jobs import JobResult, Placed
+from astrarium.result.jobs import JobRanks, JobResult
 from astrarium.result.links import Dims, Links
 from astrarium.result.memory import MemoryUse
 from astrarium.result.messages import Comm, Messages
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from astrarium.result.export import tables, write_json, write_parquet
     from astrarium.result.stored import Stored
 
-__all__ = ["Collectives", "Comm", "Dims", "JobResult", "Links", "MemoryUse", "Messages", "Nodes", "Path", "Placed",
+__all__ = ["Collectives", "Comm", "Dims", "JobRanks", "JobResult", "Links", "MemoryUse", "Messages", "Nodes", "Path",
            "Ranks", "Result", "Stored", "Work", "tables", "write_json", "write_parquet"]
 
 

@@ -15,14 +15,14 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.result.shown import Duration, duration
 
-__all__ = ["JobResult", "Placed", "jobs_of"]
+__all__ = ["JobRanks", "JobResult", "jobs_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class JobRanks:
     """Which ranks of a run are which job: `first` [jobs + 1] numbers each one's first rank, `start` [jobs] is when it
     begins (ps); `run` simulates a plan as the run was."""
 
@@ -85,16 +85,16 @@ class JobResult:
         return self.makespan_ps / self.alone_ps if self.alone_ps else 1.0
 
 
-def jobs_of(plan: Plan, outcome: Outcome, exposed_comm: I64 | None, placed: Placed) -> tuple[JobResult, ...]:
+def jobs_of(plan: Plan, outcome: Outcome, exposed_comm: I64 | None, among: JobRanks) -> tuple[JobResult, ...]:
     """Every job of a run, in the order of the design; `exposed_comm` [rows] in ps, None where it is not known."""
     found = []
-    for number, (name, start) in enumerate(zip(placed.names, placed.start, strict=True)):
-        ranks = placed.ranks(number)
+    for number, (name, start) in enumerate(zip(among.names, among.start, strict=True)):
+        ranks = among.ranks(number)
         rows = outcome.row[ranks.start:ranks.stop]
         last = int(rows[np.argmax(outcome.finish[rows])])
         exposed = None if exposed_comm is None else int(exposed_comm[last])
         found.append(JobResult(name, ranks, plan.npu_of[ranks.start:ranks.stop], start,
-                               int(outcome.finish[last]) - start, exposed, _Alone(plan, placed, number)))
+                               int(outcome.finish[last]) - start, exposed, _Alone(plan, among, number)))
     return tuple(found)
 
 
@@ -103,8 +103,8 @@ class _Alone:
     """Simulates one job without the others."""
 
     plan: Plan
-    placed: Placed
+    among: JobRanks
     job: int
 
     def __call__(self) -> int:
-        return self.placed.run(part_of(self.plan, self.placed.ranks(self.job))).makespan - self.placed.start[self.job]
+        return self.among.run(part_of(self.plan, self.among.ranks(self.job))).makespan - self.among.start[self.job]

@@ -14,7 +14,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
 from astrarium.result.collectives import Collectives, collectives_of
-from astrarium.result.jobs import JobResult, Placed, jobs_of
+from astrarium.result.jobs import JobRanks, JobResult, jobs_of
 from astrarium.result.links import Dims, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
 from astrarium.result.messages import Comm, Messages, comm_of, messages_of
@@ -41,8 +41,8 @@ class Result:
     rank 0, where one rank of a larger job ran alone: `summary` and the tables count from it.
 
     `traces` name the nodes and tensors: files that were read, or a generated workload. `capacity` [rows]: bytes of
-    each row's NPU, None where the design does not say. `tiers` of memory behind the local one. `placed` tells the jobs
-    of a run of several apart.
+    each row's NPU, None where the design does not say. `tiers` of memory behind the local one. `job_ranks` tells the
+    jobs of a run of several apart.
     """
 
     plan: Plan
@@ -51,7 +51,7 @@ class Result:
     capacity: tuple[float | None, ...] = ()
     first_rank: int = 0
     tiers: tuple[Tier, ...] = ()
-    placed: Placed | None = None
+    job_ranks: JobRanks | None = None
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""
@@ -167,9 +167,9 @@ class Result:
     @cached_property
     def jobs(self) -> tuple[JobResult, ...]:
         """What each job took, of several on one fabric; none for any other workload."""
-        if self.placed is None:
+        if self.job_ranks is None:
             return ()
-        return jobs_of(self.plan, self.outcome, self.ranks.exposed_comm if self.recorded else None, self.placed)
+        return jobs_of(self.plan, self.outcome, self.ranks.exposed_comm if self.recorded else None, self.job_ranks)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Stored:
