@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from astrarium.compute.arrays import Arrays, Words, accesses, cycles, product_cycles, traffic
+from astrarium.compute.arrays import Arrays, Dataflow, Words, accesses, cycles, product_cycles, traffic
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.compute.systolic_machine import double_buffered, tiles_of
-from tests.compute.test_scalesim import FREE, LIMITED, ROWS, WORDS, _bound
+from tests.compute.test_scalesim import FREE, LIMITED, ROWS, WORDS, Row, bound
 
 PRODUCTS, TARGET = 100_000, 1e4
+DATAFLOWS: tuple[Dataflow, ...] = ("output_stationary", "weight_stationary", "input_stationary")
 
 
 def errors(name: str, values: list[float], unit: float = 100.0) -> None:
@@ -53,12 +54,11 @@ def scalesim() -> None:
     print(f"  ifmap reads that SCALE-Sim counts there, over ours: median {np.median(again):.2f}, max {max(again):.1f}")
 
 
-def _two(row: object) -> tuple[float, float]:
-    ours = traffic(row.arrays, row.m, row.n, row.k, WORDS)      # type: ignore[attr-defined]
-    taken = row.given["last_cycle"] + 1                         # type: ignore[attr-defined]
-    given = row.given                                           # type: ignore[attr-defined]
-    return (_bound(row, float(ours.ifmap[0]), float(ours.filter[0])) / taken - 1,   # type: ignore[arg-type]
-            _bound(row, given["dram_ifmap_reads"], given["dram_filter_reads"]) / taken - 1)    # type: ignore[arg-type]
+def _two(row: Row) -> tuple[float, float]:
+    ours, given = traffic(row.arrays, row.m, row.n, row.k, WORDS), row.given
+    taken = given["last_cycle"] + 1
+    return (bound(row, float(ours.ifmap[0]), float(ours.filter[0])) / taken - 1,
+            bound(row, given["dram_ifmap_reads"], given["dram_filter_reads"]) / taken - 1)
 
 
 def double_buffers(count: int = 400) -> None:
@@ -68,9 +68,9 @@ def double_buffers(count: int = 400) -> None:
         rows, columns = draw.choice([(8, 8), (16, 8), (8, 32), (32, 16), (32, 32)])
         m, n, k = (round(2 ** draw.uniform(3, 9)) for _ in range(3))
         buffer = 1024.0 * draw.choice([1, 4, 16, 64, 256])
-        flow = draw.choice(["output_stationary", "weight_stationary", "input_stationary"])
+        flow = draw.choice(DATAFLOWS)
         overlapped = draw.random() < 0.5
-        arrays = Arrays(rows, columns, 1, flow, buffer, buffer, 1e18, overlapped)   # type: ignore[arg-type]
+        arrays = Arrays(rows, columns, 1, flow, buffer, buffer, 1e18, overlapped)
         bandwidth, sr = draw.choice([1, 2, 4, 8, 16, 32, 64, 128]), m if flow == "output_stationary" else k
         t = {"output_stationary": k, "weight_stationary": m, "input_stationary": n}[flow]
         whole = (1 if flow == "output_stationary" else 2) * rows + columns + t - 2

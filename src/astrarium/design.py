@@ -200,13 +200,14 @@ def _placement(design: Design) -> Iterator[Problem]:
         yield Problem("memory.placement", f"means nothing under workload.source: {source}",
                       "local, or workload.source: transformer")
         return
-    from astrarium.workload.transformer import unplaceable  # loaded: the workload is one
+    from astrarium.workload.transformer import Transformer, unplaceable  # loaded: the workload is one
 
-    if getattr(design.workload, "offload", "none") != "none":
+    assert isinstance(design.workload, Transformer)
+    if design.workload.offload != "none":
         yield Problem("workload.offload", "is set beside memory.placement",
                       "none: the placement says what is elsewhere")
     for what in PLACED:
-        where, why = getattr(placement, what), unplaceable(design.workload, what)  # type: ignore[arg-type]
+        where, why = getattr(placement, what), unplaceable(design.workload, what)
         if where not in (LOCAL, AUTO) and why is not None:
             yield Problem(f"memory.placement.{what}", f"{where}: {what} {why[0]}", why[1])
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from astrarium.compute.arrays import Arrays, Words, accesses, cycles, traffic
+from astrarium.compute.arrays import Arrays, Dataflow, Words, accesses, cycles, traffic
 
 WORDS = Words(1.0, 1.0, 1.0)
-FLOWS = {"os": "output_stationary", "ws": "weight_stationary", "is": "input_stationary"}
+FLOWS: dict[str, Dataflow] = {"os": "output_stationary", "ws": "weight_stationary", "is": "input_stationary"}
 
 
 class Row(NamedTuple):
@@ -44,8 +44,8 @@ def _rows() -> list[Row]:
             m, n, k = (int(given[each]) for each in "mnk")
             half = 50.0 * (int(given["buffer_kib"]) * 1024 // 100)
             # An operand of exactly half a buffer is thrown out once it is complete, hence one word less.
-            rows, columns = int(given["rows"]), int(given["columns"])
-            arrays = Arrays(rows, columns, 1, flow, *[2 * half - 1] * 3, kept=False)    # type: ignore[arg-type]
+            size = 2 * half - 1
+            arrays = Arrays(int(given["rows"]), int(given["columns"]), 1, flow, size, size, size, kept=False)
             found.append(Row(given, arrays, m, n, k))
     return found
 
@@ -111,7 +111,7 @@ def _read_until_full(row: Row) -> int:
     return total
 
 
-def _bound(row: Row, ifmap: float, filters: float) -> float:
+def bound(row: Row, ifmap: float, filters: float) -> float:
     """Cycles that a channel of its own for each operand allows, where half a buffer was full before cycle 0."""
     late = max(ifmap - min(ifmap, row.half), filters - min(filters, row.half))
     return max(float(cycles(row.arrays, row.m, row.n, row.k)[0]), late / row.given["bandwidth"])
@@ -125,8 +125,8 @@ def test_with_a_limited_bandwidth_the_difference_is_what_scalesim_reads_again() 
     for row in LIMITED:
         ours, taken = traffic(row.arrays, row.m, row.n, row.k, WORDS), row.given["last_cycle"] + 1
         assert taken >= cycles(row.arrays, row.m, row.n, row.k)[0]
-        needed.append(_bound(row, float(ours.ifmap[0]), float(ours.filter[0])) / taken - 1)
-        own.append(_bound(row, row.given["dram_ifmap_reads"], row.given["dram_filter_reads"]) / taken - 1)
+        needed.append(bound(row, float(ours.ifmap[0]), float(ours.filter[0])) / taken - 1)
+        own.append(bound(row, row.given["dram_ifmap_reads"], row.given["dram_filter_reads"]) / taken - 1)
         stalled.append(row.given["stall_cycles"] > 0)
     errors, explained = np.abs(np.array(needed)), np.abs(np.array(own))
     assert np.median(errors) == np.median(explained) == 0

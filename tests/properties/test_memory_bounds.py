@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from astrarium.engine.plan import Kind
 from astrarium.memory.tiers import tier_of
 from astrarium.result import Result
 from astrarium.trace import TraceBuilder, traces_of_bytes
+from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 
 NPUS = 4
@@ -85,11 +87,12 @@ def _moves(result: Result, design: ar.Design, npu: int, number: int) -> list[tup
     return found
 
 
-def _classes(result: Result) -> Any:
+def _classes(result: Result) -> Sequence[TraceClass]:
     from astrarium.lower.classes import trace_classes
     from astrarium.trace.columns import Traces
 
-    return trace_classes(result.traces, ()) if isinstance(result.traces, Traces) else result.traces.classes  # type: ignore[union-attr]
+    assert result.traces is not None
+    return trace_classes(result.traces, ()) if isinstance(result.traces, Traces) else result.traces.classes
 
 
 def _most(events: list[tuple[int, int, float, int, int]]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import astrarium as ar
 from astrarium.result import Result
+from astrarium.trace.work import Generated, TraceClass
 from astrarium.vocab import NodeKind, Placed
 from astrarium.workload.assemble import Recipe, assemble
 from astrarium.workload.assemble.recipe import Sizes
@@ -32,10 +34,10 @@ def _block(number: int, forward: int, backward: int, elements: int, saved: int =
                        1.0, 1.0)
 
 
-def _recipe(blocks: list[BlockPieces], placed: Placed, **more: object) -> Recipe:
+def _recipe(blocks: list[BlockPieces], placed: Placed, **more: Any) -> Recipe:
     return Recipe(mesh=mesh_of("megatron"), kinds=tuple(blocks), parts=(tuple(range(len(blocks))),),
                   schedule=SCHEDULES["1f1b"], batches=1, sizes=Sizes(gradients=2, sent=2), bucket=0.0, clip=False,
-                  placed=placed, **more)  # type: ignore[arg-type]
+                  placed=placed, **more)
 
 
 def _run(recipe: Recipe, *, pure: bool = False, duplex: bool = True) -> Result:
@@ -45,6 +47,17 @@ def _run(recipe: Recipe, *, pure: bool = False, duplex: bool = True) -> Result:
                        memory=ar.Memory(bandwidth="1000000 TB/s", tiers=[tier]),
                        network=ar.Network([ar.Switch(1, bandwidth="1 GB/s", latency="0 ns")]))
     return ar.simulate(design, traces=assemble(recipe), pure=pure)
+
+
+def _trace(result: Result) -> TraceClass:
+    """The first class."""
+    assert isinstance(result.traces, Generated)
+    return result.traces.classes[0]
+
+
+def _names(trace: TraceClass) -> list[str]:
+    assert trace.names is not None
+    return [trace.names(node) for node in range(len(trace.type))]
 
 
 def _fetched(compute: list[int], fetch: list[int]) -> int:
@@ -66,8 +79,7 @@ def test_parameters_fetched_layer_by_layer(times: list[tuple[int, int, int]], pu
         max(0, later - here) for compute, order in ((forward, fetch), (backward, fetch[::-1]))
         for here, later in zip(compute, order[1:], strict=False))
     assert one + two - sum(forward) - sum(backward) == exposed
-    starts = {result.traces.classes[0].names(node): node  # type: ignore[union-attr,misc]
-              for node in range(len(result.nodes.start))}
+    starts = {name: node for node, name in enumerate(_names(_trace(result)))}
     assert result.nodes.end[starts[f"batch0.block{len(times) - 1}.forward.op"]] == one
     stores = [LATENCY + each[2] * US for each in times][::-1]
     if all(store <= compute for store, compute in zip(stores, backward[1:], strict=False)):
@@ -153,7 +165,7 @@ def test_one_order_where_a_tier_is_not_duplex() -> None:
     placed = Placed(parameters="host", gradients="host", activations="host", states="host", step=True)
     for duplex in (False, True):
         result = _run(_recipe(blocks, placed), duplex=duplex)
-        trace = result.traces.classes[0]  # type: ignore[union-attr]
+        trace = _trace(result)
         together = 0
         for kinds in ((NodeKind.MEM_LOAD, NodeKind.MEM_STORE),) if not duplex else (
                 (NodeKind.MEM_LOAD,), (NodeKind.MEM_STORE,)):
@@ -174,8 +186,8 @@ def test_zero_3_fetches_its_shards_and_gathers_them() -> None:
         design = ar.Design(workload=work, compute=ar.Roofline(peak="100 TFLOP/s"), network=network,
                            memory=ar.Memory(**memory, placement=placement))
         found.append(ar.simulate(design))
-    trace = found[1].traces.classes[0]  # type: ignore[union-attr]
-    names = [trace.names(node) for node in range(len(trace.type))]  # type: ignore[misc]
+    trace = _trace(found[1])
+    names = _names(trace)
     loads = [node for node, name in enumerate(names) if name.endswith("weights.load")]
     gathers = [node for node, name in enumerate(names) if name.endswith("weights.all_gather")]
     assert len(loads) == 14 + 13     # the embedding's gradient does not need its weight

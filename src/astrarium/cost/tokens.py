@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -20,7 +20,10 @@ def training_of(figure: str, design: Design) -> Transformer:
     """The training workload of a design. Raises InputError, in the name of a figure, for other workloads."""
     if design.workload.tag != "transformer":
         raise InputError(figure, "is of training workloads", expected="workload.source: transformer")
-    return cast("Transformer", design.workload)
+    from astrarium.workload.transformer import Transformer  # loaded: the workload is one
+
+    assert isinstance(design.workload, Transformer)
+    return design.workload
 
 
 def sequence_of(work: Transformer) -> int:

@@ -10,7 +10,7 @@ SpeedMonitor does. A roofline has one peak, at the precision of the workload.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,7 +39,7 @@ def conditions(design: Design) -> dict[str, object]:
     named), the peaks that utilisation refers to. Empty for other workloads."""
     if design.workload.tag != "transformer":
         return {}
-    work = cast("Transformer", design.workload)
+    work = training_of("conditions", design)
     products = _products(work.precision)
     peaks = sorted({_rate_at(compute, products) or 0.0 for compute, _ in npu_types(design)[1]} - {0.0})
     return {"sequence_tokens": sequence_of(work), "global_batch": work.global_batch, "ranks": work.ranks,
@@ -84,7 +84,7 @@ def _executed_flops(work: Transformer) -> float:
 def _peak(design: Design) -> float:
     """Flop/ns of the NPUs of all ranks, at the precision of the products."""
     kinds, types = npu_types(design)
-    products = _products(cast("Transformer", design.workload).precision)
+    products = _products(training_of("peak", design).precision)
     counts = np.bincount(kinds[placement_of(design)], minlength=len(types))
     return sum(int(count) * (_rate_at(compute, products) or 0.0) for count, (compute, _) in
                zip(counts, types, strict=True))
