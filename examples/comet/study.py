@@ -30,11 +30,11 @@ def main() -> int:
     given = parser.parse_args()
     start = time.process_time()
     try:
+        given.out.mkdir(parents=True, exist_ok=True)
         found = found_by(Lab(load_book(given.parameters)))
-    except InputError as error:
+    except (InputError, OSError) as error:
         sys.stderr.write(f"study.py: {error}\n")
         return 1
-    given.out.mkdir(parents=True, exist_ok=True)
     for name, text in figures(found).items():
         (given.out / f"{name}.svg").write_text(text, encoding="utf-8")
     text = report(found, time.process_time() - start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tests.cost.buildings import cluster, step
 
 import astrarium as ar
+from astrarium import catalog
 from astrarium.config import replace_all
 from astrarium.cost import FIGURES, figures
 from astrarium.cost.capital import capital_cost
@@ -85,6 +87,27 @@ def test_rented_npus_cost_their_rent() -> None:
     mine = replace_all(step(cost={}), {"compute.hourly_price": 2.0})
     assert figure("cost_per_tera_tokens", rented) == figure("cost_per_tera_tokens", mine)
     assert figure("training_cost", rented) == pytest.approx(14.8 * figure("cost_per_tera_tokens", rented))
+
+
+def test_a_host_draws_more_than_its_devices(tmp_path: Path) -> None:
+    row = """
+[parts.cold_host]
+title = "A host"
+kind = "host"
+date = "2026"
+price = "1 $"
+device = "h100_sxm"
+npus = 8
+includes = ["device", "nic"]
+nic = "400 Gb/s"
+power = "5 kW"
+source = "made up"
+"""
+    path = tmp_path / "rows.toml"
+    path.write_text(row, encoding="utf-8")
+    with catalog.overlay(path), pytest.raises(InputError, match=(
+            r"catalog.parts.cold_host.power: 5 kW are less than its 8 h100_sxm draw; expected .*more than 5.6 kW")):
+        site_power(cluster(4, cost__host="cold_host"))
 
 
 @pytest.mark.parametrize(("figure_", "changes", "said"), [

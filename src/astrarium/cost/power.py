@@ -25,9 +25,8 @@ from astrarium.errors import InputError
 from astrarium.result import Result
 from astrarium.units import Power
 
-__all__ = ["POWER_MEAN", "POWER_PEAK", "SITE_ENERGY", "SitePower", "check_site", "missing_site", "site_energy",
-           "site_power", "watts"]
-
+__all__ = ["POWER_MEAN", "POWER_PEAK", "SITE_ENERGY", "SitePower", "check_site", "mean_power", "missing_site",
+           "site_energy", "site_power", "watts"]
 
 
 @dataclass(frozen=True)
@@ -74,13 +73,20 @@ def check_site(design: Design, figure: str = "power_peak") -> None:
 
 
 def _rest_of(design: Design, host: Part) -> float | None:
-    """W of a host beside its NPUs, as its part says: all of it less the devices' limit, or a share of theirs."""
+    """W of a host beside its NPUs, as its part says: all of it less the devices' limit, or a share of theirs. Raises
+    InputError for a host that draws less than its devices."""
     if host.power_share is not None:
         return host.power_share * hosts_of(design)[1] * float(design.compute.power or 0)
     if host.power is None or not host.device:
         return None
     limit = catalog.load("devices").get(host.device, {}).get("power")
-    return None if limit is None else max(0.0, host.power - host.npus * float(Power(limit)))
+    if limit is None:
+        return None
+    devices = host.npus * float(Power(limit))
+    if host.power < devices:
+        raise InputError(f"catalog.parts.{host.name}.power", f"{watts(host.power)} are less than its {host.npus} "
+                         f"{host.device} draw", expected=f"the host with its devices: more than {watts(devices)}")
+    return host.power - devices
 
 
 def site_power(design: Design) -> SitePower:
@@ -112,13 +118,14 @@ def watts(value: float) -> str:
     return f"{value / 1e6:,.4g} MW" if value >= 1e6 else f"{value / 1e3:,.4g} kW" if value >= 1e3 else f"{value:.4g} W"
 
 
-def _mean(design: Design, result: Result) -> float:
+def mean_power(design: Design, result: Result) -> float:
+    """W of the site during a recorded run, in the mean."""
     return site_energy(design, result) / max(result.makespan_ps, 1) * 1e12
 
 
 POWER_PEAK = Figure(of_design=lambda design: site_power(design).peak, over_cases="largest", check=check_site,
                     label="power of the site at most", shown=watts)
-POWER_MEAN = Figure(of_both=_mean, record=True, over_cases="mean",
+POWER_MEAN = Figure(of_both=mean_power, record=True, over_cases="mean",
                     check=lambda design: check_site(design, "power_mean"),
                     label="mean power of the site", shown=watts)
 SITE_ENERGY = Figure(of_both=site_energy, record=True, check=lambda design: check_site(design, "site_energy"),

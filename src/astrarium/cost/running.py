@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from astrarium.cost.capital import capital_cost, dollars
 from astrarium.cost.figure import Figure, refuse_without, without
-from astrarium.cost.power import check_site, missing_site, site_energy, site_power
+from astrarium.cost.power import check_site, mean_power, missing_site, site_energy, site_power
 from astrarium.cost.rent import rent_per_hour
 from astrarium.cost.tokens import TERA, seconds_of, tokens_of
 from astrarium.design import Design
@@ -60,8 +60,7 @@ def cost_per_hour(design: Design, result: Result) -> float:
     if rent is not None:
         return rent
     cost, power = design.cost, site_power(design)
-    mean = site_energy(design, result) / max(result.makespan_ps, 1) * 1e12
-    watts = cost.utilisation * mean + (1 - cost.utilisation) * power.waiting
+    watts = cost.utilisation * mean_power(design, result) + (1 - cost.utilisation) * power.waiting
     energy = watts * HOUR / KWH * (cost.energy_price or 0.0)
     return (capital_cost(design) / (cost.lifetime or 1.0) + energy) / cost.utilisation
 

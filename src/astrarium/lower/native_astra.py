@@ -41,6 +41,7 @@ ALGORITHM = {"ring": "ring", "direct": "direct", "halving_doubling": "halvingDou
              "double_binary_tree": "doubleBinaryTree"}
 BY_TURNS = (Kind.SEND, Kind.RECV, Kind.REMOTE)      # what only ASTRA-sim 2 has, beside collectives
 
+
 def lower_astra_design(design: Design, work: Work, plugins: object | None = None, kept: object | None = None,
                        rules: AstraRules = ALL) -> Plan:
     """The Plan of a design with `compat: astra_sim` (less than all `rules`: see `astra_rules`). Raises

@@ -75,9 +75,8 @@ class Shortlist:
     """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
     were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones
     that may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which
-    ones
-    say how long kernels and collectives take, and the software stack. `today`: the line of a
-    layout that the caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared."""
+    ones say how long kernels and collectives take, and the software stack. `today`: the line of a layout that the
+    caller runs now. `objective`: what the lines are ranked by; `counts`: of NPUs that were compared."""
 
     model: str
     tokens: int

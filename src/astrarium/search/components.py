@@ -133,7 +133,7 @@ def _contradiction(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[
             kept = fewer
     if len(kept) == 1:
         return ContradictionError(kept[0].where, f"no design meets {kept[0].text!r}",
-                             expected="a constraint that some of the values meet")
+                                  expected="a constraint that some of the values meet")
     texts = " and ".join(repr(rule.text) for rule in kept)
     return ContradictionError(kept[0].where, f"no design meets {texts} together",
-                         expected="constraints that do not contradict")
+                                  expected="constraints that do not contradict")
