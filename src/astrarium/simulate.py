@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
 FOLD = {"auto": True, "off": False}
+SCATTERED = "most collectives are of irregular groups of NPUs"
 
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
@@ -66,7 +68,8 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     work = read_work(design, {} if cache is None else cache, caches) if traces is None else work_of(design, traces)
     given, source = plugins_of(design, plugins), work.source
     plan = lower(design, work, given, kept=caches)
-    folded = folded and not (isinstance(design.workload, Jobs) and _irregular(plan))
+    scattered = folded and isinstance(design.workload, Jobs) and _irregular(plan)
+    folded = folded and not scattered
 
     def run() -> Result:
         try:
@@ -79,6 +82,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
             if said is error:
                 raise
             raise said from error
+        outcome = replace(outcome, unfolded_because=SCATTERED) if scattered else outcome
         return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
                       tuple(design.memory.tiers), _job_ranks(design, alone))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 __all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "against", "bars", "lines", "over_time", "parallel", "points",
-           "roofline", "ruler_line", "sign", "strip"]
+           "roofline", "ruler_line", "sign", "strip", "text"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
@@ -33,7 +33,8 @@ class Band:
     high: Sequence[float]
 
 
-def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+def text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
+    """Words at a place of a chart."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{html.escape(words)}</text>'
 
 
@@ -78,13 +79,13 @@ def _axes(x: tuple[Scale, list[float]], y: tuple[Scale, list[float]], x_name: st
              'stroke="#888"/>']
     for tick in x[1]:
         found += [f'<path d="M{x[0](tick):.1f} {bottom}v4" stroke="#888"/>',
-                  _text(x[0](tick), bottom + 16, x_shown(tick))]
+                  text(x[0](tick), bottom + 16, x_shown(tick))]
     for tick in y[1]:
         found += [f'<path d="M{LEFT} {y[0](tick):.1f}h-4" stroke="#888"/>',
-                  _text(LEFT - 7, y[0](tick) + 4, y_shown(tick), "end")]
+                  text(LEFT - 7, y[0](tick) + 4, y_shown(tick), "end")]
     middle = (LEFT + WIDTH - RIGHT) / 2
-    found.append(_text(middle, HEIGHT - 8, x_name))
-    return [*found, _text(12, HEIGHT / 2, y_name, extra=f' transform="rotate(-90 12 {HEIGHT / 2})"')]
+    found.append(text(middle, HEIGHT - 8, x_name))
+    return [*found, text(12, HEIGHT / 2, y_name, extra=f' transform="rotate(-90 12 {HEIGHT / 2})"')]
 
 
 def _legend(names: Sequence[str]) -> list[str]:
@@ -92,7 +93,7 @@ def _legend(names: Sequence[str]) -> list[str]:
     for index, name in enumerate(names):
         y = TOP + 12 + 16 * index
         found += [f'<rect x="{WIDTH - RIGHT + 10}" y="{y - 8}" width="10" height="10" fill="{_colour(index)}"/>',
-                  _text(WIDTH - RIGHT + 25, y + 1, name, "start")]
+                  text(WIDTH - RIGHT + 25, y + 1, name, "start")]
     return found
 
 
@@ -161,7 +162,7 @@ def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_
         body.append(f'<path d="{way}" fill="none" stroke="{_colour(index)}" stroke-width="1.5"/>')
     if limit is not None:
         body.append(f'<path d="M{LEFT} {y[0](limit):.1f}H{WIDTH - RIGHT}" stroke="#c00" stroke-width="2"/>')
-        body.append(_text(WIDTH - RIGHT - 6, y[0](limit) + 13, "capacity", "end", ' fill="#c00"'))
+        body.append(text(WIDTH - RIGHT - 6, y[0](limit) + 13, "capacity", "end", ' fill="#c00"'))
     return _chart([*body, *_legend([name for name, _, _ in series])])
 
 
@@ -189,9 +190,9 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
     body = []
     for index, (name, value) in enumerate(rows):
         y, width = 20 * index + 5, value / most * (WIDTH - left - 60)
-        body += [_text(left - 8, y + 12, name, "end"),
+        body += [text(left - 8, y + 12, name, "end"),
                  f'<rect x="{left}" y="{y}" width="{width:.1f}" height="15" fill="{COLOURS[0]}"/>',
-                 _text(left + width + 6, y + 12, f"{value:.3f}", "start")]
+                 text(left + width + 6, y + 12, f"{value:.3f}", "start")]
     return _chart(body, height=height)
 
 
@@ -213,11 +214,11 @@ def parallel(names: Sequence[str], labels: Sequence[Sequence[str]], ways: Sequen
     for index, name in enumerate(names):
         x = 60 + step * index
         body.append(f'<path d="M{x} 40V{height - 50}" stroke="#888"/>')
-        body.append(_text(x, 22 if index % 2 else 34, name))
+        body.append(text(x, 22 if index % 2 else 34, name))
         marks = labels[index] if len(labels[index]) <= 8 else (labels[index][0], labels[index][-1])
         for place, label in enumerate(marks):
             share = place / (len(marks) - 1) if len(marks) > 1 else 0.5
-            body.append(_text(x + 4, height - 46 - share * (height - 90), label, "start", HALO))
+            body.append(text(x + 4, height - 46 - share * (height - 90), label, "start", HALO))
     return _chart(body, width, height)
 
 

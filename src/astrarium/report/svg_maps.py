@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from astrarium.report.svg import COLOURS
+from astrarium.report.svg import COLOURS, text
 
 __all__ = ["contour", "heat_map", "stacked_bars"]
 
@@ -15,10 +15,6 @@ Shown = Callable[[float], str]
 LEFT, TOP, CELL, LINE, GAP = 130, 54, (64, 30), 20, 10
 LIGHT, DARK, NONE = (246, 249, 252), (33, 84, 138), "#e8e8e8"
 BAR = 430
-
-
-def _text(x: float, y: float, words: str, anchor: str = "middle", extra: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{extra}>{html.escape(words)}</text>'
 
 
 def _chart(body: Sequence[str], width: float, height: float) -> str:
@@ -35,20 +31,20 @@ def heat_map(title: str, rows: tuple[str, Sequence[str]], columns: tuple[str, Se
     low, high = min(known, default=1.0), max(known, default=1.0)
     width, height = CELL
     right, bottom = LEFT + width * len(columns[1]), TOP + height * len(rows[1])
-    body = [_text(LEFT, 16, title, "start", ' font-size="13" font-weight="bold"'),
-            _text((LEFT + right) / 2, TOP - 22, columns[0], extra=' fill="#444"'),
-            _text(14, (TOP + bottom) / 2, rows[0], extra=f' fill="#444" transform="rotate(-90 14 '
+    body = [text(LEFT, 16, title, "start", ' font-size="13" font-weight="bold"'),
+            text((LEFT + right) / 2, TOP - 22, columns[0], extra=' fill="#444"'),
+            text(14, (TOP + bottom) / 2, rows[0], extra=f' fill="#444" transform="rotate(-90 14 '
                   f'{(TOP + bottom) / 2:.1f})"')]
-    body += [_text(LEFT + width * (at + 0.5), TOP - 7, label) for at, label in enumerate(columns[1])]
+    body += [text(LEFT + width * (at + 0.5), TOP - 7, label) for at, label in enumerate(columns[1])]
     words = []
     for down, label in enumerate(rows[1]):
-        body.append(_text(LEFT - 8, TOP + height * (down + 0.5) + 4, label, "end"))
+        body.append(text(LEFT - 8, TOP + height * (down + 0.5) + 4, label, "end"))
         for along, value in enumerate(cells[down]):
             share = 0.0 if value is None or high <= low else math.log(value / low) / math.log(high / low)
             x, y, colour = LEFT + width * along, TOP + height * down, NONE if value is None else _shade(share)
             body.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{colour}" stroke="#fff"/>')
             if value is not None:
-                words.append(_text(x + width / 2, y + height / 2 + 4, shown(value),
+                words.append(text(x + width / 2, y + height / 2 + 4, shown(value),
                                    extra=' fill="#fff"' if share > 0.55 else ""))
     for level in levels:
         body += _line(cells, level, shown(level))
@@ -66,7 +62,7 @@ def _line(cells: Cells, level: float, name: str) -> Iterator[str]:
                'stroke-width="2" fill="none"/>')
     if ways:
         x, y = max((end for way in ways for end in way), key=lambda end: (end[0], -end[1]))
-        yield _text(_x(x) + 3, _y(y) - 4, name, "start", f' fill="{COLOURS[1]}" font-weight="bold" stroke="#fff" '
+        yield text(_x(x) + 3, _y(y) - 4, name, "start", f' fill="{COLOURS[1]}" font-weight="bold" stroke="#fff" '
                     'stroke-width="3" paint-order="stroke"')
 
 
@@ -110,22 +106,22 @@ def stacked_bars(title: str, parts: Sequence[tuple[str, str]], bars: Sequence[tu
     """Horizontal bars, each of as many pieces as there are `parts` (name, colour); the total stands behind."""
     most = max((sum(values) for _, values in bars), default=1.0) or 1.0
     top = 38 + LINE * math.ceil(len(parts) / 3)
-    body = [_text(GAP, 16, title, "start", ' font-size="13" font-weight="bold"')]
+    body = [text(GAP, 16, title, "start", ' font-size="13" font-weight="bold"')]
     for at, (name, colour) in enumerate(parts):
         body += _sign(GAP + 200 * (at % 3), 34 + LINE * (at // 3), name, colour)
     for at, (name, values) in enumerate(bars):
         x, y = float(LEFT), float(top + LINE * at)
-        body.append(_text(x - 8, y + 12, name, "end"))
+        body.append(text(x - 8, y + 12, name, "end"))
         for (part, colour), value in zip(parts, values, strict=True):
             if value > 0:
                 size = value / most * BAR
                 body.append(f'<rect x="{x:.1f}" y="{y:g}" width="{size:.1f}" height="15" fill="{colour}">'
                             f"<title>{html.escape(f'{name}, {part}: {shown(value)}')}</title></rect>")
                 x += size
-        body.append(_text(x + 6, y + 12, shown(sum(values)), "start"))
+        body.append(text(x + 6, y + 12, shown(sum(values)), "start"))
     return _chart(body, LEFT + BAR + 80, top + LINE * len(bars) + GAP)
 
 
 def _sign(x: float, y: float, name: str, colour: str) -> tuple[str, str]:
     """An entry of a legend."""
-    return (f'<rect x="{x:g}" y="{y - 9:g}" width="11" height="11" fill="{colour}"/>', _text(x + 16, y, name, "start"))
+    return (f'<rect x="{x:g}" y="{y - 9:g}" width="11" height="11" fill="{colour}"/>', text(x + 16, y, name, "start"))
