@@ -106,6 +106,8 @@ WORK = ar.Transformer({"like": "llama3-8b", "layers": 2}, tp=2, dp=4, global_bat
     (lambda: ar.Jobs([]), r"Jobs.jobs: is empty; expected at least one job"),
     (lambda: job(None), r"Job.npus: is missing, and source: collective is of any number of ranks"),
     (lambda: job(0), r"Job.npus: 0 NPUs; expected at least one"),
+    (lambda: where(job(4), sizes=(2**13, 2**12)),
+     r"jobs: are placed NPU by NPU, and there are 33,554,432; expected a network of at most 16,777,216 NPUs"),
     (lambda: job(-2), r"Job.npus: -2 is impossible; expected 0 or more"),
     (lambda: job(start="-1 ns"), r"Job.start: -1.0 is not a time; expected a finite number, 0 or more"),
     (lambda: job(start="1e8 s"), r"Job.start: is more than 2\^62 ps; expected at most 53 days"),

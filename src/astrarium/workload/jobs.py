@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
@@ -20,6 +21,7 @@ __all__ = ["Job", "Jobs"]
 I64 = npt.NDArray[np.int64]
 LATEST_NS = 2**62 / 1000    # the clock counts 2^63 ps
 FREE = -1
+MOST_NPUS = 2**24   # of a network on which jobs are placed: 134 MB say who has which
 
 
 def _one_source(job: Job) -> Iterator[Problem]:
@@ -123,8 +125,10 @@ class _Places:
     """Which NPUs of a machine with dims of `sizes` are taken, while jobs are placed."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self._sizes = tuple(sizes)
-        self._total = int(np.prod(np.array(sizes, np.int64)))
+        self._sizes, self._total = tuple(sizes), math.prod(sizes)
+        if self._total > MOST_NPUS:
+            raise InputError("jobs", f"are placed NPU by NPU, and there are {self._total:,}",
+                             expected=f"a network of at most {MOST_NPUS:,} NPUs")
         self._owner = np.full(self._total, FREE, np.int64)      # [NPUs] the job that has it
 
     def listed(self, job: Job, number: int) -> I64:

@@ -6,6 +6,7 @@ returns the NPU of every rank, or None where no free NPUs suit it; there are at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,7 +41,7 @@ def rail_aligned(free: I64, count: int, sizes: Sequence[int], seed: int | None) 
     """The same few coordinates of the innermost dim (rails) in every group of it: as few rails as suffice, next to each
     other, the first for which enough groups have them free; ranks in order of NPU numbers."""
     del seed
-    table = np.zeros((-(-int(np.prod(np.array(sizes, np.int64))) // sizes[0]), sizes[0]), np.bool_)
+    table = np.zeros((math.prod(sizes[1:]), sizes[0]), np.bool_)
     table.reshape(-1)[free] = True
     for rails in range(1, sizes[0] + 1):
         for first in range(sizes[0] - rails + 1):
