@@ -18,8 +18,8 @@ from pathlib import Path
 import astrarium as ar
 
 HERE = Path(__file__).resolve().parent
-MSS = 8960                      # bytes of a packet of 9,000, less headers
-FLOWS = 8                       # of one NPU on the long-haul line
+MSS = 8960                      # bytes of a packet of 9,000 (jumbo frames, assumed), less headers
+FLOWS = 8                       # parallel ones of one NPU on the long-haul line; assumed
 LOSSES = (1e-6, 1e-4)
 LOCAL_STEPS = 500
 PARAMETERS, BYTES = 8_030_261_248, 2        # of llama3-8b; averaged in bf16
