@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,15 @@ def _weightless(recipe: Recipe, block: int, kind: int) -> bool:
     return kind == BACKWARD and all(step.weight for step in recipe.kinds[block].backward.steps)
 
 
+def _due(position: int, ahead: int, order: Sequence[int], outside: Waits, entry: Waits) -> Iterator[tuple[int, Waits]]:
+    """(block, what its fetch waits for) of the fetches that begin before block number `position`: the first `ahead`
+    blocks with the unit, then one each time."""
+    for early in range(min(ahead, len(order)) if position == 0 else 0):
+        yield early, outside
+    if position + ahead < len(order):
+        yield position + ahead, entry
+
+
 class Fetched:
     """Weights that another memory holds: a block's are loaded `Recipe.ahead` blocks ahead of use."""
 
@@ -51,11 +60,8 @@ class Fetched:
         """What block number `position` waits for, given what it would wait for if its weights were here."""
         if self.tier is None:
             return entry
-        ahead = self.recipe.ahead
-        for place in range(min(ahead, len(self.order)) if position == 0 else 0):
-            self._load(place, self.outside)
-        if position + ahead < len(self.order):
-            self._load(position + ahead, entry)
+        for block, after in _due(position, self.recipe.ahead, self.order, self.outside, entry):
+            self._load(block, after)
         return (*entry, *self.nodes.get(position, ()))
 
     def _load(self, position: int, after: Waits) -> None:
@@ -99,14 +105,8 @@ class Gathered:
         """What block number `position` of the unit waits for, given what it would wait for without sharding."""
         if self.recipe.zero < 3 or self.recipe.gathers:
             return entry
-        ahead = self.recipe.prefetch
-        if ahead == 0:
-            self._gather(position, entry)
-        elif position == 0:
-            for early in range(min(ahead, len(self.order))):
-                self._gather(early, self.outside)
-        if ahead and position + ahead < len(self.order):
-            self._gather(position + ahead, entry)
+        for block, after in _due(position, self.recipe.prefetch, self.order, self.outside, entry):
+            self._gather(block, after)
         if position not in self.nodes:
             self._gather(position, entry)
         return (*entry, *self.nodes[position])
@@ -148,11 +148,8 @@ class Loaded:
         """What block number `position` waits for."""
         if not self.active:
             return entry
-        ahead = self.recipe.placed.prefetch
-        for place in range(min(ahead, len(self.order)) if position == 0 else 0):
-            self._load(place, self.outside)
-        if position + ahead < len(self.order):
-            self._load(position + ahead, entry)
+        for block, after in _due(position, self.recipe.placed.prefetch, self.order, self.outside, entry):
+            self._load(block, after)
         return (*entry, *self.nodes.get(position, ()))
 
     def state(self, position: int) -> State:
