@@ -41,6 +41,7 @@ void AstraFold::check_supported() const {
     if (policy.rendezvous) throw Unfoldable{"rendezvous"};
     if (policy.shared_bus) throw Unfoldable{"a shared local bus"};
     if (policy.queues_per_dim > 1) throw Unfoldable{"several queues per dim"};
+    if (plan_.lanes[lane_comm] > 1) throw Unfoldable{"several collectives at once in the queues of ASTRA-sim's dims"};  // folding measures each alone
     for (const Collective& c : plan_.collectives)
         for (const Chunk& chunk : c.chunks)
             for (const Phase& phase : chunk.phases)

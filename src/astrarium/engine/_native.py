@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Kind, Lane, Order, Plan
+from astrarium.engine.plan import Kind, Plan
 from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _core = _compiled()
 HAVE_CORE = hasattr(_core, "execute")
 EVENT_S = (50e-9, 200e-9)       # of a run of every rank; measured with benchmarks/layouts.py --check, and beyond caches
 WORTH_A_WORD = 2e7              # events, about a second
-IN_QUEUES = "several collectives at once in the queues of ASTRA-sim's dims"     # folding measures each by itself
 FEEDER = 3      # whose label stands fourth: it says itself what is wrong
 
 __all__ = ["HAVE_CORE", "Measurements", "core_limit", "limit_thread", "pace", "run", "run_fed", "run_with"]
@@ -61,15 +60,14 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
     """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
     comes at once and has no sentences. `note`: see engine.execute."""
     given_up = None if note is None else partial(_given_up, note)
-    apart = plan.policy.order == Order.ASTRA_SIM and plan.lanes[Lane.COMM] > 1
     try:
-        answer = _core.execute(plan, record, fold and not apart, None if kept is None else kept.core, hurried, given_up)
+        answer = _core.execute(plan, record, fold, None if kept is None else kept.core, hurried, given_up)
     except (ValueError, TypeError) as error:
         raise InternalError(f"the engine refused its plan: {error}") from error
     except MemoryError as error:
         raise _too_large() from error
     if isinstance(answer, dict):
-        return Outcome(**{**answer, "unfolded_because": IN_QUEUES} if fold and apart else answer)
+        return Outcome(**answer)
     kind, what = answer
     if kind == "stall":
         raise StallError(what)
