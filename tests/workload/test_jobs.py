@@ -13,6 +13,7 @@ import astrarium as ar
 from astrarium import registry
 from astrarium.config import dumps, loads
 from astrarium.workload.config import Live
+from astrarium.workload.generate import generate
 from astrarium.workload.jobs import Jobs
 
 SIZES = (4, 4)
@@ -100,6 +101,11 @@ def design(*jobs: ar.Job, **more: Any) -> ar.Design:
 
 
 WORK = ar.Transformer({"like": "llama3-8b", "layers": 2}, tp=2, dp=4, global_batch=4, seq=128)
+
+
+def test_jobs_are_generated_one_by_one() -> None:
+    with pytest.raises(ar.InputError, match=r"workload.source: 'jobs' is not generated; expected one of transformer"):
+        generate(ar.Jobs([job()]))
 
 
 @pytest.mark.parametrize(("make", "message"), [

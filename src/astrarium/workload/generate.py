@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated
 from astrarium.vocab import Placed
-from astrarium.workload.config import Trace, Workload
+from astrarium.workload.config import Live, Trace, Workload
+from astrarium.workload.jobs import Jobs
 
 if TYPE_CHECKING:
     from astrarium.workload.graph import Forms
@@ -39,7 +40,7 @@ def generate(workload: Workload, ranks: int | None = None, forms: Forms | None =
     Raises InputError for a workload that is not generated, where the numbers of ranks differ, and where a size of the
     model does not divide.
     """
-    if workload.tag not in GENERATORS and workload.tag != Trace.tag:
+    if workload.tag not in GENERATORS and not isinstance(workload, (Trace, Jobs, Live)):
         raise InputError("workload.source", f"nothing says what the ranks of {workload.tag!r} do: its class "
                          f"{type(workload).__name__} is no astrarium.workload.config.Live",
                          expected="a plug-in's class below Live, with a method feed(self, desk)")
