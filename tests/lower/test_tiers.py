@@ -94,6 +94,15 @@ def test_nodes_without_a_name_mean_the_only_tier() -> None:
     assert _both(_design(HOST, system=ar.System(copy_streams=2)), unnamed).makespan_ps == 1_001_000
 
 
+def test_a_transfer_that_takes_for_ever_is_named() -> None:
+    def make(trace: TraceBuilder, rank: int) -> None:
+        trace.memory("a", 1000, tier="host")
+        trace.memory("b", 2**62, tier="host")
+
+    with pytest.raises(ar.TraceError, match=r"rank 0, node 1 \(b\): a node that takes 4\.6.*e\+08 s is impossible"):
+        lower(_design(HOST), _traces(make))
+
+
 def test_work_beside_a_tier_needs_a_processor() -> None:
     def make(trace: TraceBuilder, rank: int) -> None:
         trace.comp("step", tensor_size=10_000, cpu=True, **{"astrarium.step_tier": "host"})

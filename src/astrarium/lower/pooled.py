@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.compute.checked import to_ps
 from astrarium.engine.plan import Kind
 from astrarium.errors import InputError
+from astrarium.lower.tiers import checked_ps
 from astrarium.memory.access import behind
 from astrarium.memory.config import Memory
 from astrarium.memory.pool import is_switched, pool_ns
@@ -54,7 +54,8 @@ def pool_times(trace: TraceClass, kind: U8, memory: Memory) -> I64 | None:
         return None
     found = np.zeros(kind.size, np.int64)
     try:
-        found[nodes] = to_ps(pool_ns(remote, trace.tensor_size[nodes], sharers))
-    except InputError as error:
-        raise trace.fault(int(nodes[0]), error.message, expected=error.expected) from error
+        times = pool_ns(remote, trace.tensor_size[nodes], sharers)
+    except InputError as error:     # a number of sharers that does not divide the NPUs
+        raise trace.fault(int(nodes[np.argmax(sharers)]), error.message, expected=error.expected) from error
+    found[nodes] = checked_ps(trace, nodes, times)
     return found

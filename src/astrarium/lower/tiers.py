@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.compute.checked import to_ps
+from astrarium.compute.checked import LIMIT_PS, to_ps
 from astrarium.engine.plan import Lane
-from astrarium.errors import nearest
+from astrarium.errors import InputError, nearest
 from astrarium.memory.access import access_ns
 from astrarium.memory.config import Memory
 from astrarium.memory.tiers import HERE, tier_of
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import NodeKind
 
-__all__ = ["Reached", "reached"]
+__all__ = ["Reached", "checked_ps", "reached"]
 
 I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
@@ -74,7 +74,17 @@ def reached(trace: TraceClass, memory: Memory) -> Reached | None:
             times[both] = np.maximum(times[both], _transfer_ns(memory, number, size[nodes[both]]))
     lane[~transfers] = Lane.CPU
     pointer, parent = _behind_each_other(trace, list(_queues(trace, memory, tier, source)))
-    return Reached(nodes, to_ps(times), lane, pointer, parent)
+    return Reached(nodes, checked_ps(trace, nodes, times), lane, pointer, parent)
+
+
+def checked_ps(trace: TraceClass, nodes: I64, ns: F64) -> I64:
+    """Times of `nodes` (indexes) in ps. Raises TraceError, which names the node, for one that is longer than a run can
+    be."""
+    try:
+        return to_ps(ns)
+    except InputError as error:
+        first = int(nodes[~(np.rint(ns * 1000.0) <= LIMIT_PS)][0])
+        raise trace.fault(first, error.message, expected=error.expected) from error
 
 
 def _moves(trace: TraceClass) -> Bool:

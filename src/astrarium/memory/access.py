@@ -19,6 +19,7 @@ _KINDS = {"none": plan.RemoteKind.NONE, "per_npu": plan.RemoteKind.PER_NPU, "per
           "pool": plan.RemoteKind.POOL}
 
 
+@np.errstate(over="ignore")      # what is too long is refused where it becomes ps
 def access_ns(size: npt.ArrayLike, level: Memory | Tier | Remote) -> F64:
     """Time in ns to move `size` bytes (any shape) to or from one level, alone; without a bandwidth, its latency. Of a
     tier that NPUs share one NPU has its part of the rate."""

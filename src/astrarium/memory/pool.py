@@ -84,6 +84,7 @@ def pool_ns(remote: Remote, size: npt.ArrayLike, sharers: npt.ArrayLike = 1) -> 
     return found
 
 
+@np.errstate(over="ignore", invalid="ignore")      # what is too long is refused where it becomes ps
 def _piped(remote: Remote, levels: Sequence[Crossed], moved: F64) -> F64:
     """Times [accesses] of accesses that are alike but for their size."""
     assert remote.chunk is not None
