@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WORDS", "Arrays", "Dataflow", "Tiles", "Traffic", "Words", "accesses", "cycles", "product_cycles",
+__all__ = ["RATES", "WORDS", "Arrays", "Dataflow", "Tiles", "Traffic", "Words", "accesses", "cycles", "product_cycles",
            "traffic"]
 
 F64 = npt.NDArray[np.float64]
@@ -57,6 +57,10 @@ class Arrays:
         low = [each for each in range(1, isqrt(self.count) + 1) if self.count % each == 0]
         whole = sorted({*low, *(self.count // each for each in low)})
         return tuple((a, b, self.count // a // b) for a in whole for b in whole if self.count // a % b == 0)
+
+
+RATES = {"fp8": "fp8_rate", "fp8_block": "fp8_rate", "int8": "int8_rate", "fp32": "fp32_rate"}
+"""Number format -> the field of `compute.model: systolic` that has its speed."""
 
 
 class Words(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from astrarium import catalog
-from astrarium.compute.arrays import Arrays, Dataflow
+from astrarium.compute.arrays import RATES, Arrays, Dataflow
 from astrarium.compute.config import Compute
 from astrarium.config import Knob, default
 from astrarium.config.spec import Problem
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Systolic"]
 
 BUFFERS = ("ifmap_buffer", "filter_buffer", "ofmap_buffer")
-RATES = {"fp8": "fp8_rate", "fp8_block": "fp8_rate", "int8": "int8_rate", "fp32": "fp32_rate"}
-"""Number format -> the field that has its speed."""
 
 
 class _Sheet(NamedTuple):

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from astrarium.compute.arrays import Arrays, Words, product_cycles
+from astrarium.compute.arrays import RATES, Arrays, Words, product_cycles
 from astrarium.compute.checked import to_ps
 from astrarium.compute.kernels.machine import BYTES
 from astrarium.compute.kernels.predict import KINDS, STREAMS, extra_bytes
 from astrarium.compute.replay import replayed
-from astrarium.compute.systolic import RATES
 from astrarium.compute.timed import split, with_operators
 from astrarium.errors import InputError, nearest
 
