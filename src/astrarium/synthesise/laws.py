@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement, product
+from math import prod
 
 import msgspec
 import numpy as np
@@ -122,10 +123,13 @@ def _sum(x: F64, y: F64) -> Law | None:
     weight = np.abs(slope) * np.array([np.log(column).std() if column.min() > 0 else column.std() for column in x.T])
     order = [int(i) for i in np.argsort(-weight, kind="stable") if weight[i] > SAME]
     best: tuple[float, Law] | None = None
+    tried: set[tuple[tuple[float, ...], ...]] = set()       # spans often allow the same powers
     for span, used in product(SPANS, range(1, len(order) + 1)):
-        choices = [_powers(float(slope[i]), x[:, i], span) if i in order[:used] else (0.0,) for i in range(x.shape[1])]
-        if np.prod([len(each) for each in choices]) > CANDIDATES:
+        choices = tuple(_powers(float(slope[i]), x[:, i], span) if i in order[:used] else (0.0,)
+                        for i in range(x.shape[1]))
+        if choices in tried or prod(map(len, choices)) > CANDIDATES:
             continue
+        tried.add(choices)
         law = _added(x, y, np.array(list(product(*choices))))
         error = np.inf if law is None else float(np.abs(law.at(x) / y - 1).max())
         if law is not None and (best is None or error < best[0]):
