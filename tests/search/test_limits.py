@@ -33,12 +33,12 @@ def ring_space() -> Space:
 
 
 def crowd_space() -> Space:
-    """A design of a few MB, and one whose quarter of a million messages take a hundred of them."""
+    """A design of a few MB, and one whose million messages take hundreds of them."""
     base = ar.Design(
         workload=ar.SingleCollective(op="all_to_all", payload="64 MB"), fold="off",
         network=ar.Network([ar.FullyConnected(8, bandwidth="50 GB/s", latency="1 us")], backend="contention"),
         collective=ar.Collective(all_to_all=["direct"], chunks=1))
-    return Space(base, {"network.dims[0].npus": [8, 512]})
+    return Space(base, {"network.dims[0].npus": [8, 1024]})
 
 
 def problems(path: Path) -> dict[object, str]:
@@ -75,13 +75,13 @@ def test_slow_designs_are_trials_with_a_reason(more: dict[str, object], tmp_path
 def test_large_designs_are_trials_with_a_reason(more: dict[str, object], tmp_path: Path) -> None:
     search(crowd_space(), "makespan", agent="grid", trials=2, limit=["20 MB", "60 s"], study=tmp_path / "s",
            **more)      # type: ignore[arg-type]
-    assert problems(tmp_path / "s") == {8: "", 512: "stopped at its limit of 20 MB of memory"}
+    assert problems(tmp_path / "s") == {8: "", 1024: "stopped at its limit of 20 MB of memory"}
 
 
 @core
 def test_large_designs_end_without_limits(tmp_path: Path) -> None:
     search(crowd_space(), "makespan", agent="grid", trials=2, study=tmp_path / "free")
-    assert problems(tmp_path / "free") == {8: "", 512: ""}
+    assert problems(tmp_path / "free") == {8: "", 1024: ""}
 
 
 @core
