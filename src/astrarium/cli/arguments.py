@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, usage=usage, description=description, epilog=epilog, allow_abbrev=False,
                          formatter_class=style)
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; a parser that is not filled yet is filled first."""
         fill, self.fill = self.fill, None
         if fill is not None:
