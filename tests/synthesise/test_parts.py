@@ -21,7 +21,7 @@ from astrarium.synthesise import (
 )
 from astrarium.synthesise.counts import Counts, learn_loops, loop_sites
 from astrarium.synthesise.fold import CLOSE, LONGEST, OPEN, Folder, _least, bodies_of, expand
-from astrarium.synthesise.laws import fit_count, fit_law, fit_limit, forms_of
+from astrarium.synthesise.laws import STEEPEST, fit_count, fit_law, fit_limit, forms_of
 from astrarium.synthesise.order import learn_orders, walk
 from astrarium.synthesise.tokens import plain_names
 from astrarium.vocab import CommOp
@@ -147,7 +147,7 @@ def test_expansion_is_bounded() -> None:
 
 def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
     """Gradients of two kinds under one name, and weights gathered in as many pieces as their bytes ask for."""
-    found = [example for c, work in draw_corpus(["llama2-7b"], 12) for example in
+    found = [example for c, work in draw_corpus(["llama2-7b"], 24) for example in
              examples_of_generated(generate(config.replace_all(work, {"zero": 1})), c)]
     model = learn(found)
     assert [model.tokens[each.token].name for each in model.pieces] == ["step.weights.all_gather"]
@@ -183,6 +183,12 @@ def test_laws_are_found_as_they_were_made() -> None:
     assert both == pytest.approx(2 * 4096 * 1536 + 4 * 1536**2 / 16, rel=1e-6)
     noisy = fit_law(x, 3 * d**1.5 * rng.lognormal(0, 0.02, 200)).at(new)[0]
     assert noisy == pytest.approx(3 * 1536**1.5, rel=0.03)
+
+
+def test_no_law_is_steeper_than_a_file_may_say() -> None:
+    x = np.column_stack([np.arange(1000.0, 1012.0), np.ones(12), np.ones(12)])
+    for y in (x[:, 0]**40 / 1000.0**40, x[:, 0]**40.3 / 1000.0**40):
+        assert np.abs(fit_law(x, y).exponent).max() <= STEEPEST
 
 
 def test_counts_are_found_as_they_were_made() -> None:
