@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,17 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no reference folder at {folder} (set ASTRARIUM_SHARED)")
     return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes lives until the end: the garbage collector need not look at it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -163,10 +163,9 @@ def seen(outcome: Outcome) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple((finish // 1000).tolist()), tuple((exposed // 1000).tolist())
 
 
-def run(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = False, from_files: bool = False) -> Outcome:
-    """Lowers and executes a case."""
-    plan, workload = lower(case, backend, folder, from_files=from_files)
-    return execute_workload(plan, workload.traces, workload.groups, fold=fold, pure=pure)
+def outcome(plan: Plan, workload: AstraWorkload, mode: str) -> Outcome:
+    """What the plan comes to. `off` and `auto` are the compiled core's folding; `pure` is the pure-Python engine."""
+    return execute_workload(plan, workload.traces, workload.groups, fold=mode == "auto", pure=mode == "pure")
 
 
 def arguments(case: Case, backend: str) -> list[str]:
@@ -177,11 +176,13 @@ def arguments(case: Case, backend: str) -> list[str]:
     return [*words, "--comm-group-configuration=comm_groups.json"] if "comm_groups.json" in case.files else words
 
 
-def same(case: Case, backend: str, folder: Path, *, fold: bool, pure: bool = False) -> None:
-    """Asserts that every rank's finish and exposed communication are ASTRA-sim's integers."""
-    outcome = run(case, backend, folder, fold=fold, pure=pure)
+def same(case: Case, backend: str, folder: Path, *modes: str) -> None:
+    """Asserts that in each of the modes every rank's finish and exposed communication are ASTRA-sim's integers."""
+    plan, workload = lower(case, backend, folder)
     want = case.expected[backend]
-    finish, exposed = seen(outcome)
-    assert finish == want.finish_ns
-    assert exposed == want.exposed_ns
-    assert not outcome.folded or (fold and not pure)
+    for mode in modes:
+        found = outcome(plan, workload, mode)
+        finish, exposed = seen(found)
+        assert finish == want.finish_ns, mode
+        assert exposed == want.exposed_ns, mode
+        assert not found.folded or mode == "auto"

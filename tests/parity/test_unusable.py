@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,14 @@ import pytest
 from astrarium.cli import main
 from astrarium.errors import AstrariumError
 
-from .cases import GOLDEN, MORE, RANDOM, Case, arguments, load, of_folder, pairs, run, seen
+from .cases import GOLDEN, MORE, RANDOM, Case, arguments, load, lower, of_folder, outcome, pairs, seen
 
 EXPECTED: dict[str, Any] = json.loads((Path(__file__).parent / "unusable.json").read_text())["cases"]
 HAND_MADE = (*load(GOLDEN), *load(MORE))
 UNUSABLE = pairs(HAND_MADE, usable=False)
 CASES = [pytest.param(case, backend, id=f"{case.name}-{backend}") for case, backend in UNUSABLE]
 STRANGE = [pytest.param(*pair, id=f"{pair[0].name}-{pair[1]}") for pair in pairs(load(RANDOM), usable=False)]
-MODES = pytest.mark.parametrize("mode", ["off", "auto", "pure"])
+MODES = ("off", "auto", "pure")
 
 
 def _row(case: Case, backend: str) -> dict[str, Any]:
@@ -28,33 +29,44 @@ def _row(case: Case, backend: str) -> dict[str, Any]:
     return row
 
 
-def _run(case: Case, backend: str, folder: Path, mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    return seen(run(case, backend, folder, fold=mode == "auto", pure=mode == "pure", from_files=True))
-
-
-def _compare(case: Case, backend: str, folder: Path, mode: str) -> None:
+def _compare(case: Case, backend: str, folder: Path, *modes: str) -> None:
+    """In each of the modes: the answer, or the words of the refusal."""
     row = _row(case, backend)
     if "refused" not in row:
-        finish, exposed = (_spread(row[key], case.npus) for key in ("finish_ns", "exposed_ns"))
-        assert _run(case, backend, folder, mode) == (finish, exposed)
+        lowered = lower(case, backend, folder, from_files=True)
+        want = tuple(_spread(row[key], case.npus) for key in ("finish_ns", "exposed_ns"))
+        for mode in modes:
+            assert seen(outcome(*lowered, mode)) == want, mode
         return
-    with pytest.raises(AstrariumError) as caught:
-        _run(case, backend, folder, mode)
-    message = str(caught.value).replace(f"{folder}/", "")
-    assert caught.value.exit_code == 1
-    for words in row["refused"]:
-        assert words in message
+    for error in _refusals(case, backend, folder, modes):
+        message = str(error).replace(f"{folder}/", "")
+        assert error.exit_code == 1
+        for words in row["refused"]:
+            assert words in message
+
+
+def _refusals(case: Case, backend: str, folder: Path, modes: Sequence[str]) -> list[AstrariumError]:
+    """The error of lowering, which comes before any mode; else one for each mode."""
+    try:
+        lowered = lower(case, backend, folder, from_files=True)
+    except AstrariumError as error:
+        return [error]
+    found = []
+    for mode in modes:
+        with pytest.raises(AstrariumError) as caught:
+            outcome(*lowered, mode)
+        found.append(caught.value)
+    return found
 
 
 def _spread(value: Any, npus: int) -> tuple[int, ...]:
     return (value["all"],) * npus if isinstance(value, dict) else tuple(value)
 
 
-@pytest.mark.parametrize("mode", ["off", "pure"])
 @pytest.mark.parametrize(("case", "backend"), CASES)
-def test_unusable(case: Case, backend: str, mode: str, tmp_path: Path) -> None:
-    """The answer, or the words of the refusal, of both engines, unfolded; the command below folds."""
-    _compare(case, backend, tmp_path, mode)
+def test_unusable(case: Case, backend: str, tmp_path: Path) -> None:
+    """Both engines, unfolded; the command below folds."""
+    _compare(case, backend, tmp_path, "off", "pure")
 
 
 @pytest.mark.parametrize(("case", "backend"), CASES)
@@ -79,14 +91,13 @@ def test_unusable_through_the_command(case: Case, backend: str, tmp_path: Path, 
 
 
 @pytest.mark.shared
-@MODES
-def test_unusable_cases_that_stay_in_the_reference_folder(shared: Path, mode: str, tmp_path: Path) -> None:
+def test_unusable_cases_that_stay_in_the_reference_folder(shared: Path, tmp_path: Path) -> None:
     """The same for the cases that the archive leaves out."""
     packed = {case.name for case in HAND_MADE}
     left_out = tuple(of_folder(shared / "golden" / name) for name in EXPECTED if name not in packed)
     assert left_out
     for case, backend in pairs(left_out, usable=False):
-        _compare(case, backend, tmp_path, mode)
+        _compare(case, backend, tmp_path, *MODES)
 
 
 def test_every_unusable_case_has_an_expected_answer() -> None:
@@ -120,17 +131,26 @@ def test_closed_form(case: Case, backend: str) -> None:
     assert tuple(eval(form, names) for form in forms) == _spread(row["finish_ns"], case.npus)
 
 
-@MODES
 @pytest.mark.parametrize(("case", "backend"), STRANGE)
-def test_random_programs_that_astra_sim_does_not_finish(case: Case, backend: str, mode: str, tmp_path: Path) -> None:
-    """They end, or one error says which rank waits for what; never a hang, a crash or an internal error."""
+def test_random_programs_that_astra_sim_does_not_finish(case: Case, backend: str, tmp_path: Path) -> None:
+    """In each mode they end, or one error says which rank waits for what; never a hang, a crash or an internal
+    error."""
     try:
-        finish, _ = _run(case, backend, tmp_path, mode)
+        lowered = lower(case, backend, tmp_path, from_files=True)
     except AstrariumError as error:
-        message = str(error).replace(f"{tmp_path}/", "")
-        places = ("et/w.", "system.json", "network.yml")
-        if error.exit_code == 1 and any(place in message for place in places):
-            return
-        raise
-    assert len(finish) == case.npus
-    assert all(time > 0 for time in finish)
+        _names_a_place(error, tmp_path)
+        return
+    for mode in MODES:
+        try:
+            finish, _ = seen(outcome(*lowered, mode))
+        except AstrariumError as error:
+            _names_a_place(error, tmp_path)
+        else:
+            assert len(finish) == case.npus, mode
+            assert all(time > 0 for time in finish), mode
+
+
+def _names_a_place(error: AstrariumError, folder: Path) -> None:
+    message = str(error).replace(f"{folder}/", "")
+    assert error.exit_code == 1
+    assert any(place in message for place in ("et/w.", "system.json", "network.yml")), message

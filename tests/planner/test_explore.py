@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.draws import draws
 from tests.planner.spaces import DENSE, LONG, MEASURED, QUICK, SPARSE, Case, exhaustive
 
 from astrarium.compute import kernels
@@ -58,7 +59,7 @@ def test_floors_of_time_and_memory_hold(model: object, npus: int, fixed: dict[st
     search = _Search(job, machine, Kept(), Guard())
     left, _, _ = candidates(search, layouts(job, npus, machine.host, fixed))
     tight = []
-    for candidate in random.Random(7).sample(left, min(8, len(left))):
+    for candidate in random.Random(7).sample(left, min(draws(4).max_examples, len(left))):
         trial = search.trial(candidate)
         assert not trial.problem
         if math.isnan(trial.time):

@@ -76,6 +76,10 @@ def test_large_designs_are_trials_with_a_reason(more: dict[str, object], tmp_pat
     search(crowd_space(), "makespan", agent="grid", trials=2, limit=["20 MB", "60 s"], study=tmp_path / "s",
            **more)      # type: ignore[arg-type]
     assert problems(tmp_path / "s") == {8: "", 1024: "stopped at its limit of 20 MB of memory"}
+
+
+@core
+def test_large_designs_end_without_limits(tmp_path: Path) -> None:
     search(crowd_space(), "makespan", agent="grid", trials=2, study=tmp_path / "free")
     assert problems(tmp_path / "free") == {8: "", 1024: ""}
 

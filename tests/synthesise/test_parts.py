@@ -1,11 +1,7 @@
-"""Programs give their orders back, laws are found as they were made, files of models are refused unless whole."""
+"""Programs give their orders back, and laws are found as they were made."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import random
-import re
 from pathlib import Path
 
 import numpy as np
@@ -16,25 +12,21 @@ from hypothesis import strategies as st
 from astrarium import config
 from astrarium.errors import InputError
 from astrarium.synthesise import (
-    Model,
     examples_of_generated,
     fold,
     learn,
     load_model,
     reproduced,
-    sample,
     save_model,
 )
 from astrarium.synthesise.counts import Counts, learn_loops, loop_sites
 from astrarium.synthesise.fold import CLOSE, LONGEST, OPEN, Folder, _least, bodies_of, expand
-from astrarium.synthesise.laws import fit_count, fit_law, fit_limit, forms_of
+from astrarium.synthesise.laws import STEEPEST, fit_count, fit_law, fit_limit, forms_of
 from astrarium.synthesise.order import learn_orders, walk
 from astrarium.synthesise.tokens import plain_names
 from astrarium.vocab import CommOp
 from astrarium.workload.corpus import draw_corpus
 from astrarium.workload.generate import generate
-
-from .corpus import examples
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
@@ -169,7 +161,7 @@ def test_zero_s_collectives_are_learned(tmp_path: Path) -> None:
 
 def test_gradients_of_every_micro_batch_are_learned() -> None:
     """ZeRO 2: what is left is reduced after every backward pass, and of norms over other ranks too."""
-    found = [example for c, work in draw_corpus(["llama2-7b"], 30) for example in
+    found = [example for c, work in draw_corpus(["llama2-7b"], 20) for example in
              examples_of_generated(generate(config.replace_all(work, {"zero": 2})), c)]
     model = learn(found)
     named = {each.token: model.tokens[each.token] for each in model.buckets}
@@ -193,6 +185,12 @@ def test_laws_are_found_as_they_were_made() -> None:
     assert noisy == pytest.approx(3 * 1536**1.5, rel=0.03)
 
 
+def test_no_law_is_steeper_than_a_file_may_say() -> None:
+    x = np.column_stack([np.arange(1000.0, 1012.0), np.ones(12), np.ones(12)])
+    for y in (x[:, 0]**40 / 1000.0**40, x[:, 0]**40.3 / 1000.0**40):
+        assert np.abs(fit_law(x, y).exponent).max() <= STEEPEST
+
+
 def test_counts_are_found_as_they_were_made() -> None:
     rng = np.random.default_rng(0)
     pp = rng.choice([2, 4, 8], 300)
@@ -201,50 +199,3 @@ def test_counts_are_found_as_they_were_made() -> None:
     warm = fit_count(x, np.minimum(x[:, 0] - x[:, 1], x[:, 2]), forms_of(x))
     assert warm.at(np.array([[16.0, 3, 64, 16, 0, 0]]))[0] == 13
     assert fit_count(x, x[:, 3] / x[:, 0], forms_of(x)).at(np.array([[16.0, 3, 64, 112, 0, 0]]))[0] == 7
-
-
-@pytest.fixture(scope="module")
-def model() -> Model:
-    return learn(examples(12))
-
-
-def test_a_model_is_the_same_after_a_file(model: Model, tmp_path: Path) -> None:
-    save_model(tmp_path / "a", model)
-    save_model(tmp_path / "b", load_model(tmp_path / "a").model)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    with pytest.raises(InputError, match="cannot be written"):
-        save_model(tmp_path / "no" / "a", model)
-
-
-def test_files_that_are_no_model_are_refused(model: Model, tmp_path: Path) -> None:
-    save_model(tmp_path / "a", model)
-    data = (tmp_path / "a").read_bytes()
-    bad = tmp_path / "bad"
-    cases = [(b"", "no model"), (b"{}\n", "no model"), (b"[" * 100_000, "no model"), (data[:-9], "damaged"),
-             (data.replace(b'"version":2', b'"version":1'), "version 1; expected version 2: learn again"),
-             (data.replace(b'"low"', b'"lov"'), "damaged")]
-    for content, words in cases:
-        bad.write_bytes(content)
-        with pytest.raises(InputError, match=words):
-            load_model(bad)
-    with pytest.raises(InputError, match="cannot be read"):
-        load_model(tmp_path / "none")
-
-
-def test_what_a_file_says_is_checked(model: Model, tmp_path: Path) -> None:
-    """Numbers are changed and the checksum made anew: a model that loads draws a trace or refuses."""
-    save_model(tmp_path / "a", model)
-    _, body = (tmp_path / "a").read_bytes().rstrip(b"\n").split(b"\n")
-    numbers, rng = list(re.finditer(rb"-?\d+(\.\d+)?", body)), random.Random(0)
-    for _ in range(60):
-        one = rng.choice(numbers)
-        new = body[:one.start()] + rng.choice([b"-7", b"0", b"99999999", b"1e300", b"2.5"]) + body[one.end():]
-        header = {"format": "astrarium-trace-model", "version": 2, "sha256": hashlib.sha256(new).hexdigest()}
-        (tmp_path / "b").write_bytes(json.dumps(header).encode() + b"\n" + new)
-        try:
-            found = load_model(tmp_path / "b").model
-            span = zip(found.names, found.low, strict=True)
-            made = sample(found, {name: low for name, low in span if name != "stage"})
-        except InputError:
-            continue
-        assert made.classes

@@ -1,7 +1,12 @@
-"""Synthetic traces: valid whatever is asked for, and as long as real ones of sizes that no example had."""
+"""Synthetic traces: valid whatever is asked for, and as long as real ones of sizes that no example had. Models as
+files: refused unless whole."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import random
+import re
 import resource
 import subprocess
 import sys
@@ -10,23 +15,41 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from astrarium.errors import InputError
-from astrarium.synthesise import Example, Model, examples_of, examples_of_generated, fidelity, learn, sample
+from astrarium.synthesise import (
+    Example,
+    Model,
+    examples_of,
+    examples_of_generated,
+    fidelity,
+    learn,
+    load_model,
+    reproduced,
+    sample,
+    save_model,
+)
 from astrarium.synthesise.join import Drawn, join
+from astrarium.synthesise.laws import Law
 from astrarium.synthesise.layout import layout_of
 from astrarium.trace import check, read_groups, read_traces
 from astrarium.trace.export import write_generated
+from astrarium.workload.corpus import draw_corpus
 
-from .corpus import examples, held_out, makespan, write_long_trace
+from .corpus import MODELS, examples, held_out, makespan, write_long_trace
 
 
 @pytest.fixture(scope="module")
 def learned() -> tuple[Model, list[Example]]:
-    found = examples(70)
+    found = examples(40)
     return learn(found), found
+
+
+def test_what_was_learned_from_comes_back(learned: tuple[Model, list[Example]]) -> None:
+    assert reproduced(*learned).median < 0.05
 
 
 def test_held_out_sizes_and_ranks_simulate_as_the_true_ones(learned: tuple[Model, list[Example]]) -> None:
@@ -104,6 +127,57 @@ def test_stages_that_disagree_are_brought_to_agreement(learned: tuple[Model, lis
     assert np.bincount(first.type, minlength=7)[6] == np.bincount(second.type, minlength=7)[5]
     conditions: Mapping[str, float] = {"tp": 1, "dp": 1, "pp": 2}
     assert makespan(made, conditions) > 0
+
+
+def test_buckets_that_never_fill_are_refused(learned: tuple[Model, list[Example]]) -> None:
+    model, _ = learned
+    none = Law([1e-6], [[0.0] * (len(model.names) + 2)], False, [0.0] * 10)
+    tiny = [msgspec.structs.replace(each, threshold=none) for each in model.buckets]
+    conditions = dict(next(draw_corpus(MODELS, 1))[0])
+    with pytest.raises(InputError, match="would be sent as"):
+        sample(msgspec.structs.replace(model, buckets=tiny), conditions, extrapolate=True)
+
+
+def test_a_model_is_the_same_after_a_file(learned: tuple[Model, list[Example]], tmp_path: Path) -> None:
+    save_model(tmp_path / "a", learned[0])
+    save_model(tmp_path / "b", load_model(tmp_path / "a").model)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    with pytest.raises(InputError, match="cannot be written"):
+        save_model(tmp_path / "no" / "a", learned[0])
+
+
+def test_files_that_are_no_model_are_refused(learned: tuple[Model, list[Example]], tmp_path: Path) -> None:
+    save_model(tmp_path / "a", learned[0])
+    data = (tmp_path / "a").read_bytes()
+    bad = tmp_path / "bad"
+    cases = [(b"", "no model"), (b"{}\n", "no model"), (b"[" * 100_000, "no model"), (data[:-9], "damaged"),
+             (data.replace(b'"version":2', b'"version":1'), "version 1; expected version 2: learn again"),
+             (data.replace(b'"low"', b'"lov"'), "damaged")]
+    for content, words in cases:
+        bad.write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            load_model(bad)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_model(tmp_path / "none")
+
+
+def test_what_a_file_says_is_checked(learned: tuple[Model, list[Example]], tmp_path: Path) -> None:
+    """Numbers are changed and the checksum made anew: a model that loads draws a trace or refuses."""
+    save_model(tmp_path / "a", learned[0])
+    _, body = (tmp_path / "a").read_bytes().rstrip(b"\n").split(b"\n")
+    numbers, rng = list(re.finditer(rb"-?\d+(\.\d+)?", body)), random.Random(0)
+    for _ in range(60):
+        one = rng.choice(numbers)
+        new = body[:one.start()] + rng.choice([b"-7", b"0", b"99999999", b"1e300", b"2.5"]) + body[one.end():]
+        header = {"format": "astrarium-trace-model", "version": 2, "sha256": hashlib.sha256(new).hexdigest()}
+        (tmp_path / "b").write_bytes(json.dumps(header).encode() + b"\n" + new)
+        try:
+            found = load_model(tmp_path / "b").model
+            span = zip(found.names, found.low, strict=True)
+            made = sample(found, {name: low for name, low in span if name != "stage"})
+        except InputError:
+            continue
+        assert made.classes
 
 
 @pytest.mark.exam

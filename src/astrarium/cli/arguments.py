@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from astrarium.errors import InputError, nearest
 
@@ -19,6 +19,7 @@ class Parser(argparse.ArgumentParser):
     """argparse without abbreviations; an unknown flag or choice names the nearest one. Usage errors exit with 2."""
 
     ignores = False     # unknown arguments end in the namespace's `unknown` instead
+    fill: Callable[[Parser], None] | None = None    # adds the arguments of a sub-verb when that is what was asked for
 
     def __init__(self, *, prog: str, description: str, usage: str | None = None, epilog: str | None = None,
                  raw: bool = False):
@@ -26,8 +27,16 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, usage=usage, description=description, epilog=epilog, allow_abbrev=False,
                          formatter_class=style)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's; a parser that is not filled yet is filled first."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
+        return super().parse_known_args(args, namespace)
+
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """`arguments` as a namespace; SystemExit(2) with a message for anything unknown."""
+        options: argparse.Namespace
         options, unknown = self.parse_known_args(arguments)
         if self.ignores:
             options.unknown = [self._unknown(word) for word in unknown]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from functools import partial
 
 from astrarium.cli.arguments import Parser
 
@@ -29,11 +30,15 @@ SUB_VERBS = {
 
 
 def arguments(parser: Parser) -> None:
-    """A parser per sub-verb."""
+    """A parser per sub-verb, of which only the one that is asked for gets its arguments."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for name, (module, sentence) in SUB_VERBS.items():
         sub = verbs.add_parser(name, prog=f"astrarium trace {name}", description=sentence, help=sentence)
-        importlib.import_module(f"astrarium.cli.{module}").arguments(sub)
+        sub.fill = partial(_fill, module)
+
+
+def _fill(module: str, parser: Parser) -> None:
+    importlib.import_module(f"astrarium.cli.{module}").arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from astrarium.errors import InputError
@@ -52,15 +52,36 @@ def levels_of(axes: Sequence[Axis], scope: Scope) -> dict[str, Level]:
 def components_of(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[str, Level]) -> tuple[Component, ...]:
     """The components, by their first axis. Raises ContradictionError where no design meets every constraint."""
     place = {axis.name: index for index, axis in enumerate(axes)}
+    found = []
+    for order, own, diagram in _diagrams(place, rules, levels):
+        if not diagram.count:
+            raise _contradiction(order, own, levels)
+        found.append(Component(tuple(place[name] for name in order), diagram))
+    return tuple(found)
+
+
+def feasible(axes: Sequence[Axis], rules: Sequence[Rule], levels: Mapping[str, Level]) -> bool:
+    """Whether some design meets every constraint. Raises InputError where that is too much to find out."""
+    place = {axis.name: index for index, axis in enumerate(axes)}
+    return all(diagram.count for _, _, diagram in _diagrams(place, rules, levels))
+
+
+def _diagrams(place: Mapping[str, int], rules: Sequence[Rule],
+              levels: Mapping[str, Level]) -> Iterator[tuple[Sequence[str], Sequence[Rule], Diagram]]:
+    """(axes in the order of the levels, rules on them, diagram) of every component; a diagram may have no path."""
     for rule in rules:
         _settled_rule(rule, levels)
     group = _groups([names_in(rule.node) for rule in rules]
                     + [(name, *names_in(level.when)) for name, level in levels.items()])
-    found = []
     for names in sorted(group, key=lambda names: min(place[name] for name in names)):
         own = [rule for rule in rules if set(names_in(rule.node)) & set(names)]
-        found.append(_component(sorted(names, key=place.__getitem__), own, levels, place))
-    return tuple(found)
+        names.sort(key=place.__getitem__)
+        if len(names) == 1 and not own and levels[names[0]].when == TRUE:
+            yield names, own, free_diagram(names[0], len(levels[names[0]].values))
+            continue
+        needs = {name: names_in(levels[name].when) for name in names}
+        order = reordered(tuple(dict.fromkeys([*used([rule.node for rule in own]), *names])), needs)
+        yield order, own, _compiled(order, own, levels)
 
 
 def _settled_rule(rule: Rule, levels: Mapping[str, Level]) -> None:
@@ -100,18 +121,6 @@ def _groups(links: Sequence[Sequence[str]]) -> list[list[str]]:
         for name in merged:
             owner[name] = merged
     return list({id(group): list(dict.fromkeys(group)) for group in owner.values()}.values())
-
-
-def _component(names: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level],
-               place: Mapping[str, int]) -> Component:
-    if len(names) == 1 and not rules and levels[names[0]].when == TRUE:
-        return Component((place[names[0]],), free_diagram(names[0], len(levels[names[0]].values)))
-    needs = {name: names_in(levels[name].when) for name in names}
-    order = reordered(tuple(dict.fromkeys([*used([rule.node for rule in rules]), *names])), needs)
-    diagram = _compiled(order, rules, levels)
-    if not diagram.count:
-        raise _contradiction(order, rules, levels)
-    return Component(tuple(place[name] for name in order), diagram)
 
 
 def _compiled(order: Sequence[str], rules: Sequence[Rule], levels: Mapping[str, Level]) -> Diagram:

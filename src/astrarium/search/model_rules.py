@@ -9,7 +9,7 @@ from functools import partial
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis
-from astrarium.search.components import ContradictionError, Rule, components_of, levels_of
+from astrarium.search.components import Rule, components_of, feasible, levels_of
 from astrarium.search.diagram import Level
 from astrarium.search.expression import Const, Node, Op, names_in
 from astrarium.search.scope import Scope
@@ -61,8 +61,9 @@ def _cuts(rule: Rule, others: Sequence[Rule], axes: Sequence[Axis], levels: dict
     known = {name: levels[name] for name in names}
     broken = Rule(rule.text, Op("not", (rule.node,)), WHERE)
     try:
-        components_of(part, [*linked, broken], known)
-    except InputError:      # nobody breaks it, or it joins too much
+        if not feasible(part, [*linked, broken], known):
+            return False
+    except InputError:      # it joins too much
         return False
     try:
         components_of(part, [*linked, rule], known)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, combinations_with_replacement, product
+from math import prod
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ I64 = npt.NDArray[np.int64]
 ENDS = ("first", "last")
 EXACT, STEPS, ROWS, CANDIDATES = 1e-6, 48, 240, 4_000
 LARGEST = 2.0**62       # bytes or flop
+STEEPEST = 16           # an exponent, at most: of a few rows any could be fitted
 SLOW = 0.9999           # a step that leaves more than this of the error is the last
 MANY = 1e9              # rounds of a loop, at most
 SPANS = ("near", "half", "sharp", "wide")       # of exponents; see `_powers`
@@ -109,6 +111,8 @@ def _power(x: F64, y: F64) -> Law | None:
     """One product of whole powers."""
     slope = _slopes(x, y)
     whole = np.rint(slope)
+    if np.abs(whole).max(initial=0.0) > STEEPEST:
+        return None
     if np.abs(slope - whole).max(initial=0.0) > WHOLE or (whole[(x <= 0).any(axis=0)] != 0).any():
         return None
     return Law([float(np.exp(np.mean(np.log(y) - np.log(np.prod(np.power(x, whole), axis=1)))))], [whole.tolist()],
@@ -118,14 +122,17 @@ def _power(x: F64, y: F64) -> Law | None:
 def _sum(x: F64, y: F64) -> Law | None:
     """A sum of products of whole powers of the conditions that matter most: as few as do, by the slope of log y. First
     of powers that are next to the slope, then of more."""
-    slope = _slopes(x, y)
+    slope = np.clip(_slopes(x, y), -STEEPEST, STEEPEST)
     weight = np.abs(slope) * np.array([np.log(column).std() if column.min() > 0 else column.std() for column in x.T])
     order = [int(i) for i in np.argsort(-weight, kind="stable") if weight[i] > SAME]
     best: tuple[float, Law] | None = None
+    tried: set[tuple[tuple[float, ...], ...]] = set()       # spans often allow the same powers
     for span, used in product(SPANS, range(1, len(order) + 1)):
-        choices = [_powers(float(slope[i]), x[:, i], span) if i in order[:used] else (0.0,) for i in range(x.shape[1])]
-        if np.prod([len(each) for each in choices]) > CANDIDATES:
+        choices = tuple(_powers(float(slope[i]), x[:, i], span) if i in order[:used] else (0.0,)
+                        for i in range(x.shape[1]))
+        if choices in tried or prod(map(len, choices)) > CANDIDATES:
             continue
+        tried.add(choices)
         law = _added(x, y, np.array(list(product(*choices))))
         error = np.inf if law is None else float(np.abs(law.at(x) / y - 1).max())
         if law is not None and (best is None or error < best[0]):

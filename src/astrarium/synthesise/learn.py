@@ -123,7 +123,9 @@ def programs_of(coded: Coded) -> list[tuple[Program, list[int]]]:
 # ------------------------------------------------------------ sizes
 def _sizes(coded: Coded, x: F64) -> list[Size]:
     """Laws of the mean of each example; per site where a token's differ within one example."""
-    return [Size(before, token, column, _law(seen, x)) for (before, token, column), seen in size_rows(coded).items()]
+    fitted: dict[bytes, Law] = {}
+    return [Size(before, token, column, _law(seen, x, fitted))
+            for (before, token, column), seen in size_rows(coded).items()]
 
 
 def size_rows(coded: Coded) -> dict[SizeKey, dict[int, F64]]:
@@ -165,13 +167,16 @@ def _parts(each: Example, main: I64, keys: I64, columns: Iterable[int]) -> Itera
                 yield key, column, values if np.ptp(values) else np.broadcast_to(values[:1].copy(), values.shape)
 
 
-def _law(seen: Mapping[int, F64], x: F64) -> Law | None:
-    """The law of positive means; None where most are 0. Its residuals include those of nodes about the mean."""
-    rows = [row for row, values in sorted(seen.items()) if values.mean() > 0]
-    if 2 * len(rows) <= len(seen):
+def _law(seen: Mapping[int, F64], x: F64, fitted: dict[bytes, Law]) -> Law | None:
+    """The law of positive means; None where most are 0. Its residuals include those of nodes about the mean. `fitted`
+    has the laws of means by content (rows and values), and gets this one: many tokens have the same means."""
+    rows = np.array([row for row, values in sorted(seen.items()) if values.mean() > 0], np.int64)
+    if 2 * rows.size <= len(seen):
         return None
-    law = fit_law(x[rows], np.array([float(seen[row].mean()) for row in rows]))
-    spread = np.concatenate([np.log(np.maximum(seen[row], 1e-9) / seen[row].mean()) for row in rows])
+    means = np.array([float(seen[row].mean()) for row in rows.tolist()])
+    key = rows.tobytes() + means.tobytes()      # as many bytes of the one as of the other
+    law = fitted[key] if key in fitted else fitted.setdefault(key, fit_law(x[rows], means))
+    spread = np.concatenate([np.log(np.maximum(seen[row], 1e-9) / seen[row].mean()) for row in rows.tolist()])
     if np.ptp(spread) < EQUAL:
         return law
     own = np.quantile(spread, np.linspace(0.05, 0.95, 10))

@@ -14,7 +14,7 @@ import msgspec
 
 from astrarium.errors import InputError
 from astrarium.synthesise.fold import CLOSE, OPEN
-from astrarium.synthesise.laws import FORMS, Count, Form, Law
+from astrarium.synthesise.laws import FORMS, STEEPEST, Count, Form, Law
 from astrarium.synthesise.layout import ROLES
 from astrarium.synthesise.learn import Model
 from astrarium.synthesise.network import Network, check_network
@@ -168,7 +168,7 @@ def _splits(splits: Sequence[Split], ways: int, width: int) -> None:
 def _law(law: Law | None, width: int) -> None:
     if law is not None:
         _need(len(law.coefficient) == len(law.exponent) <= 10_000, "law")
-        _need(all(len(row) == width and all(abs(each) <= 16 for each in row) for row in law.exponent), "exponents")
+        _need(all(len(row) == width and max(map(abs, row)) <= STEEPEST for row in law.exponent), "exponents")
         _need(len(law.residual) in (0, 10) and all(abs(each) < 100 for each in law.residual), "residuals")
 
 

@@ -7,6 +7,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, cast
@@ -71,6 +72,7 @@ class Card:
         return asdict(self)
 
 
+@cache
 def _rows() -> Mapping[str, Any]:
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     text = files("astrarium.workload").joinpath("suite.toml").read_text(encoding="utf-8")
