@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -66,12 +66,13 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     work = read_work(design, {} if cache is None else cache, caches) if traces is None else work_of(design, traces)
     given, source = plugins_of(design, plugins), work.source
     plan = lower(design, work, given, kept=caches)
-    folded = folded and not (isinstance(design.workload, Jobs) and _irregular(plan))
+    first = _first_ranks(design)
 
     def run() -> Result:
         try:
             ran, outcome = engine.execute_in_order(plan, record=record, fold=folded, pure=pure, plugins=given,
-                                                   note=note, kept=None if kept is None else kept.measurements)
+                                                   note=note, kept=None if kept is None else kept.measurements,
+                                                   jobs=first)
         except EXPLAINED as error:
             from astrarium.lower import in_its_terms  # rarely needed
 
@@ -84,14 +85,18 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
 
     def alone(job: engine.Plan) -> engine.Outcome:
         return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
-                                       kept=None if kept is None else kept.measurements)[1]
+                                       kept=None if kept is None else kept.measurements,
+                                       jobs=(0, job.npu_of.size))[1]
     return run
 
 
-def _irregular(plan: engine.Plan) -> bool:
-    from astrarium.lower import mostly_irregular  # one workload starts without it
+def _first_ranks(design: Design) -> Sequence[int]:
+    """The first rank of each of several jobs, and how many ranks all have; empty for one workload."""
+    if not isinstance(design.workload, Jobs):
+        return ()
+    from astrarium.lower import first_ranks  # one workload starts without it
 
-    return mostly_irregular(plan)
+    return first_ranks(design)
 
 
 def _placed(design: Design, alone: Callable[[engine.Plan], engine.Outcome]) -> Placed | None:

@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t most_members = 4096;
 constexpr std::size_t most_words = 1 << 24;  // of collectives that are kept
 constexpr int most_runs = 3;
+constexpr std::uint64_t first_look = 1 << 23;  // events, about a second
 
 }  // namespace
 
@@ -85,7 +86,7 @@ void Undisturbed::place(std::uint32_t group) {
 }
 
 void Undisturbed::begin(BatchClock& clock, Traffic& traffic) {
-    clock_ = &clock, traffic_ = &traffic, events_ = 0, ++runs_;
+    clock_ = &clock, traffic_ = &traffic, events_ = 0, disturbed_ = 0, before_ = measured_, ++runs_;
     holds_.reset(2 * traffic.ports(), groups_.size());
     for (Group& g : groups_) g.open.clear(), g.events = 0;
 }
@@ -115,6 +116,8 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
     }
     if (traffic_->records()) traffic_->usage.repeat(t.steps, first, 1);
     g.events += t.events, events_ += t.events;
+    if (holds_.met()[group]) disturbed_ += t.events;
+    check_gain();
     for (std::uint32_t p = 0; p < all.at.size(); ++p) {
         const std::uint32_t rank = membership_.rank(group, p);
         Tick end = add(first, t.done[p]);
@@ -122,6 +125,13 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
         const std::uint64_t key = static_cast<std::uint64_t>(rank) << 32 | all.node[p];
         clock_->at(end, t.late[p] ? BatchClock::arrive : BatchClock::done, {key, 0, t.late[p] ? measured_over : node_over, rank, all.node[p]});
     }
+}
+
+// Ends a run that will not pay: most of what it leaves out meets others, or hardly anything comes twice.
+void Undisturbed::check_gain() const {
+    const std::uint64_t measured = measured_ - before_;
+    if (events_ + clock_->handled > first_look && 2 * disturbed_ > events_ + clock_->handled) throw Disturbed{};
+    if (measured > first_look && 2 * measured > events_) throw Disturbed{};
 }
 
 const Undisturbed::Timed& Undisturbed::timed(std::uint32_t group, const Gathering& all, Tick first) {

@@ -28,7 +28,7 @@ AloneOnLinks run_alone_on_links(const Plan& plan);
 // Runs that share what they found out: collectives by content.
 class Undisturbed {
 public:
-    // Throws Disturbed where no collective of the plan can be timed.
+    // Thrown where no collective of the plan can be timed, or hardly any: every message is cheaper then.
     struct Disturbed {};
     explicit Undisturbed(const Plan& plan);
 
@@ -83,6 +83,7 @@ private:
     void place(std::uint32_t group);
     void over(std::uint32_t group, const Gathering& all);
     const Timed& timed(std::uint32_t group, const Gathering& all, Tick first);
+    void check_gain() const;
     Timed measure(const Places& places, const Collective& collective, const std::vector<Tick>& offsets) const;
 
     const Plan& plan_;
@@ -100,6 +101,7 @@ private:
     std::size_t kept_ = 0;                                      // words of it
     std::uint64_t events_ = 0, measured_ = 0;  // left out of this run; run to measure
     int runs_ = 0;
+    std::uint64_t disturbed_ = 0, before_ = 0;                  // of events_, those of groups that met others; measured before this run
 };
 
 }  // namespace astrarium

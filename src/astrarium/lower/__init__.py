@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from astrarium.lower.explain import in_its_terms
-    from astrarium.lower.jobs import mostly_irregular, placed_jobs
+    from astrarium.lower.jobs import first_ranks, placed_jobs
     from astrarium.lower.kept import Kept
     from astrarium.lower.native_plugins import plugins_of
     from astrarium.lower.native_work import Given, Work, work_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "explain": ("in_its_terms",),
-    "jobs": ("mostly_irregular", "placed_jobs"),
+    "jobs": ("first_ranks", "placed_jobs"),
     "kept": ("Kept",),
     "native_plugins": ("plugins_of",),
     "native_work": ("Given", "Work", "work_of"),
@@ -31,7 +31,7 @@ _WHERE = {
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "first_rank", "in_its_terms", "lower",
-           "mostly_irregular", "placed_jobs", "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
+           "placed_jobs", "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
 
 
 def __getattr__(name: str) -> Any:
