@@ -12,7 +12,6 @@ from astrarium.engine.plan import Plan
 from astrarium.lower import Kept, first_ranks, lower, plugins_of, read_work
 
 LINK = {"bandwidth": "10 GB/s", "latency": "1 us"}
-ALL_REDUCE = ar.CollectiveWorkload("all_reduce", "1 MB") if hasattr(ar, "CollectiveWorkload") else None
 
 
 def plan_of(design: ar.Design) -> tuple[Plan, tuple[int, ...]]:
@@ -22,7 +21,7 @@ def plan_of(design: ar.Design) -> tuple[Plan, tuple[int, ...]]:
 
 
 def design_of(dims: list[ar.Dim], places: list[list[int]], backend: str) -> ar.Design:
-    work = ar.load("workload", {"source": "collective", "op": "all_reduce", "payload": "1 MB"})
+    work = ar.SingleCollective("all_reduce", "1 MB")
     return ar.Design(workload=ar.Jobs([ar.Job(work, npus) for npus in places]), network=ar.Network(dims, backend))
 
 

@@ -107,7 +107,7 @@ WORK = ar.Transformer({"like": "llama3-8b", "layers": 2}, tp=2, dp=4, global_bat
     (lambda: job(None), r"Job.npus: is missing, and source: collective is of any number of ranks"),
     (lambda: job(0), r"Job.npus: 0 NPUs; expected at least one"),
     (lambda: job(-2), r"Job.npus: -2 is impossible; expected 0 or more"),
-    (lambda: job(start="-1 ns"), r"Job.start: -1.0 is not a time; expected a finite number, 0 or more"),
+    (lambda: job(start="-1 ns"), r"Job.start: '-1 ns' is not a time; expected a finite number, 0 or more"),
     (lambda: job(start="1e8 s"), r"Job.start: is more than 2\^62 ps; expected at most 53 days"),
     (lambda: job(placement="rail"), r"Job.placement: 'rail' is not known; .*did you mean 'rail_aligned'"),
     (lambda: job(placement="random"), r"Job.seed: is missing; expected a whole number"),

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t most_members = 4096;
 constexpr std::size_t most_words = 1 << 24;  // of collectives that are kept
 constexpr int most_runs = 3;
-constexpr std::uint64_t first_look = 1 << 23;  // events, about a second
+constexpr std::uint64_t first_look = 1 << 20, first_gain = 1 << 22;  // events: about 0.1 s and half a second
 
 }  // namespace
 
@@ -131,7 +131,7 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
 void Undisturbed::check_gain() const {
     const std::uint64_t measured = measured_ - before_;
     if (events_ + clock_->handled > first_look && 2 * disturbed_ > events_ + clock_->handled) throw Disturbed{};
-    if (measured > first_look && 2 * measured > events_) throw Disturbed{};
+    if (measured > first_gain && 2 * measured > events_) throw Disturbed{};
 }
 
 const Undisturbed::Timed& Undisturbed::timed(std::uint32_t group, const Gathering& all, Tick first) {
