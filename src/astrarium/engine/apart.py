@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -171,11 +172,13 @@ def _content(part: Plan) -> object:
 
 
 def _moved(dim: Dim, at: I64) -> I64:
-    """The places moved so that the first one is 0: as all NPUs of a switch are alike, in any order there."""
+    """The places moved so that the first one is 0; all NPUs of a switch are alike, so there in order of appearance."""
     if dim.shape in (Shape.SWITCH, Shape.FULLY_CONNECTED):
         _, begin, of = np.unique(at, return_index=True, return_inverse=True)
-        return np.argsort(np.argsort(begin))[of.reshape(-1)]
-    return at ^ at[0] if dim.shape == Shape.HYPERCUBE else (at - at[0]) % dim.npus
+        found: I64 = np.argsort(np.argsort(begin))[of.reshape(-1)]
+    else:
+        found = at ^ at[0] if dim.shape == Shape.HYPERCUBE else (at - at[0]) % dim.npus
+    return found
 
 
 # ------------------------------------------------------------ one Outcome
@@ -191,7 +194,7 @@ def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
             pointers.append(outcome.node_ptr[1:] + nodes)
             nodes += int(outcome.node_ptr[-1])
     width = max(outcome.use_width for outcome in outcomes)
-    joined = {name: np.concatenate([getattr(outcome, name) for outcome in outcomes]) for name in (
+    joined: dict[str, Any] = {name: np.concatenate([getattr(outcome, name) for outcome in outcomes]) for name in (
         "finish", "busy", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy")}
     folded = any(outcome.folded or copies > 1 for _, outcome, copies in parts)
     return replace(outcomes[0], **joined, row=row, use_width=width,

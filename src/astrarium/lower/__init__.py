@@ -30,7 +30,7 @@ _WHERE = {
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
-__all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "first_rank", "in_its_terms", "lower",
+__all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "first_rank", "first_ranks", "in_its_terms", "lower",
            "placed_jobs", "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
 
 
