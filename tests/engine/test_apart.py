@@ -35,6 +35,7 @@ MIXED = [[0, 2, 4], [1, 3, 5]]
     (ar.Ring, "closed_form", MIXED, [[0], [1]]),
     (ar.Mesh, "contention", ROW, [[0], [1]]),
     (ar.Mesh, "closed_form", MIXED, [[0, 1]]),      # messages pass the NPUs between
+    (ar.Mesh, "closed_form", ROW, [[0], [1]]),
     (ar.Switch, "contention", MIXED, [[0], [1]]),
     (ar.FullyConnected, "contention", MIXED, [[0], [1]]),
     (ar.Ring, "fluid", ROW, [[0, 1]]),              # nothing is known of its links here
@@ -58,5 +59,6 @@ def test_equal_jobs_run_once() -> None:
     outcome = run_apart(plan, first, run)
     assert ran == [0, 16]
     rows = outcome.row.reshape(4, 3)
-    assert np.array_equal(rows[0], rows[1]) and np.array_equal(rows[0], rows[3])
+    assert np.array_equal(rows[0], rows[1])
+    assert np.array_equal(rows[0], rows[3])
     assert rows[2].min() > rows[0].max()

@@ -73,16 +73,14 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
     """The jobs, in sets that cannot meet each other."""
     jobs = range(len(first) - 1)
     network = plan.network
-    ports = network.backend == Backend.PORTS and all(d.shape != Shape.MESH or d.npus == 1 for d in network.dims)
-    known = ports or network.backend == "contention"
-    if not known or network.graph is not None or plan.changes is not None or plan.policy.order != Order.CANONICAL:
+    known = network.backend in (Backend.PORTS, "contention") and network.graph is None
+    if not known or plan.changes is not None or plan.policy.order != Order.CANONICAL:
         return [list(jobs)]
     together = list(jobs)       # [jobs] the first job of its set
     owner: dict[int, int] = {}
     for job in jobs:
         ranks = np.arange(first[job], first[job + 1])
-        shared = [] if ports else np.unique(np.concatenate([_links(network.dims, *ends) for ends in _ends(plan, ranks)]
-                                                           or [np.zeros(0, np.int64)])).tolist()
+        shared = _where_others_pass(plan, ranks).tolist()
         if plan.remote.kind in (RemoteKind.PER_NODE, RemoteKind.POOL) and _remote(plan, ranks):
             shared.append(-1)
         for other in {owner.setdefault(link, job) for link in shared}:
@@ -96,6 +94,26 @@ def _remote(plan: Plan, ranks: I64) -> bool:
 
 
 # ------------------------------------------------------------ links of messages
+def _where_others_pass(plan: Plan, ranks: I64) -> I64:
+    """Numbers of the links that the ranks' messages may take; of the NPUs that they may pass on `closed_form`, where
+    only those along a mesh pass any."""
+    dims = plan.network.dims
+    if plan.network.backend == Backend.PORTS:
+        mesh = any(dim.shape == Shape.MESH for dim in dims)
+        return _between(dims, plan.npu_of[ranks].astype(np.int64)) if mesh else np.zeros(0, np.int64)
+    return np.unique(np.concatenate([_links(dims, *ends) for ends in _ends(plan, ranks)]))
+
+
+def _between(dims: Sequence[Dim], npus: I64) -> I64:
+    """All NPUs at coordinates of these in each dim; along a mesh also at those between."""
+    found, stride = np.zeros(1, np.int64), 1
+    for dim in dims:
+        at = np.unique(npus // stride % dim.npus)
+        kept = np.arange(at[0], at[-1] + 1) if dim.shape == Shape.MESH else at
+        found, stride = (found[:, None] + kept * stride).reshape(-1), stride * dim.npus
+    return found
+
+
 def _ends(plan: Plan, ranks: I64) -> Iterator[tuple[I64, I64]]:
     """(sources, destinations) NPUs of all messages that the ranks may send."""
     slots = slice(int(plan.slot_ptr[ranks[0]]), int(plan.slot_ptr[ranks[-1] + 1]))
