@@ -1,22 +1,32 @@
 """Sixteen training jobs of 256 ranks on one fabric of 4,096 NPUs: CPU seconds by placement and back end.
 
 usage: jobs.py [--backend closed_form contention ...] [--placement packed spread random ...] [--alone]
+       jobs.py --drawn FIRST COUNT [--limit CPU_S]
 
 Eight jobs train llama3-8b, eight gpt3-13b, each with tp 8 and dp 32: a step of one sequence per replica, on hosts of 8
 NPUs (a switch) in a torus of 16 x 32 hosts. A line is one `simulate` in a new process, with reading, lowering, the
 run and its node times. `closed_form` folds; `contention` and `fluid` run every rank. `--alone` adds the sixteen runs of
 single jobs that slowdowns need. Target: 60 CPU s each.
+
+`--drawn` measures sets that nobody chose: `_drawn_jobs.py` draws each from a seed, FIRST to FIRST + COUNT - 1. Each
+runs in a process of its own, which is ended beyond `--limit` CPU seconds (its line says "over"; medians count it as the
+limit) or 4 GiB of address space.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
+import signal
+import subprocess
 import sys
 
-from _measure import child, machine, process_s
+from _drawn_jobs import draw
+from _measure import child, machine, median, process_s
 
 TARGET_S = 60.0
+MEMORY = 4 << 30        # bytes of address space of a drawn set's process
 PLACEMENTS = ("packed", "spread", "random")
 
 
@@ -40,13 +50,59 @@ def measure(backend: str, placement: str, alone: bool) -> None:
                       "ms": float(result.makespan) / 1e6, "rows": len(result.outcome.finish), "slowest": slowest}))
 
 
+def measure_drawn(seed: int, limit: int) -> None:
+    """In this process: the set of a seed, as JSON."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    import astrarium as ar
+
+    said, design = draw(seed)
+    print(json.dumps(said), flush=True)
+    before = process_s()
+    result = ar.simulate(design)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    print(json.dumps({"run_s": process_s() - before, "events": result.outcome.events, "peak": peak,
+                      "ms": float(result.makespan) / 1e6, "rows": len(result.outcome.finish)}))
+
+
+def drawn(seeds: range, limit: int) -> None:
+    """A line per set, then the median and the worst."""
+    spent = []
+    for seed in seeds:
+        ran = subprocess.run([sys.executable, __file__, "--measure-drawn", str(seed), str(limit)],
+                             stdout=subprocess.PIPE, text=True, check=False)
+        said, *found = map(json.loads, ran.stdout.splitlines())
+        line = f"{seed:3} {said['backend']:11} {said['placement']:12} {said['ranks']} ranks, {said['dims']}: "
+        if found:
+            spent.append(found[0]["run_s"])
+            print(f"{line}{spent[-1]:.2f} CPU s, {found[0]['peak']:.0f} MB, {found[0]['events']:,} events, "
+                  f"{found[0]['rows']:,} rows, makespan {found[0]['ms']:.1f} ms", flush=True)
+        elif ran.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            spent.append(float(limit))
+            print(f"{line}over {limit} CPU s", flush=True)
+        else:
+            raise SystemExit(f"{line}exit code {ran.returncode}")
+    over = sum(each >= TARGET_S for each in spent)
+    print(f"median {median(spent):.2f} CPU s, worst {max(spent):.2f}; {over} of {len(spent)} sets over {TARGET_S:g}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", nargs="+", default=["closed_form", "contention"])
     parser.add_argument("--placement", nargs="+", default=list(PLACEMENTS))
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--drawn", nargs=2, type=int, metavar=("FIRST", "COUNT"))
+    parser.add_argument("--limit", type=int, default=120, help="CPU seconds after which a drawn set is ended")
+    parser.add_argument("--measure-drawn", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.measure_drawn:
+        measure_drawn(*options.measure_drawn)
+        return
+    if options.drawn:
+        print(machine())
+        drawn(range(options.drawn[0], sum(options.drawn)), options.limit)
+        return
     if options.measure:
         measure(*options.measure, options.alone)
         return

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["TraceCache", "prepare", "simulate", "simulate_many"]
 
 FOLD = {"auto": True, "off": False}
-SCATTERED = "most collectives are of irregular groups of NPUs"
 
 
 def simulate(design: Design, *, fold: str | None = None, record: bool = True, pure: bool = False,
@@ -68,13 +66,13 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
     work = read_work(design, {} if cache is None else cache, caches) if traces is None else work_of(design, traces)
     given, source = plugins_of(design, plugins), work.source
     plan = lower(design, work, given, kept=caches)
-    scattered = folded and isinstance(design.workload, Jobs) and _irregular(plan)
-    folded = folded and not scattered
+    first = _first_ranks(design)
 
     def run() -> Result:
         try:
             ran, outcome = engine.execute_in_order(plan, record=record, fold=folded, pure=pure, plugins=given,
-                                                   note=note, kept=None if kept is None else kept.measurements)
+                                                   note=note, kept=None if kept is None else kept.measurements,
+                                                   jobs=first)
         except EXPLAINED as error:
             from astrarium.lower import in_its_terms  # rarely needed
 
@@ -82,20 +80,23 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
             if said is error:
                 raise
             raise said from error
-        outcome = replace(outcome, unfolded_because=SCATTERED) if scattered else outcome
         return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
                       tuple(design.memory.tiers), _job_ranks(design, alone))
 
     def alone(job: engine.Plan) -> engine.Outcome:
         return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
-                                       kept=None if kept is None else kept.measurements)[1]
+                                       kept=None if kept is None else kept.measurements,
+                                       jobs=(0, job.npu_of.size))[1]
     return run
 
 
-def _irregular(plan: engine.Plan) -> bool:
-    from astrarium.lower import mostly_irregular  # one workload starts without it
+def _first_ranks(design: Design) -> Sequence[int]:
+    """The first rank of each of several jobs, and how many ranks all have; empty for one workload."""
+    if not isinstance(design.workload, Jobs):
+        return ()
+    from astrarium.lower import first_ranks  # one workload starts without it
 
-    return mostly_irregular(plan)
+    return first_ranks(design)
 
 
 def _job_ranks(design: Design, alone: Callable[[engine.Plan], engine.Outcome]) -> JobRanks | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from astrarium.errors import InputError, nearest
 
@@ -64,7 +64,8 @@ class Quantity(float):
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
-            return cls.of(cls.parsed(value))
+            base = cls.parsed(value)
+            return float.__new__(cls, base) if _legal(base) else _refuse(value, cls)
         if isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity)) and value == 0:
             return cls.of(0.0)
         number = isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity))
@@ -74,9 +75,7 @@ class Quantity(float):
     @classmethod
     def of(cls, base: float) -> Self:
         """The quantity of `base` base units. Raises InputError where it is negative or not finite."""
-        if not (math.isfinite(base) and base >= 0):
-            raise InputError("", f"{base!r} is not a {cls.dimension}", expected="a finite number, 0 or more")
-        return float.__new__(cls, base)
+        return float.__new__(cls, base) if _legal(base) else _refuse(base, cls)
 
     @classmethod
     def parsed(cls, text: str) -> float:
@@ -96,6 +95,15 @@ class Quantity(float):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).of, (float(self),)
+
+
+def _legal(base: float) -> bool:
+    return math.isfinite(base) and base >= 0
+
+
+def _refuse(value: object, kind: type[Quantity]) -> NoReturn:
+    """Say that `value`, as it was written, is below 0 or not finite."""
+    raise InputError("", f"{value!r} is not a {kind.dimension}", expected="a finite number, 0 or more")
 
 
 class Time(Quantity):

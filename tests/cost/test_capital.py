@@ -114,7 +114,7 @@ def test_what_is_missing_or_does_not_fit_is_named(changes: dict[str, Any], said:
     ("cost.region", "germny", r"cost.region: 'germny' is not known; .*did you mean 'germany'"),
     ("cost.switch", "link_400g_host_2024_08", r"cost.switch: .* is not known"),
     ("cost.electricity", 0.08, r"cost.electricity: 0.08 is a number without a unit"),
-    ("cost.electricity", "-0.08 $/kWh", r"cost.electricity: -0.08 is not a price of energy"),
+    ("cost.electricity", "-0.08 $/kWh", r"cost.electricity: '-0.08 \$/kWh' is not a price of energy"),
     ("cost.lifetime", "4 year", r"cost.lifetime: .*did you mean 'years'"),
     ("cost.utilisation", 1.2, r"cost.utilisation: 1.2 is more than all of the time"),
     ("cost", "us_h100", r"catalog.costs: 'us_h100' is not known; .*did you mean 'us_h100_2024'"),

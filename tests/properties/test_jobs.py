@@ -170,3 +170,39 @@ def test_both_engines(seed: int) -> None:
     assert [(job.makespan_ps, job.alone_ps, job.exposed_comm_ps) for job in fast.jobs] == [
         (job.makespan_ps, job.alone_ps, job.exposed_comm_ps) for job in slow.jobs]
     assert all(np.array_equal(a.npus, b.npus) for a, b in zip(fast.jobs, slow.jobs, strict=True))
+
+
+@given(SEEDS)
+@settings(max_examples=8, deadline=None)
+def test_jobs_that_run_apart_equal_the_joined_run(seed: int) -> None:
+    """Wherever they are: every node, link and bin of traffic is that of one run of all; and they run apart where no
+    link has messages of two."""
+    rng = random.Random(seed)
+    backend = rng.choice(("closed_form", "contention", "contention"))
+    cases = [random_case(rng, (backend,)) for _ in range(3)]
+    shapes = [rng.choice((ar.Ring, ar.Switch, ar.FullyConnected, ar.Mesh))(4, bandwidth="7 GB/s", latency="30 ns")
+              for _ in range(3)]
+    free = list(range(64))
+    if rng.random() < 0.5:
+        rng.shuffle(free)
+    known, jobs = {}, []
+    for number, case in enumerate(cases):
+        ranks = case.traces.ranks
+        npus, free = free[:ranks], free[ranks + rng.choice((0, 4)):]
+        known[str(number), ranks] = case.traces
+        jobs.append(ar.Job(ar.Trace(str(number)), npus, start=f"{rng.choice(STARTS)} ns"))
+    base = cases[0].design
+    design = ar.Design(workload=ar.Jobs(jobs), network=ar.Network(shapes, backend), compute=base.compute,
+                       memory=base.memory)
+    apart, joined = (run(design, cache=known, fold=fold) for fold in ("auto", "off"))
+    assert finish(apart) == finish(joined)
+    for mine, row in zip(apart.outcome.row.tolist(), joined.outcome.row.tolist(), strict=True):
+        for name in ("start", "end"):
+            here, there = (getattr(each, name)[each.node_ptr[at]:each.node_ptr[at + 1]]
+                           for each, at in ((apart.outcome, mine), (joined.outcome, row)))
+            assert np.array_equal(here, there)
+    assert np.array_equal(apart.dims.size, joined.dims.size)
+    assert np.array_equal(apart.dims.busy_over_time, joined.dims.busy_over_time)
+    if not apart.outcome.folded:
+        assert all(np.array_equal(getattr(apart.links, name), getattr(joined.links, name))
+                   for name in ("dim", "source", "target", "size", "busy"))

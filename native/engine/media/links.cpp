@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "media/fabric.hpp"
+#include "media/link_holds.hpp"
 
 namespace astrarium {
 namespace {
@@ -33,6 +34,7 @@ public:
         const Tick start = std::max(now, free);
         free = rates_.empty() ? add(start, work) : start == never ? never : rates_.finish(hop.number, start, work);
         const Tick serial = free - start;
+        if (holds_) holds_->asks(hop.number, now, free);
         if (free == never) return {hop.number, start, serial};
         traffic_.charge(hop.number, false, f.size, serial);
         if (hop.leaves_npu) traffic_.use(hop.dim, start, serial, f.at);
@@ -50,6 +52,7 @@ public:
         return f.at == f.destination ? f.tail : later(turn.start, latency);
     }
 
+    void watch(LinkHolds& holds) override { holds_ = &holds; }
     Traffic* traffic() override { return &traffic_; }
     std::vector<const std::vector<Tick>*> free_times() const override { return {&free_}; }
     std::vector<std::string> waits(Tick, std::uint64_t) const override {
@@ -64,6 +67,7 @@ private:
     Traffic traffic_;
     const Fabric fabric_;
     const Rates rates_;
+    LinkHolds* holds_ = nullptr;
     std::vector<Tick> free_;  // when links are free
 };
 

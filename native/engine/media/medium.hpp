@@ -9,6 +9,7 @@
 
 namespace astrarium {
 
+class LinkHolds;
 class Traffic;
 using MessageId = std::uint32_t;
 
@@ -70,6 +71,9 @@ public:
     virtual bool busy() const { return false; }
     virtual std::uint64_t patience() const { return ~std::uint64_t{0}; }  // steps without an end of a message, after which the run is a stall
     virtual std::vector<std::string> waits(Tick, std::uint64_t) const { return {}; }  // what it has that never ended
+
+    // Of a medium that queues: from now on it tells which links messages ask for.
+    virtual void watch(LinkHolds&) {}
 };
 
 // By name; null where there is none. One more medium is a file with a `Registered` of its own.

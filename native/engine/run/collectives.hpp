@@ -17,6 +17,7 @@ namespace astrarium {
 
 class CustomRuns;
 class Promotion;
+class Undisturbed;
 
 class Collectives {
 public:
@@ -26,6 +27,7 @@ public:
     Collectives& operator=(const Collectives&) = delete;
     void carry_out_custom(CustomRuns& custom) { custom_ = &custom; }
     void stand_for(Quotient& quotient, Equals& equals, Promotion& promotion) { quotient_ = &quotient, equals_ = &equals, promotion_ = &promotion; }
+    void time(Undisturbed& undisturbed) { undisturbed_ = &undisturbed; }
     const SendOrders& send_order() const { return send_order_; }
 
     void issue(std::uint32_t rank, std::uint32_t node, std::size_t slot);
@@ -96,6 +98,7 @@ private:
     Quotient* quotient_ = nullptr;  // one rank per class
     Equals* equals_ = nullptr;
     Promotion* promotion_ = nullptr;
+    Undisturbed* undisturbed_ = nullptr;  // every rank, over links
     Membership membership_;
     const Geometry geometry_;
     const SendOrders send_order_;

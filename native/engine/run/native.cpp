@@ -27,6 +27,12 @@ Native::Native(const Plan& plan, bool record, bool alone, const Plugins& plugins
 
 Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_periods(beats); }
 
+Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed) : Native(plan, record) {
+    undisturbed.begin(clock_, *messages_.traffic());
+    messages_.medium()->watch(undisturbed.holds());
+    collectives_.time(undisturbed);
+}
+
 Native::Native(const Plan& plan, Quotient& quotient, const Folded* folded, bool record, Purpose purpose)
     : Native(Parts{plan, record, false, quotient.rows(), {}, &quotient, folded, purpose}) {
     promotion_.emplace(quotient, folded, clock_, messages_, collectives_, record, scouting_of(purpose, record));
@@ -202,8 +208,39 @@ Alone Native::run_members() {
     return out;
 }
 
+AloneOnLinks Native::run_on_links() {
+    Usage& usage = messages_.traffic()->usage;
+    usage.keep_steps();
+    nodes_.start();
+    all_instants();
+    if (!nodes_.done()) return {};
+    AloneOnLinks out{nodes_.finish(), nodes_.ended_late(), usage.steps(), {}, clock_.handled};
+    out.traffic = outcome();
+    return out;
+}
+
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
 Outcome run_native_periods(const Plan& plan, Beats& beats) { return Native(plan, beats).run(); }
+AloneOnLinks run_alone_on_links(const Plan& plan) { return Native(plan, true).run_on_links(); }
+
+// A run whose collectives met others counts for nothing. What goes wrong in it, a run of messages says as it is.
+Outcome run_native_undisturbed(const Plan& plan, bool record) {
+    try {
+        Undisturbed undisturbed(plan);
+        for (bool again = true; again;) {
+            Outcome out = Native(plan, record, undisturbed).run();
+            out.events += undisturbed.measured();
+            if (undisturbed.exact()) return out;
+            again = undisturbed.worth_another(out.events);
+        }
+    } catch (const Undisturbed::Disturbed&) {
+    } catch (const Stall&) {
+    } catch (const BadTrace&) {
+    } catch (const Unsupported&) {
+    }
+    return run_native(plan, record);
+}
+
 Alone run_native_alone(const Plan& plan, bool record) { return Native(plan, record, true).run_alone(); }
 Alone run_native_members(const Plan& plan, bool record) { return Native(plan, record).run_members(); }
 Outcome run_with(const Plan& plan, bool record, const Plugins& plugins) { return Native(plan, record, false, plugins).run(); }

@@ -71,7 +71,7 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
             throw;
         }
     };
-    return fold(plan, options, with_classes, [&] { return options.record || plan.changes.time.size > 0 ? run_native(plan, options.record) : run_native_periods(plan, facts.beats()); });
+    return fold(plan, options, with_classes, [&] { return options.record || plan.changes.time.size > 0 ? run_native_undisturbed(plan, options.record) : run_native_periods(plan, facts.beats()); });
 }
 
 // One collective of the classes in `participants`, which come at `offsets`; the results are by class.

@@ -59,12 +59,18 @@ def execute(plan: Plan, *, record: bool = False, fold: bool = True, pure: bool =
 
 def execute_in_order(plan: Plan, *, record: bool, fold: bool, pure: bool = False, plugins: Plugins | None = None,
                      kept: Measurements | None = None, note: Callable[[str], None] | None = None,
-                     ) -> tuple[Plan, Outcome]:
+                     jobs: Sequence[int] = ()) -> tuple[Plan, Outcome]:
     """(what ran, its Outcome): `execute`, and where ranks wait for each other, again in program order (see
-    `program_order`). A plug-in sees one run."""
+    `program_order`). A plug-in sees one run. `jobs`: the first rank of each of several jobs, and how many ranks all
+    have; with `fold`, those that share nothing run by themselves (`apart`)."""
     run = partial(execute, record=record, fold=fold, pure=pure, plugins=plugins, kept=kept, note=note)
     if plugins is not None and plugins.in_run:
         return plan, run(plan)
+    if jobs and fold:
+        from astrarium.engine.apart import execute_apart
+
+        run = partial(run, kept=Measurements() if kept is None else kept)
+        return run_in_order(plan, lambda each, hurried: execute_apart(each, jobs, partial(run, hurried=hurried)))
     return run_in_order(plan, lambda each, hurried: run(each, hurried=hurried))
 
 

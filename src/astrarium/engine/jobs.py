@@ -20,7 +20,7 @@ from astrarium.engine.plan import CollectivePlan, Kind, Order, Plan, Program
 from astrarium.engine.shared import Shared
 from astrarium.errors import InputError, UnsupportedError
 
-__all__ = ["JobPlan", "JoinedJobs", "join_jobs", "part_of"]
+__all__ = ["JobPlan", "JoinedJobs", "join_jobs", "of_collectives", "part_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -186,7 +186,7 @@ class _Joined:
     def _arguments(self, plan: Plan, path: str) -> tuple[I32, I32, I32]:
         """The slots with peers, groups and collectives renumbered; the job's groups are appended."""
         a, b, base, ranks = plan.slot_a.copy(), plan.slot_b.copy(), self.first[-1], plan.npu_of.size
-        meet = _of_collectives(plan)
+        meet = of_collectives(plan)
         strange = ~meet & ((a < 0) | (a >= ranks))      # it may be a rank of another job
         if strange.any():
             raise InputError(path, f"a message's peer is rank {a[strange][0]}", expected=f"one of its {ranks} ranks")
@@ -215,7 +215,7 @@ class _Joined:
         return np.array(numbers, np.int32)
 
 
-def _of_collectives(plan: Plan) -> npt.NDArray[np.bool_]:
+def of_collectives(plan: Plan) -> npt.NDArray[np.bool_]:
     """[slots] whether a slot is a collective's."""
     widths = np.array([int(program.slot.max(initial=-1)) + 1 for program in plan.programs] + [0])
     start = np.cumsum(widths) - widths
@@ -226,21 +226,24 @@ def _of_collectives(plan: Plan) -> npt.NDArray[np.bool_]:
     return meets[shift + np.arange(shift.size)]
 
 
-def part_of(plan: Plan, ranks: range) -> Plan:
-    """The plan of some consecutive ranks that meet no others in messages or groups: one job of a joined plan, alone."""
-    kinds, program_of = np.unique(plan.program_of[ranks.start:ranks.stop], return_inverse=True)
-    pointer = plan.slot_ptr[ranks.start:ranks.stop + 1]
-    slots = slice(int(pointer[0]), int(pointer[-1]))
-    own = [number for number, group in enumerate(plan.groups) if group.size and int(group[0]) in ranks]
+def part_of(plan: Plan, ranks: range | I64) -> Plan:
+    """The plan of some ranks (ascending) that meet no others in messages or groups: jobs of a joined plan, alone."""
+    own = np.asarray(ranks, np.int64)
+    number = np.full(plan.npu_of.size, -1, np.int32)        # [ranks of the plan] in the part
+    number[own] = np.arange(own.size, dtype=np.int32)
+    kinds, program_of = np.unique(plan.program_of[own], return_inverse=True)
+    widths = np.diff(plan.slot_ptr)
+    slots = np.repeat(number >= 0, widths)
+    groups = [at for at, group in enumerate(plan.groups) if group.size and number[group[0]] >= 0]
     place = np.full(len(plan.groups) + 1, -1, np.int32)     # the last: group -1
-    place[own] = np.arange(len(own), dtype=np.int32)
+    place[groups] = np.arange(len(groups), dtype=np.int32)
     found = replace(plan, programs=tuple([plan.programs[kind] for kind in kinds.tolist()]),
-                    program_of=program_of.reshape(-1).astype(np.int32), npu_of=plan.npu_of[ranks.start:ranks.stop],
-                    slot_ptr=pointer - pointer[0], slot_c=plan.slot_c[slots],
-                    groups=tuple([plan.groups[number] - np.int32(ranks.start) for number in own]))
+                    program_of=program_of.reshape(-1).astype(np.int32), npu_of=plan.npu_of[own],
+                    slot_ptr=np.concatenate([np.zeros(1, np.int64), np.cumsum(widths[own])]),
+                    slot_c=plan.slot_c[slots], groups=tuple([number[plan.groups[at]] for at in groups]))
     a, b = plan.slot_a[slots].copy(), plan.slot_b[slots].copy()
-    meets = _of_collectives(found)
-    a[~meets] -= np.int32(ranks.start)
+    meets = of_collectives(found)
+    a[~meets] = number[a[~meets]]
     b[meets] = place[b[meets]]
     return replace(found, slot_a=a, slot_b=b)
 

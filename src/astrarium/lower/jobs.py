@@ -13,7 +13,6 @@ from typing import TypeVar, overload
 import msgspec
 import numpy as np
 
-from astrarium.collective.groups import FLAT
 from astrarium.design import Design
 from astrarium.engine.jobs import JobPlan, join_jobs
 from astrarium.engine.outcome import Outcome
@@ -26,7 +25,7 @@ from astrarium.trace.columns import Traces
 from astrarium.trace.work import Generated, Tensors, TraceClass
 from astrarium.workload.jobs import Jobs
 
-__all__ = ["job_designs", "job_ranks_of", "lower_jobs", "mostly_irregular", "read_jobs", "said_of_jobs"]
+__all__ = ["first_ranks", "job_designs", "job_ranks_of", "lower_jobs", "read_jobs", "said_of_jobs"]
 
 Made = TypeVar("Made")
 
@@ -41,7 +40,7 @@ def job_designs(design: Design) -> tuple[Design, ...]:
                   for job, npus in zip(jobs.jobs, placed, strict=True)])
 
 
-def _first_ranks(design: Design) -> tuple[int, ...]:
+def first_ranks(design: Design) -> tuple[int, ...]:
     """[jobs + 1] the number of each job's first rank, and how many ranks all have."""
     assert isinstance(design.workload, Jobs)
     placed = design.workload.placed([dim.npus for dim in design.network.flat])
@@ -53,14 +52,7 @@ def job_ranks_of(design: Design, run: Callable[[Plan], Outcome]) -> JobRanks | N
     jobs = design.workload
     if not isinstance(jobs, Jobs):
         return None
-    return JobRanks(jobs.names, _first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
-
-
-def mostly_irregular(plan: Plan) -> bool:
-    """Whether most collectives are of groups that are no product of coordinates, as jobs at random places have them:
-    hardly two ranks are equal then, and looking for such costs more than to run all."""
-    flat = sum(any(phase.dim == FLAT for phase in each.chunks[0].phases) for each in plan.collectives if each.chunks)
-    return 2 * flat > len(plan.collectives)
+    return JobRanks(jobs.names, first_ranks(design), tuple([job.start_ps for job in jobs.jobs]), run)
 
 
 def read_jobs(design: Design, read: Callable[[Design], Work]) -> Work:
@@ -163,7 +155,7 @@ class _Lazy(Sequence[Tensors | None]):
 def said_of_jobs(error: AstrariumError, design: Design) -> AstrariumError:
     """The same error with "rank r" as the rank of a job."""
     assert isinstance(design.workload, Jobs)
-    first, names = _first_ranks(design), design.workload.names
+    first, names = first_ranks(design), design.workload.names
 
     def rank(found: re.Match[str]) -> str:
         job = bisect_right(first, int(found[1])) - 1

@@ -9,7 +9,7 @@ from functools import partial
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis
-from astrarium.search.components import Rule, components_of, feasible, levels_of
+from astrarium.search.components import ContradictionError, Rule, components_of, feasible, levels_of
 from astrarium.search.diagram import Level
 from astrarium.search.expression import Const, Node, Op, names_in
 from astrarium.search.scope import Scope

@@ -1,0 +1,241 @@
+"""Jobs that share nothing run by themselves: one run per set of jobs that may meet, and equal jobs once.
+
+Which links a job's messages may take follows from its plan: a phase of a collective sends along its dim between the
+members of a group, a phase over a whole group (dim -1) and a message between nodes from NPU to NPU, dim after dim. Jobs
+whose links have none in common, and that use no memory together, cannot meet: a joined run gives each the integers
+that it has alone (`engine.jobs`). Where that does not follow from the plan, jobs stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.engine.jobs import of_collectives, part_of
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
+from astrarium.errors import AstrariumError
+
+__all__ = ["execute_apart", "mostly_irregular", "run_apart", "sets_of_jobs"]
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+SCATTERED = "most collectives are of irregular groups of NPUs"
+FLAT = -1       # Phase.dim of messages that find their own dims
+Part = tuple[I64, Outcome, int]     # ranks of the plan [copies * ranks of the run], its Outcome, copies
+
+
+def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[..., Outcome]) -> Outcome:
+    """`run_apart` with `execute`, which folds each part unless hardly two of its ranks are equal. An error counts ranks
+    as `plan` does."""
+    try:
+        return run_apart(plan, first, lambda part: _one(part, execute))
+    except AstrariumError:
+        return execute(plan)
+
+
+def _one(part: Plan, execute: Callable[..., Outcome]) -> Outcome:
+    if mostly_irregular(part):
+        return replace(execute(part, fold=False), unfolded_because=SCATTERED)
+    return execute(part, fold=True)
+
+
+def mostly_irregular(plan: Plan) -> bool:
+    """Whether most collectives of a plan on ports are of groups that are no product of coordinates, as jobs at random
+    places have them: hardly two ranks are equal then, and looking for such costs more than to run all."""
+    if plan.network.backend != Backend.PORTS:
+        return False
+    used = [plan.collectives[at] for at in np.unique(plan.slot_a[of_collectives(plan)]).tolist()]
+    flat = sum(any(phase.dim == FLAT for phase in each.chunks[0].phases) for each in used if each.chunks)
+    return 2 * flat > len(used)
+
+
+def run_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan], Outcome]) -> Outcome:
+    """The Outcome of a plan of several jobs, of which job j has the ranks `first[j]` to `first[j + 1] - 1`.
+
+    Each set of jobs that may meet is one `run`; of jobs that are alone, equal ones are one (their ranks have common
+    rows). Raises what `run` raises, which then counts ranks in a part of the plan.
+    """
+    sets = sets_of_jobs(plan, first)
+    if len(sets) < 2:
+        return run(plan)
+    parts: dict[object, Part] = {}
+    for number, jobs in enumerate(sets):
+        ranks = np.concatenate([np.arange(first[job], first[job + 1]) for job in jobs])
+        part = part_of(plan, ranks)
+        key = _content(part) if plan.network.backend == Backend.PORTS and len(jobs) == 1 else number
+        if key in parts:
+            others, outcome, copies = parts[key]
+            parts[key] = np.concatenate([others, ranks]), outcome, copies + 1
+        else:
+            parts[key] = ranks, run(part), 1
+    return _merged(plan, list(parts.values()))
+
+
+def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
+    """The jobs, in sets that cannot meet each other."""
+    jobs = range(len(first) - 1)
+    network = plan.network
+    known = network.backend in (Backend.PORTS, "contention") and network.graph is None
+    if not known or plan.changes is not None or plan.policy.order != Order.CANONICAL:
+        return [list(jobs)]
+    together = list(jobs)       # [jobs] the first job of its set
+    owner: dict[int, int] = {}
+    for job in jobs:
+        ranks = np.arange(first[job], first[job + 1])
+        shared = _where_others_pass(plan, ranks).tolist()
+        if plan.remote.kind in (RemoteKind.PER_NODE, RemoteKind.POOL) and _remote(plan, ranks):
+            shared.append(-1)
+        for other in {owner.setdefault(link, job) for link in shared}:
+            old, new = sorted((together[other], together[job]), reverse=True)
+            together = [new if each == old else each for each in together]
+    return [[job for job in jobs if together[job] == leader] for leader in sorted(set(together))]
+
+
+def _remote(plan: Plan, ranks: I64) -> bool:
+    return any((plan.programs[kind].kind == Kind.REMOTE).any() for kind in np.unique(plan.program_of[ranks]).tolist())
+
+
+# ------------------------------------------------------------ links of messages
+def _where_others_pass(plan: Plan, ranks: I64) -> I64:
+    """Numbers of the links that the ranks' messages may take; of the NPUs that they may pass on `closed_form`, where
+    only those along a mesh pass any."""
+    dims = plan.network.dims
+    if plan.network.backend == Backend.PORTS:
+        mesh = any(dim.shape == Shape.MESH for dim in dims)
+        return _between(dims, plan.npu_of[ranks].astype(np.int64)) if mesh else np.zeros(0, np.int64)
+    return np.unique(np.concatenate([_links(dims, *ends) for ends in _ends(plan, ranks)]))
+
+
+def _between(dims: Sequence[Dim], npus: I64) -> I64:
+    """All NPUs at coordinates of these in each dim; along a mesh also at those between."""
+    found, stride = np.zeros(1, np.int64), 1
+    for dim in dims:
+        at = np.unique(npus // stride % dim.npus)
+        kept = np.arange(at[0], at[-1] + 1) if dim.shape == Shape.MESH else at
+        found, stride = (found[:, None] + kept * stride).reshape(-1), stride * dim.npus
+    return found
+
+
+def _ends(plan: Plan, ranks: I64) -> Iterator[tuple[I64, I64]]:
+    """(sources, destinations) NPUs of all messages that the ranks may send."""
+    slots = slice(int(plan.slot_ptr[ranks[0]]), int(plan.slot_ptr[ranks[-1] + 1]))
+    rank = np.repeat(ranks, np.diff(plan.slot_ptr)[ranks])
+    npu, meets = plan.npu_of.astype(np.int64), of_collectives(plan)[slots]
+    a, b = plan.slot_a[slots], plan.slot_b[slots]
+    yield npu[rank[~meets]], npu[a[~meets]]
+    yield npu[a[~meets]], npu[rank[~meets]]
+    steps = set()
+    for collective, group in np.unique(np.stack([a[meets], b[meets]], axis=1), axis=0).tolist():
+        each = plan.collectives[collective]
+        found = {(phase.n, phase.stride) for chunk in each.chunks for phase in chunk.phases}
+        size = plan.groups[group].size if group >= 0 else npu.size
+        steps |= {(group, *step) for step in ({(size, 1)} if each.custom else found)}
+    for group, n, stride in sorted(steps):
+        members = npu[plan.groups[group]] if group >= 0 else npu
+        position = np.arange(members.size)
+        begin = position - position // stride % n * stride
+        peers = begin[:, None] + np.arange(n) * stride
+        yield np.repeat(members, n), members[np.minimum(peers, members.size - 1)].reshape(-1)
+
+
+def _links(dims: Sequence[Dim], source: I64, target: I64) -> I64:
+    """Numbers of the links on the ways of messages, dim after dim: (NPU, port, dim), each once."""
+    found, stride = [], 1
+    ports = 2 * max(dim.npus for dim in dims)
+    for number, dim in enumerate(dims):
+        ways = np.unique(source * dim.npus + target // stride % dim.npus)
+        at, to = ways // dim.npus, ways % dim.npus
+        for npu, port in _hops(dim, at, at // stride % dim.npus, to, stride):
+            found.append((npu * ports + port) * len(dims) + number)
+        source = source + (target // stride % dim.npus - source // stride % dim.npus) * stride
+        stride *= dim.npus
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+
+def _hops(dim: Dim, npu: I64, at: I64, to: I64, stride: int) -> Iterator[tuple[I64, I64]]:
+    """(NPU, port) of each step from the places `at` of a dim to `to`."""
+    n = dim.npus
+    if dim.shape == Shape.SWITCH:
+        npu, at, to = (each[at != to] for each in (npu, at, to))
+        yield npu, np.zeros_like(npu)
+        yield npu + (to - at) * stride, np.ones_like(npu)
+        return
+    while True:
+        npu, at, to = (each[at != to] for each in (npu, at, to))
+        if not npu.size:
+            return
+        ahead = (to - at) % n
+        if dim.shape == Shape.FULLY_CONNECTED:
+            port = following = to
+        elif dim.shape == Shape.HYPERCUBE:
+            port = (at ^ to) & -(at ^ to)
+            following = at ^ port
+        else:
+            back = {Shape.RING: n - ahead < ahead, Shape.MESH: to < at}.get(dim.shape, np.zeros(at.size, np.bool_))
+            port, following = back.astype(np.int64), (at + 1 - 2 * back) % n
+        yield npu, port
+        npu, at = npu + (following - at) * stride, following
+
+
+# ------------------------------------------------------------ equal jobs
+def _content(part: Plan) -> object:
+    """Equal for plans that are one another's images: the same work on NPUs moved along dims."""
+    npus = part.npu_of.astype(np.int64)
+    rates = part.reduce_bandwidth[npus].tobytes() if part.reduce_bandwidth.size else b""
+    shared = part.remote.kind in (RemoteKind.PER_NODE, RemoteKind.POOL)
+    places, rest = [npus.tobytes() if shared else b""], npus
+    for dim in part.network.dims:
+        rest, at = np.divmod(rest, dim.npus)
+        places.append(_moved(dim, at).tobytes())
+    return (*map(id, part.programs), *places, rates, *[each.tobytes() for each in part.groups],
+            *[each.tobytes() for each in (part.program_of, part.slot_a, part.slot_b, part.slot_c)])
+
+
+def _moved(dim: Dim, at: I64) -> I64:
+    """The places moved so that the first one is 0; all NPUs of a switch are alike, so there in order of appearance."""
+    if dim.shape in (Shape.SWITCH, Shape.FULLY_CONNECTED):
+        _, begin, of = np.unique(at, return_index=True, return_inverse=True)
+        found: I64 = np.argsort(np.argsort(begin))[of.reshape(-1)]
+    else:
+        found = at ^ at[0] if dim.shape == Shape.HYPERCUBE else (at - at[0]) % dim.npus
+    return found
+
+
+# ------------------------------------------------------------ one Outcome
+def _merged(plan: Plan, parts: Sequence[Part]) -> Outcome:
+    """One Outcome of all parts; the rows of each follow those of the one before."""
+    outcomes = [outcome for _, outcome, _ in parts]
+    row, rows, nodes = np.zeros(plan.npu_of.size, np.int32), 0, 0
+    pointers = [np.zeros(1, np.int64)]
+    for ranks, outcome, copies in parts:
+        row[ranks] = np.tile(outcome.row + np.int32(rows), copies)
+        rows += outcome.finish.size
+        if outcome.node_ptr.size:
+            pointers.append(outcome.node_ptr[1:] + nodes)
+            nodes += int(outcome.node_ptr[-1])
+    width = max(outcome.use_width for outcome in outcomes)
+    joined: dict[str, Any] = {name: np.concatenate([getattr(outcome, name) for outcome in outcomes]) for name in (
+        "finish", "busy", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy")}
+    folded = any(outcome.folded or copies > 1 for _, outcome, copies in parts)
+    return replace(outcomes[0], **joined, row=row, use_width=width,
+                   node_ptr=np.concatenate(pointers) if nodes else outcomes[0].node_ptr,
+                   use_busy=sum((_wider(outcome, width) * copies for _, outcome, copies in parts[1:]),
+                                _wider(outcomes[0], width) * parts[0][2]),
+                   events=sum(outcome.events for outcome in outcomes), folded=folded,
+                   counted=sum(outcome.counted for outcome in outcomes),
+                   unfolded_because="" if folded else outcomes[0].unfolded_because)
+
+
+def _wider(outcome: Outcome, width: int) -> I64:
+    """`use_busy` in bins of another width, a multiple of its own."""
+    if not outcome.use_width:
+        return outcome.use_busy
+    busy, bins = outcome.use_busy.reshape(-1, 256), 256 * outcome.use_width // width
+    found = np.zeros_like(busy)
+    found[:, :max(bins, 1)] = busy.reshape(busy.shape[0], max(bins, 1), -1).sum(axis=2)
+    return found.reshape(-1)

@@ -1,0 +1,71 @@
+"""Over links, collectives that nothing disturbs are timed: that changes no integer."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.draws import draws
+from tests.plans.draw import random_case
+
+import astrarium as ar
+from astrarium import engine
+from astrarium.engine import Outcome, Plan, execute
+from astrarium.errors import InputError, StallError, TraceError
+from astrarium.lower import Kept, lower, read_work
+
+pytestmark = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core here")
+COLUMNS = ("finish", "busy", "node_ptr", "start", "end", "link_dim", "link_from", "link_to", "link_bytes", "link_busy",
+           "use_busy")
+
+
+def assert_every_rank(found: Outcome, whole: Outcome) -> None:
+    for name in COLUMNS:
+        assert np.array_equal(getattr(found, name), getattr(whole, name)), name
+    assert found.use_width == whole.use_width
+
+
+@given(st.integers(0, 2**32 - 1))
+@draws(30)
+def test_random_programs_over_links(seed: int) -> None:
+    """Every node, link and bin of traffic: whether collectives meet others, come together or one after the other."""
+    try:
+        case = random_case(random.Random(seed), ("contention",))
+        plan = lower(case.design, case.traces)
+        whole = execute(plan, record=True, fold=False)
+    except (StallError, TraceError, InputError):
+        assume(False)
+        raise
+    found = execute(plan, record=True)
+    if not found.folded:
+        assert_every_rank(found, whole)
+
+
+def training(tp: int, dp: int, host: ar.Dim) -> Plan:
+    work = ar.Transformer("gpt2-small", tp=tp, dp=dp, global_batch=2 * dp, micro_batch=1, seq=512)
+    design = ar.Design(workload=work, compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
+                       network=ar.Network([host, ar.Ring(4, bandwidth="50 GB/s", latency="1 us")], "contention"))
+    return lower(design, read_work(design, {}, Kept()))
+
+
+def test_groups_with_links_of_their_own_send_no_messages() -> None:
+    """tp has the host, dp the ring: a tenth of the events."""
+    plan = training(4, 4, ar.Switch(4, bandwidth="450 GB/s", latency="500 ns"))
+    whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
+    assert_every_rank(found, whole)
+    assert found.events * 10 < whole.events
+
+
+def test_a_group_that_meets_others_sends_messages() -> None:
+    """One rank comes late, so that its group's collectives meet those of another group on the host's ring."""
+    plan = training(2, 8, ar.Ring(4, bandwidth="5 GB/s", latency="500 ns"))
+    slow = plan.programs[0]
+    late = replace(slow, duration=np.where(slow.duration > 0, slow.duration * 3, 0))
+    kinds = plan.program_of.copy()
+    kinds[plan.npu_of == 5] = len(plan.programs)
+    plan = replace(plan, programs=(*plan.programs, late), program_of=kinds)
+    assert_every_rank(execute(plan, record=True), execute(plan, record=True, fold=False))
