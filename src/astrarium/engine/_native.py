@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from astrarium.engine.attached import run_attached
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Order, Plan
 from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
@@ -60,6 +61,8 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
         note: Callable[[str], None] | None = None) -> Outcome:
     """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
     comes at once and has no sentences. `note`: see engine.execute."""
+    if plan.attached:
+        return run_attached(plan, lambda wide: run(wide, record=record, fold=fold, kept=kept, hurried=hurried, note=note))
     given_up = None if note is None else partial(_given_up, note)
     apart = plan.policy.order == Order.ASTRA_SIM and plan.lanes[Lane.COMM] > 1
     try:

@@ -31,8 +31,11 @@ def fabric_of(network: NetworkPlan) -> Fabric:
 
 
 def bandwidths(network: NetworkPlan) -> list[float]:
-    """Bytes per ns of the links: one figure per dim, or per link of the graph."""
-    return [dim.bandwidth for dim in network.dims] if network.graph is None else network.graph.bandwidth.tolist()
+    """Bytes per ns of the links: one figure per dim and memory at its switches, or per link of the graph."""
+    if network.graph is None:
+        return [link.bandwidth for dim in network.dims for link in (dim, *dim.ends)]
+    found: list[float] = network.graph.bandwidth.tolist()
+    return found
 
 
 def link_rates(fabric: Fabric, changes: Changes | None) -> Rates[Port]:
