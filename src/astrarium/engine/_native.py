@@ -62,7 +62,7 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
     """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
     comes at once and has no sentences. `note`: see engine.execute."""
     if plan.attached:
-        return run_attached(plan, lambda wide: run(wide, record=record, fold=fold, kept=kept, hurried=hurried, note=note))
+        return run_attached(plan, partial(run, record=record, fold=fold, kept=kept, hurried=hurried, note=note))
     given_up = None if note is None else partial(_given_up, note)
     apart = plan.policy.order == Order.ASTRA_SIM and plan.lanes[Lane.COMM] > 1
     try:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from astrarium.vocab import Schedule
 
-__all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk", "CollectivePlan",
-           "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick", "Plan", "Policy",
-           "Program", "Remote", "RemoteKind", "Shape", "code_of"]
+__all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
+           "CollectivePlan", "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick",
+           "Plan", "Policy", "Program", "Remote", "RemoteKind", "Shape", "code_of"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor

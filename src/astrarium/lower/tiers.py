@@ -35,8 +35,8 @@ NOWHERE = -2        # a node that reaches no tier
 
 
 class Reached(NamedTuple):
-    """The nodes of a class that reach tiers: `nodes` (indexes) with `duration` (ps), `lane` and `code` of each (of those
-    that reach a memory at a switch, `engine.plan.code_of`; else -1); and what all nodes of the class wait for:
+    """The nodes of a class that reach tiers: `nodes` (indexes) with `duration` (ps), `lane` and `code` of each
+    (`engine.plan.code_of` of those that reach a memory at a switch, else -1); and what all nodes of the class wait for:
     `parent_ptr` and `parent` as in TraceClass."""
 
     nodes: I64

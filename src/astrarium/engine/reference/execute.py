@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from astrarium.engine.attached import run_attached
@@ -27,7 +29,7 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     TraceError when members of a group issue different collectives, InternalError for a Plan that does not fit itself.
     """
     if plan.attached:
-        return run_attached(plan, lambda wide: execute(wide, record=record, team=team))
+        return run_attached(plan, partial(execute, record=record, team=team))
     check_plan(plan)
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None

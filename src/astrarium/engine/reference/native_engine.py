@@ -178,7 +178,8 @@ class NativeRuntime:
         engine, size = self._engine, self.rows.size[node]
         which, store = divmod(-2 - self.rows.slot[node], 2)
         own, dims = engine.npu_of[self.rank], engine.plan.network.dims
-        d, place = [(d, dim.npus - len(dim.ends) + k) for d, dim in enumerate(dims) for k in range(len(dim.ends))][which]
+        places = [(d, place) for d, dim in enumerate(dims) for place in range(dim.npus - len(dim.ends), dim.npus)]
+        d, place = places[which]
         stride = strides(dims)[d]
         memory = own + (place - coordinate(own, stride, dims[d].npus)) * stride
         ends = (own, memory) if store else (memory, own)

@@ -1,0 +1,96 @@
+"""Memories at switches beside anything else: both engines give the same integers, and no link exceeds its bandwidth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import astrarium as ar
+from astrarium.result import Result
+from astrarium.trace import TraceBuilder, traces_of_bytes
+from astrarium.vocab import CommOp
+
+LINK, NPUS = 10, 6
+MEDIA: list[dict[str, Any]] = [
+    {"backend": "closed_form"}, {"backend": "contention"}, {"backend": "contention", "switching": "cut_through"},
+    {"backend": "fluid"}]
+
+
+@st.composite
+def _tiers(draw: st.DrawFn) -> list[ar.Tier]:
+    """One memory or two, at the inner or the outer switches."""
+    found = []
+    for name in draw(st.sampled_from([["a"], ["a", "b"]])):
+        dim = draw(st.integers(0, 1))
+        found.append(ar.Tier(name, capacity="1 TB", bandwidth=f"{LINK} GB/s", npus=(2, NPUS)[dim], over="network",
+                             total=f"{draw(st.sampled_from([1, 7, 20, 90]))} GB/s", dim=dim,
+                             latency=f"{draw(st.sampled_from([0, 700]))} ns", duplex=draw(st.booleans())))
+    return found
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> tuple[ar.Design, list[bytes], dict[tuple[str, bool], int]]:
+    """A design, the traces of its ranks, and the bytes that are loaded from (False) and stored in (True) each memory."""
+    tiers, kinds = draw(_tiers()), draw(st.lists(st.sampled_from(["move", "comp", "coll"]), min_size=2, max_size=6))
+    moved: dict[tuple[str, bool], int] = {}
+    made = []
+    for _ in range(NPUS):
+        trace, before = TraceBuilder(), list[int]()
+        for kind in kinds:
+            after = draw(st.lists(st.sampled_from(before), max_size=1)) if before else []
+            if kind == "coll":
+                before.append(trace.coll("sum", CommOp.ALL_REDUCE, 60_000, after=after))
+            elif kind == "comp":
+                before.append(trace.comp("op", draw(st.integers(1, 30)), after=after))
+            else:
+                size, tier = draw(st.integers(0, 200_000)), draw(st.sampled_from([tier.name for tier in tiers]))
+                store = draw(st.booleans())
+                moved[tier, store] = moved.get((tier, store), 0) + size
+                before.append(trace.memory("move", size, tier=tier, store=store, after=after))
+        made.append(trace.encode())
+    dims = [ar.Switch(2, bandwidth=f"{LINK} GB/s", latency="300 ns"),
+            ar.Switch(3, bandwidth=f"{LINK} GB/s", latency="500 ns")]
+    design = ar.Design(workload=ar.Trace("in memory"), memory=ar.Memory(bandwidth="1 TB/s", tiers=tiers),
+                       network=ar.Network(dims, **draw(st.sampled_from(MEDIA))),
+                       system=ar.System(placement=draw(st.permutations(range(NPUS)))))
+    return design, made, moved
+
+
+def _rates(design: ar.Design, result: Result) -> list[float]:
+    """Bytes per ns of every link that carried something: an NPU's, or of a memory's port, which stand in order of their
+    places where both dims have further places for memories."""
+    counts = [sum(tier.dim == dim for tier in design.memory.tiers) for dim in (0, 1)]
+    inner, found = 2 + counts[0], []
+    ports = [place for place in range(inner * (3 + counts[1])) if place % inner >= 2 or place // inner >= 3]
+    by_dim = sorted(design.memory.tiers, key=lambda tier: tier.dim or 0)
+    for at in range(result.links.dim.size):
+        number = max(int(result.links.source[at]), int(result.links.target[at]))
+        if number < NPUS:
+            found.append(float(LINK))
+            continue
+        place, dim = ports[number - NPUS], int(result.links.dim[at])
+        tier = by_dim[place % inner - 2] if dim == 0 else by_dim[counts[0] + place // inner - 3]
+        found.append(float(tier.total or 0) / (1, 2)[dim])
+    return found
+
+
+@settings(max_examples=25)
+@given(_cases())
+def test_links_and_engines(case: tuple[ar.Design, list[bytes], dict[tuple[str, bool], int]]) -> None:
+    design, made, moved = case
+    given_traces = traces_of_bytes(made)
+    result, pure = (ar.simulate(design, traces=given_traces, pure=pure) for pure in (False, True))
+    for name in ("start", "end", "finish", "link_dim", "link_from", "link_to", "link_bytes", "link_busy", "use_busy"):
+        assert getattr(result.outcome, name).tolist() == getattr(pure.outcome, name).tolist(), name
+    unrecorded = ar.simulate(design, traces=given_traces, record=False)
+    assert unrecorded.outcome.finish.tolist() == result.outcome.finish.tolist()
+    links = result.links
+    assert (links.busy <= result.makespan_ps).all()
+    assert (links.busy + 500 >= links.size * 1000 / np.array(_rates(design, result))).all()
+    memory = (links.source >= NPUS) | (links.target >= NPUS)
+    for way, ends in ((False, links.source), (True, links.target)):
+        total = sum(size for (_, store), size in moved.items() if store is way)
+        assert int(links.size[memory & (ends >= NPUS)].sum()) == total
