@@ -33,7 +33,7 @@ def _tiers(draw: st.DrawFn) -> list[ar.Tier]:
 
 @st.composite
 def _cases(draw: st.DrawFn) -> tuple[ar.Design, list[bytes], dict[tuple[str, bool], int]]:
-    """A design, the traces of its ranks, and the bytes that are loaded from (False) and stored in (True) each memory."""
+    """A design, the traces of its ranks, and the bytes that are loaded from and stored (True) in each memory."""
     tiers, kinds = draw(_tiers()), draw(st.lists(st.sampled_from(["move", "comp", "coll"]), min_size=2, max_size=6))
     moved: dict[tuple[str, bool], int] = {}
     made = []
@@ -60,20 +60,19 @@ def _cases(draw: st.DrawFn) -> tuple[ar.Design, list[bytes], dict[tuple[str, boo
 
 
 def _rates(design: ar.Design, result: Result) -> list[float]:
-    """Bytes per ns of every link that carried something: an NPU's, or of a memory's port, which stand in order of their
-    places where both dims have further places for memories."""
-    counts = [sum(tier.dim == dim for tier in design.memory.tiers) for dim in (0, 1)]
-    inner, found = 2 + counts[0], []
-    ports = [place for place in range(inner * (3 + counts[1])) if place % inner >= 2 or place // inner >= 3]
-    by_dim = sorted(design.memory.tiers, key=lambda tier: tier.dim or 0)
+    """Bytes per ns of every link that carried something: an NPU's, or of a memory's port. Ports are numbered by place,
+    where both dims have a further place per link to a memory."""
+    ends = [[each.bandwidth for each in result.plan.attached if each.dim == dim for _ in range(each.links)]
+            for dim in (0, 1)]
+    inner, found = 2 + len(ends[0]), []
+    ports = [place for place in range(inner * (3 + len(ends[1]))) if place % inner >= 2 or place // inner >= 3]
     for at in range(result.links.dim.size):
-        number = max(int(result.links.source[at]), int(result.links.target[at]))
-        if number < NPUS:
-            found.append(float(LINK))
-            continue
-        place, dim = ports[number - NPUS], int(result.links.dim[at])
-        tier = by_dim[place % inner - 2] if dim == 0 else by_dim[counts[0] + place // inner - 3]
-        found.append(float(tier.total or 0) / (1, 2)[dim])
+        number, dim = max(int(result.links.source[at]), int(result.links.target[at])), int(result.links.dim[at])
+        place = divmod(ports[number - NPUS], inner) if number >= NPUS else (0, 0)
+        found.append(float(LINK) if number < NPUS else ends[0][place[1] - 2] if dim == 0 else ends[1][place[0] - 3])
+    for dim, switches in ((0, 1), (1, 2)):      # in a memory's group: its links together are as fast as it
+        assert np.isclose(sum(ends[dim]) * switches,
+                          sum(float(tier.total or 0) for tier in design.memory.tiers if tier.dim == dim))
     return found
 
 

@@ -1,8 +1,8 @@
 """Memories at switches, as the engine takes them: NPUs without a rank, in places that their dims have for them.
 
-Inside the engine a dim with k memories at its switches has k more places, the last ones (`Dim.ends`), so that routes,
-ports and traffic need to know of nothing but the links' own bandwidths. Callers see the NPUs' numbers, and the
-memories' ports as the numbers from `Plan.npus` on.
+Inside the engine a dim whose switches have k links to memories has k more places, the last ones (`Dim.ends`), so that
+routes, ports and traffic need to know of nothing but the links' own bandwidths; ranks that differ in the link that they
+use have programs of their own. Callers see the NPUs' numbers, and the memories' ports as the numbers from `Plan.npus` on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine.outcome import Outcome
-from astrarium.engine.plan import Dim, Order, Plan, Shape
+from astrarium.engine.plan import Dim, Kind, Order, Plan, Program, Shape
 from astrarium.errors import InternalError, UnsupportedError
 
 __all__ = ["run_attached", "widened"]
@@ -46,14 +46,38 @@ def widened(plan: Plan) -> Plan:
     if rates.size:
         rates = np.zeros(int(np.prod([dim.npus for dim in dims])))
         rates[places] = plan.reduce_bandwidth
+    programs, program_of = _programs(plan)
     return replace(plan, npus=int(np.prod([dim.npus for dim in dims])), npu_of=places[plan.npu_of], attached=(),
-                   network=replace(plan.network, dims=dims), reduce_bandwidth=rates)
+                   programs=programs, program_of=program_of, network=replace(plan.network, dims=dims), reduce_bandwidth=rates)
 
 
 def _wide(plan: Plan) -> tuple[Dim, ...]:
-    ends = [tuple([each for each in plan.attached if each.dim == d]) for d in range(len(plan.network.dims))]
+    ends = [tuple([each for each in plan.attached if each.dim == d for _ in range(each.links)])
+            for d in range(len(plan.network.dims))]
     return tuple([replace(dim, npus=dim.npus + len(own), ends=own)
                   for dim, own in zip(plan.network.dims, ends, strict=True)])
+
+
+def _programs(plan: Plan) -> tuple[tuple[Program, ...], I32]:
+    """The programs with numbers of links in place of memories, and which of them each rank runs."""
+    first = np.cumsum([0, *[each.links for each in plan.attached]])[:-1]
+    links = np.zeros((plan.npu_of.size, len(plan.attached)), np.int64)     # that each rank uses
+    for memory, each in enumerate(plan.attached):
+        stride = int(np.prod([dim.npus for dim in plan.network.dims[:each.dim]]))
+        links[:, memory] = first[memory] + plan.npu_of // stride % plan.network.dims[each.dim].npus % each.links
+    keys, variant = np.unique(np.column_stack([plan.program_of, links]), axis=0, return_inverse=True)
+    return tuple([_with_links(plan.programs[key[0]], key[1:]) for key in keys]), variant.reshape(-1).astype(np.int32)
+
+
+def _with_links(program: Program, links: npt.NDArray[np.int64]) -> Program:
+    """The program whose accesses of memory m take link links[m]."""
+    far = np.flatnonzero((program.kind == Kind.REMOTE) & (program.slot < -1))
+    memory, store = np.divmod(-2 - program.slot[far], 2)
+    if memory.size and int(memory.max()) >= links.size:
+        raise InternalError("the engine refused its plan: memory out of range")
+    slot = program.slot.copy()
+    slot[far] = -2 - 2 * links[memory] - store
+    return replace(program, slot=slot)
 
 
 def _places(plan: Plan) -> I32:

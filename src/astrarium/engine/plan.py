@@ -179,12 +179,14 @@ class CollectivePlan:
 
 @dataclass(frozen=True)
 class Attached:
-    """A memory at every switch of a dim, with a link to it. A REMOTE node that names it is one message between its NPU
-    and the memory at that NPU's switch, from there (a load) or to it (a store)."""
+    """A memory at every switch of a dim, with `links` to it. A REMOTE node that names it is one message between its NPU
+    and the memory at that NPU's switch, from there (a load) or to it (a store). The NPU at place p of the dim uses link
+    p modulo `links`."""
 
     dim: int
-    bandwidth: float         # bytes per ns of the link to one switch, one direction
+    bandwidth: float         # bytes per ns of one link to one switch, one direction
     latency: float           # ns from the switch to the memory's bytes
+    links: int = 1
 
 
 def code_of(memory: int, store: bool) -> int:
