@@ -1,8 +1,9 @@
 """Memories at switches, as the engine takes them: NPUs without a rank, in places that their dims have for them.
 
 Inside the engine a dim whose switches have k links to memories has k more places, the last ones (`Dim.ends`), so that
-routes, ports and traffic need to know of nothing but the links' own bandwidths; ranks that differ in the link that they
-use have programs of their own. Callers see the NPUs' numbers, and the memories' ports as the numbers from `Plan.npus` on.
+routes, ports and traffic need to know of nothing but the links' own bandwidths; ranks that differ in the link that
+they use have programs of their own. Callers see the NPUs' numbers, and the memories' ports as the numbers from
+`Plan.npus` on.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def widened(plan: Plan) -> Plan:
         rates[places] = plan.reduce_bandwidth
     programs, program_of = _programs(plan)
     return replace(plan, npus=int(np.prod([dim.npus for dim in dims])), npu_of=places[plan.npu_of], attached=(),
-                   programs=programs, program_of=program_of, network=replace(plan.network, dims=dims), reduce_bandwidth=rates)
+                   programs=programs, program_of=program_of, reduce_bandwidth=rates,
+                   network=replace(plan.network, dims=dims))
 
 
 def _wide(plan: Plan) -> tuple[Dim, ...]:
