@@ -26,8 +26,14 @@ I32 = npt.NDArray[np.int32]
 def run_attached(plan: Plan, run: Callable[[Plan], Outcome]) -> Outcome:
     """`run` of a plan with memories at switches; traffic with the caller's numbers."""
     outcome, number = run(widened(plan)), _numbers(plan)
-    return replace(outcome, **{name: np.where(ends < 0, ends, number[ends]).astype(np.int32) for name, ends in
-                               (("link_from", outcome.link_from), ("link_to", outcome.link_to))})
+    return replace(outcome, link_from=_renumbered(outcome.link_from, number),
+                   link_to=_renumbered(outcome.link_to, number))
+
+
+def _renumbered(ends: I32, number: I32) -> I32:
+    found: I32 = ends.copy()
+    found[ends >= 0] = number[ends[ends >= 0]]
+    return found
 
 
 def widened(plan: Plan) -> Plan:

@@ -55,4 +55,6 @@ def codes_of(trace: TraceClass, memory: Memory) -> I32:
     number = numbers_of(memory).get(REMOTE if memory.remote.kind != "none" or len(memory.tiers) != 1 else 0)
     if number is None:
         return np.full(trace.type.size, -1, np.int32)
-    return np.where(trace.type == NodeKind.MEM_STORE, np.int32(code_of(number, True)), np.int32(code_of(number, False)))
+    found = np.full(trace.type.size, code_of(number, False), np.int32)
+    found[trace.type == NodeKind.MEM_STORE] = code_of(number, True)
+    return found

@@ -29,6 +29,7 @@ from astrarium.engine.plugins.feeder import fits
 from astrarium.engine.reference.check_changes import check_changes
 from astrarium.engine.reference.check_graph import check_graph
 from astrarium.engine.reference.check_schedule import array, check_schedule, require, whole, widest
+from astrarium.engine.reference.geometry import kinds_of_links
 from astrarium.engine.reference.native_media import medium_kind
 from astrarium.errors import InternalError, UnsupportedError
 from astrarium.vocab import CommOp
@@ -83,8 +84,8 @@ def _check_network(plan: Plan) -> float:
         npus *= dim.npus
         require(len(dim.ends) < dim.npus and (not dim.ends or dim.shape == Shape.SWITCH)
                 and all(end.bandwidth > 0 and end.latency >= 0 for end in dim.ends), "memory of a switch out of range")
-        heaviest = min(heaviest, *[LONGEST_NS / dim.npus * link.bandwidth for link in (dim, *dim.ends)])
-    if any(link.latency >= LONGEST_NS / dim.npus for dim in plan.network.dims for link in (dim, *dim.ends)):
+        heaviest = min(heaviest, *[LONGEST_NS / dim.npus * link.bandwidth for link in kinds_of_links(dim)])
+    if any(link.latency >= LONGEST_NS / dim.npus for dim in plan.network.dims for link in kinds_of_links(dim)):
         raise _too_long()
     require(npus == plan.npus, "npus is not the product of the dims")
     astra = plan.policy.order == Order.ASTRA_SIM
