@@ -30,7 +30,7 @@ def traces(make: Make, ranks: int = NPUS) -> Traces:
     return traces_of_bytes(found)
 
 
-def pool(total: str = "100 GB/s", **given: Any) -> ar.Tier:
+def pool(total: str | None = "100 GB/s", **given: Any) -> ar.Tier:
     return ar.Tier(**{"name": "pool", "capacity": "1 TB", "bandwidth": "100 GB/s", "npus": NPUS, "total": total,
                       "latency": "2 us", "over": "network", "dim": 0, **given})
 
@@ -173,14 +173,39 @@ def test_refused(change: dict[str, Any], message: str) -> None:
 
 
 def test_refused_remote() -> None:
-    for kind, more in (("per_npu", {}), ("pool", {"levels": [ar.PoolLevel("all", 4, "1 GB/s")], "groups": 1,
-                                                  "chunk": "1 kB"})):
+    levels: dict[str, Any] = {"levels": [ar.PoolLevel("all", 4, "1 GB/s")], "groups": 1, "chunk": "1 kB"}
+    for kind, more in (("per_npu", {}), ("pool", levels)):
         with pytest.raises(ar.InputError, match=r"Remote.dim: means nothing for"):
             ar.Remote(kind, bandwidth="1 GB/s", over="network", dim=0, **more)
 
 
 def test_copies_between_tiers_are_refused() -> None:
     host = ar.Tier("host", capacity="1 GB", bandwidth="10 GB/s")
+    copy: dict[str, Any] = {"chakra.mem.mem_op": "COPY", "chakra.mem.src_tier": "host", "chakra.mem.dst_tier": "pool"}
     with pytest.raises(ar.TraceError, match="copies between a memory at the network's switches and another tier"):
-        ar.simulate(design(pool(), host), traces=traces(lambda trace, _: trace.memory(
-            "a", MB, **{"chakra.mem.mem_op": "COPY", "chakra.mem.src_tier": "host", "chakra.mem.dst_tier": "pool"})))
+        ar.simulate(design(pool(), host), traces=traces(lambda trace, _: trace.memory("a", MB, **copy)))
+
+
+@pytest.mark.parametrize("medium", [MEDIA[0], MEDIA[2], MEDIA[3]], ids=str)
+@pytest.mark.parametrize("where", ["tier", "remote"])
+def test_training_with_its_model_on_the_network(medium: dict[str, Any], where: str) -> None:
+    """Layers of a small GPT, whose periods the core may skip: all runs give the same times, not below the bound of the
+    bytes through the pool's links, nor below a pool that meets nobody."""
+    dims = [ar.Switch(2, bandwidth="50 GB/s", latency="500 ns"), ar.Switch(2, bandwidth="50 GB/s", latency="1 us")]
+    work = ar.Transformer({"like": "gpt2-small", "layers": 6}, dp=4, zero=3, global_batch=4, seq=128,
+                          offload="model" if where == "remote" else "none")
+    far = pool("60 GB/s", dim=1, bandwidth="50 GB/s")
+    memory = ar.Memory(bandwidth="1 TB/s", tiers=[far], placement=ar.Placement(parameters="pool", gradients="pool")) \
+        if where == "tier" else ar.Memory(bandwidth="1 TB/s", remote=ar.Remote(
+            "pool", bandwidth="60 GB/s", latency="2 us", over="network", dim=1))
+    made = design(workload=work, memory=memory, dims=dims, medium=medium, compute=ar.Roofline("40 TFLOP/s"))
+    runs = [ar.simulate(made, **how) for how in ({"pure": True}, {}, {"record": False}, {"fold": "off"})]
+    assert len({result.makespan_ps for result in runs}) == 1
+    assert len({tuple(result.outcome.finish[result.outcome.row].tolist()) for result in runs}) == 1
+    links = runs[1].links
+    ports = (links.source >= NPUS) | (links.target >= NPUS)
+    assert ports.any()
+    assert runs[0].makespan_ps >= int(links.size[ports].max()) * 1000 / 30
+    alone: dict[str, Any] = {"memory.remote": ar.Remote("per_npu", bandwidth="50 GB/s", latency="2 us")} \
+        if where == "remote" else {"memory.tiers[0]": pool(None, dim=None, over="own", npus=1, bandwidth="50 GB/s")}
+    assert runs[0].makespan_ps > ar.simulate(ar.replace_all(made, alone)).makespan_ps
