@@ -77,6 +77,9 @@ def test_refused(pure: bool) -> None:
             execute(broken, pure=pure)
     with pytest.raises(UnsupportedError, match="beside speeds that change"):
         execute(plan(code_of(0, True), INNER, changes=none), pure=pure)
+    other = NetworkPlan("library", plan(0).network.dims)
+    with pytest.raises(UnsupportedError, match="no medium is called library"):
+        execute(plan(code_of(0, True), INNER, network=other), pure=pure)
     slow = plan(code_of(0, True), replace(INNER, bandwidth=1e-18))
     with pytest.raises(UnsupportedError, match="2\\^63 ps"):
         execute(slow, pure=pure)

@@ -39,12 +39,18 @@ def _renumbered(ends: I32, number: I32) -> I32:
 def widened(plan: Plan) -> Plan:
     """The plan with memories as the last places of their dims.
 
-    Raises UnsupportedError where the network is a graph, links or NPUs change their speed, or the rule book is
-    ASTRA-sim's; InternalError for memories that are not at a switch, or not in the order of their dims.
+    Raises UnsupportedError where the network is a graph, links or NPUs change their speed, the rule book is
+    ASTRA-sim's, or the medium takes no memories; InternalError for memories that are not at a switch, or not in the
+    order of their dims.
     """
     if plan.network.graph is not None or plan.changes is not None or plan.policy.order != Order.CANONICAL:
         raise UnsupportedError("memory", "memories at switches of a graph, or beside speeds that change",
                                expected="a network of dims whose speeds stay")
+    from astrarium.engine.reference.native_media import medium_kind  # runs without such memories start without it
+
+    if not medium_kind(plan.network.backend).takes_memories:
+        raise UnsupportedError("network.backend", f"{plan.network.backend} has no memories at switches",
+                               expected="closed_form, contention or fluid")
     at, count = [each.dim for each in plan.attached], len(plan.network.dims)
     if at != sorted(at) or not all(0 <= d < count and plan.network.dims[d].shape == Shape.SWITCH for d in at):
         raise InternalError("the engine refused its plan: memories that are at no switch")

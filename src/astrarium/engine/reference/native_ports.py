@@ -112,4 +112,4 @@ class Ports:
         self._clock.at(start + wire, DONE, key, delivered)
 
 
-PORTS = MediumKind(Ports)
+PORTS = MediumKind(Ports, takes_memories=True)
