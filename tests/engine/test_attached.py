@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from astrarium.engine.plan import (
     Shape,
     code_of,
 )
+from astrarium.engine.plugins import Plugins
 from astrarium.errors import InternalError, UnsupportedError
 
 
@@ -83,3 +85,26 @@ def test_refused(pure: bool) -> None:
     slow = plan(code_of(0, True), replace(INNER, bandwidth=1e-18))
     with pytest.raises(UnsupportedError, match="2\\^63 ps"):
         execute(slow, pure=pure)
+
+
+class Last:
+    """A scheduling plug-in."""
+
+    def pick(self, rank: int, lane: int, nodes: Sequence[int], now: int) -> int:
+        return len(nodes) - 1
+
+
+class Slow:
+    """A remote memory plug-in: what is at switches does not ask it."""
+
+    def access_time(self, size: int, rank: int, now: int) -> int:
+        return 10**9
+
+
+@pytest.mark.parametrize("pure", [False, True])
+def test_plugins(pure: bool) -> None:
+    found = execute(plan(code_of(0, False), INNER), pure=pure, plugins=Plugins(scheduling=Last, memory=Slow))
+    assert (found.finish // 1000).tolist() == [1015, 2015, 3015] * 2
+    nobody: Any = object
+    with pytest.raises(UnsupportedError, match="on a plug-in's network"):
+        execute(plan(code_of(0, False), INNER), pure=pure, plugins=Plugins(network=nobody))

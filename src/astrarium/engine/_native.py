@@ -100,6 +100,8 @@ def _too_large() -> UnsupportedError:
 
 def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
     """Run a Plan with plug-ins in the core; every rank, every message."""
+    if plan.attached:
+        return run_attached(plan, partial(run_with, team=team, record=record))
     return Outcome(**_with(plan, team, record))
 
 
