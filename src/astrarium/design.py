@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -19,7 +20,7 @@ from astrarium.config.named import Named, is_named, spelled_out
 from astrarium.errors import InputError
 from astrarium.market import Cost
 from astrarium.memory.config import AUTO, LOCAL, PLACED, Memory
-from astrarium.network.config import Network
+from astrarium.network.config import Network, Switch
 from astrarium.stack import SECTIONS, Stacks, settled, with_settings
 from astrarium.system.config import System
 from astrarium.units import Time
@@ -243,7 +244,7 @@ def _idle_latency(design: Design) -> Iterator[Problem]:
 def _pooled(design: Design) -> Iterator[Problem]:
     """A pool behind switches gives every NPU its share of the bandwidth, for one access at a time."""
     remote, system = design.memory.remote, design.system
-    if remote.over == "network" and system.comm_streams != 1:
+    if remote.over == "network" and remote.dim is None and system.comm_streams != 1:
         yield Problem("system.comm_streams", f"{system.comm_streams}, with memory.remote.over: network", "1")
     if remote.over == "own" and remote.levels and system.copy_streams != 1:
         yield Problem("system.copy_streams", f"{system.copy_streams}, with a pool that has levels", "1")
@@ -252,6 +253,28 @@ def _pooled(design: Design) -> Iterator[Problem]:
         if last >= 0 and memory.remote.levels[last].ends != design.network.npus:
             yield Problem(f"{path}.remote.levels[{last}].ends", f"{memory.remote.levels[last].ends} at the last level",
                           f"{design.network.npus}, the NPUs of the network")
+
+
+def _at_switches(design: Design) -> Iterator[Problem]:
+    """A memory at the switches of a dim serves the NPUs that these switches join, over the links of the dim."""
+    dims = design.network.flat
+    for path, _, memory in _memories(design):
+        all_npus, node = design.network.npus, memory.remote.npus_per_node
+        remote = (f"{path}.remote", memory.remote.dim, "npus_per_node" if node else "kind", node or all_npus, None)
+        for where, number, key, npus, rate in [remote, *[
+                (f"{path}.tiers[{k}]", tier.dim, "npus", tier.npus, tier.bandwidth)
+                for k, tier in enumerate(memory.tiers)]]:
+            if number is None:
+                continue
+            joined = math.prod([dim.npus for dim in dims[:number + 1]])
+            if number >= len(dims) or not isinstance(dims[number], Switch):
+                yield Problem(f"{where}.dim", f"network.dims[{number}] is no switch", "the number of a switch dim")
+            elif npus != joined:
+                yield Problem(f"{where}.{key}", f"{npus} NPUs share it, and dims 0 to {number} join {joined}",
+                              f"{joined}, or another dim")
+            elif rate is not None and float(rate) < float(dims[number].message_bandwidth):
+                yield Problem(f"{where}.bandwidth", "is less than that of an NPU's link in the dim",
+                              f"at least that of network.dims[{number}]; total says what all NPUs get")
 
 
 def _no_latency(design: Design) -> Iterator[Problem]:
@@ -319,7 +342,8 @@ class Design(Config, frozen=True, kw_only=True):
 
     preset = _preset
     implies = ("stack",)
-    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _pooled, _shared_tiers,
+    rules = (_by_rule_book, _short_delays, _placed, _types, _ranks, _jobs, _roofline_memory, _pooled, _at_switches,
+             _shared_tiers,
              _stacked, _one_rent)
     workload: Annotated[Workload, Knob("The work of every rank.")]
     network: Annotated[Named[Network], Knob("Dims and back end.")]

@@ -235,8 +235,14 @@ private:
         plan_.network.cut_through = number<bool>(s, "cut_through");
         for (nb::handle d : s.attr("dims"))
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
-                                          number<double>(d, "bandwidth"), number<double>(d, "latency"), {}});
+                                          number<double>(d, "bandwidth"), number<double>(d, "latency"), {}, ends(d.attr(interned("ends")))});
         if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"));
+    }
+
+    std::vector<Speed> ends(nb::handle given) {
+        std::vector<Speed> out;
+        for (nb::handle end : given) out.push_back({number<double>(end, "bandwidth"), number<double>(end, "latency")});
+        return out;
     }
 
     void graph(nb::handle s, std::int64_t ecmp) {

@@ -26,10 +26,16 @@ public:
     Hop next(const Flight& flight) const;
     template <class Visit>
     void each_link(Visit&& visit) const;  // visit(number of the link), in the order of the dims' graph
-    double bandwidth(const Hop& hop) const { return network_.dims[hop.dim].bandwidth; }
-    double latency(const Hop& hop) const { return network_.dims[hop.dim].latency; }
+    double bandwidth(const Hop& hop) const { return link(hop).bandwidth; }
+    double latency(const Hop& hop) const { return link(hop).latency; }
 
 private:
+    // Both links of a switch end, for `landing`, at the place whose link it is.
+    Speed link(const Hop& hop) const {
+        const Dim& dim = network_.dims[hop.dim];
+        return dim.ends.empty() ? Speed{dim.bandwidth, dim.latency} : dim.link(geometry_.coordinate(hop.landing, hop.dim));
+    }
+
     const Network& network_;
     const Geometry geometry_;
     const Traffic& traffic_;

@@ -23,7 +23,10 @@ void check(const Network& network) {
     if (network.graph)
         for (const double bandwidth : network.graph->bandwidth) one(bandwidth);
     else
-        for (const Dim& dim : network.dims) one(dim.bandwidth);
+        for (const Dim& dim : network.dims) {
+            one(dim.bandwidth);
+            for (const Speed& end : dim.ends) one(end.bandwidth);
+        }
 }
 
 constexpr std::int64_t whole_link = std::int64_t{1} << 30;  // parts of a busy link of a graph, whatever its bandwidth
@@ -99,11 +102,13 @@ private:
         std::vector<std::int64_t> whole;
         for (const Dim& dim : network_.dims) whole.push_back(parts_per_ps(dim.bandwidth));
         if (network_.graph) whole.assign(1, whole_link);
-        traffic_.usage.count_parts(std::move(whole));
-        under_way_ = Activities([this](const Activities::Resources& drawn, Tick from, Tick to, std::int64_t rate) {
+        traffic_.usage.count_parts(whole);
+        under_way_ = Activities([this, whole](const Activities::Resources& drawn, Tick from, Tick to, std::int64_t rate) {
             for (const std::uint32_t resource : drawn)
-                if (const Link& link = links_[resource]; link.hop.leaves_npu)
-                    traffic_.usage.add(link.hop.dim, from, to - from, network_.graph ? static_cast<std::int64_t>(static_cast<Wide>(rate) * whole_link / link.parts) : rate);
+                if (const Link& link = links_[resource]; link.hop.leaves_npu) {
+                    const std::int64_t parts = whole[link.hop.dim];
+                    traffic_.usage.add(link.hop.dim, from, to - from, parts == link.parts ? rate : static_cast<std::int64_t>(static_cast<Wide>(rate) * parts / link.parts));
+                }
         });
     }
 

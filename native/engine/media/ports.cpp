@@ -64,6 +64,11 @@ void Ports::find_ways(std::int32_t source, std::int32_t destination) {
             case Shape::switch_: break;
         }
         found_.push_back({d, here ? traffic.port(d, source, out) : 0, there ? traffic.port(d, destination, in) : 0, ticks(dim.latency * hops, false), charged, out});
+        if (dim.ends.empty()) continue;
+        const Speed first = dim.link(from), last = dim.link(to);
+        Way& way = found_.back();
+        way.leaves = first.bandwidth, way.slower = std::min(first.bandwidth, last.bandwidth);
+        if (std::max(from, to) >= dim.npus - static_cast<int>(dim.ends.size())) way.latency = ticks(first.latency + last.latency, false);
     }
 }
 
@@ -75,7 +80,7 @@ Tick Ports::depart(Flight& flight, Tick now) {
     for (const Way& way : ways_) start = std::max(start, out_free_[way.out]);
     Tick head = start;
     for (const Way& way : ways_) {
-        const Tick serial = through(way.dim, flight.size);
+        const Tick serial = through(way, flight.size, way.leaves);
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
@@ -128,7 +133,7 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
     for (const Way& way : ways_) {
         if (folded_ && !trains_[way.in].empty()) take_in(way.in, now, order);
         begin = std::max(begin, in_free_[way.in]);
-        serial = std::max(serial, through(way.dim, flight.size));
+        serial = std::max(serial, through(way, flight.size, way.slower));
     }
     if (folded_) meet(now, serial, order);
     const Tick end = add(begin, serial);
@@ -156,7 +161,7 @@ Span Ports::depart_together(const Flight& flight, std::uint32_t messages, Tick n
     const std::size_t in = ways_.front().in;
     ways(flight.source, flight.destination);
     const Way way = ways_.front();
-    const Tick serial = through(way.dim, flight.size), start = std::max(now, out_free_[way.out]), held = times(messages, serial);
+    const Tick serial = through(way, flight.size, way.leaves), start = std::max(now, out_free_[way.out]), held = times(messages, serial);
     out_free_[way.out] = add(start, held);
     quiet_ = std::max(quiet_, out_free_[way.out]);
     const Tick head = add(start, way.latency), last = add(head, held - serial);

@@ -79,6 +79,7 @@ private:
         std::size_t out = 0, in = 0;
         Tick latency = 0;
         int charged = 1, which = 0;
+        double leaves = 0, slower = 0;  // beside memories at switches: bandwidth of the way out, and of the slower of both ends
     };
     struct Known {  // the ways of a message
         std::int32_t source = -1, destination = -1;
@@ -118,9 +119,10 @@ private:
         Tick time = 0;
     };
     std::vector<Serial> serial_;  // per dim: of the size that was asked for last
-    Tick through(std::size_t dim, std::int64_t size) {
-        Serial& last = serial_[dim];
-        if (last.size != size) last = {size, ticks(static_cast<double>(size) / plan_.network.dims[dim].bandwidth, false)};
+    Tick through(const Way& way, std::int64_t size, double bandwidth) {
+        if (bandwidth > 0) return ticks(static_cast<double>(size) / bandwidth, false);
+        Serial& last = serial_[way.dim];
+        if (last.size != size) last = {size, ticks(static_cast<double>(size) / plan_.network.dims[way.dim].bandwidth, false)};
         return last.time;
     }
     std::span<const Way> ways_;  // of the message that was looked at last

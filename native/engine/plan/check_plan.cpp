@@ -20,6 +20,7 @@ public:
         check_network();
         check_policy();
         check_changes(plan_);
+        check_accesses();
         check_size(static_cast<double>(sound_.largest));
         for (const Schedule& s : plan_.schedules) check_schedule(s), widest_.emplace(&s, widest(s));
         for (const Collective& c : plan_.collectives) check_collective(c);
@@ -48,6 +49,7 @@ private:
             npus *= dim.npus;
             require(npus <= plan_.npus, "npus is not the product of the dims");
             heaviest_ = std::min(heaviest_, longest_ns / dim.npus * dim.bandwidth);
+            check_ends(dim);
         }
         require(npus == plan_.npus, "npus is not the product of the dims");
         const MediumKind& medium = *network.medium;
@@ -59,6 +61,27 @@ private:
         const Dim& dim = network.dims[0];
         require(dim.shape <= Shape::fully_connected, "a shape that ASTRA-sim's links do not know");
         if (dim.shape == Shape::fully_connected && dim.npus > 16384) throw Unsupported("a network of more than 2^28 links");
+    }
+
+    void check_ends(const Dim& dim) {
+        require(dim.ends.empty() || (dim.shape == Shape::switch_ && static_cast<int>(dim.ends.size()) < dim.npus), "memory of a switch out of range");
+        for (const Speed& end : dim.ends) {
+            require(end.bandwidth > 0 && end.latency >= 0, "memory of a switch out of range");
+            if (end.latency >= longest_ns / dim.npus) throw Unsupported("a delay of more than 2^63 ps (106 days)");
+            heaviest_ = std::min(heaviest_, longest_ns / dim.npus * end.bandwidth);
+        }
+    }
+
+    // Remote accesses over the network name memories that there are, in a network that has them.
+    void check_accesses() const {
+        const auto memories = static_cast<std::int64_t>(plan_.network.memories());
+        require(memories == 0 || (!plan_.network.graph && !plan_.network.medium->own_clock), "memories that are at no switch");
+        for (const Program& p : plan_.programs)
+            for (std::size_t i = 0; i < p.nodes(); ++i) {
+                if (static_cast<Kind>(p.kind[i]) != Kind::remote || p.slot[i] >= -1) continue;
+                require(p.slot[i] >= -1 - 2 * memories, "memory out of range");
+                check_size(static_cast<double>(p.size[i]));
+            }
     }
 
     void check_links_of_graph() {

@@ -124,11 +124,20 @@ struct Collective {
     }
 };
 
+struct Speed {
+    double bandwidth = 1, latency = 0;  // of a link: bytes per ns, ns
+};
+
 struct Dim {
     Shape shape = Shape::ring;
     int npus = 1;
     double bandwidth = 1, latency = 0;
     std::vector<int> blocks = {};  // fully connected: see blocks_of; empty where coordinates are read as one number
+    std::vector<Speed> ends = {};  // of a switch: its last places are memories with links of their own
+    Speed link(int place) const {  // between a place and the switch
+        const int first = npus - static_cast<int>(ends.size());
+        return place < first ? Speed{bandwidth, latency} : ends[static_cast<std::size_t>(place - first)];
+    }
 };
 
 class Medium;
@@ -158,6 +167,11 @@ struct Network {
     std::vector<Dim> dims;
     bool whole_ns = false, cut_through = false;
     std::shared_ptr<const Graph> graph;  // null: the dims say it all
+    std::size_t memories() const {       // at switches
+        std::size_t count = 0;
+        for (const Dim& dim : dims) count += dim.ends.size();
+        return count;
+    }
 };
 
 enum class Changing : std::uint8_t { npu, link };
@@ -218,6 +232,7 @@ struct Plan {
 // Why equal ranks cannot run once, or null.
 inline const char* never_folds(const Plan& plan) {
     if (plan.changes.time.size > 0) return "speeds that change while it runs";
+    if (plan.network.memories() > 0) return "memories at switches";
     return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
 }
 

@@ -15,14 +15,14 @@ namespace astrarium {
 class Recurrence;
 
 struct Message {
-    enum For : std::uint8_t { node, chunk, custom } purpose = node;
+    enum For : std::uint8_t { node, chunk, custom, access } purpose = node;
     bool receives = false;  // foreign networks only: a receive that waits for its message
     std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
     std::uint32_t collective = 0;
     std::uint32_t together = 1;                    // messages of a train: this one is the last
     std::uint32_t next = nothing;                  // the one that departs after it, in one event
     std::uint32_t queue = nothing;                 // of sends that come to be after it
-    std::uint32_t rank = 0, node_index = 0;        // node: the sender's
+    std::uint32_t rank = 0, node_index = 0;        // node: the sender's; access: of the node that moves bytes to or from a memory
     std::uint32_t source = 0;                      // the rank from which it arrives
     Flight flight;
     std::uint64_t high = 0, low = 0;

@@ -136,6 +136,7 @@ void Native::issue(Kind kind, std::uint32_t rank, std::uint32_t node, std::size_
     if (kind == Kind::collective) return collectives_.issue(rank, node, slot);
     if (kind == Kind::send) return post_.send(rank, node, slot);
     if (kind == Kind::recv) return post_.receive(rank, node, slot);
+    if (nodes_.program(rank).slot[node] < -1) return post_.access(rank, node);
     if (quotient_ && plan_.remote.kind != RemoteKind::per_npu) throw Unfoldable{"shared or missing remote memory"};
     nodes_.over(rank, node, remote_.end(nodes_, rank, node, clock_.now));
 }
@@ -150,6 +151,7 @@ void Native::deliver(MessageId id, Tick when) {
 void Native::delivered(const Message& m) {
     if (plan_.network.medium->receives) return one_end_over(m);
     if (m.purpose == Message::chunk) return collectives_.delivered(m);
+    if (m.purpose == Message::access) return nodes_.complete(m.rank, m.node_index);
     m.purpose == Message::node ? post_.delivered(m) : custom_.delivered(m);
 }
 

@@ -34,6 +34,29 @@ void Post::receive(std::uint32_t rank, std::uint32_t node, std::size_t slot) {
     if (meetings_.post({plan_.slot_b[slot], nodes_.program(rank).size[node], peer, rank}, node)) nodes_.over(rank, node, clock_.now);
 }
 
+// The place of a memory at the NPU's switch.
+std::int32_t Post::memory_of(std::int32_t npu, std::size_t number) const {
+    const auto& dims = plan_.network.dims;
+    std::size_t d = 0;
+    while (number >= dims[d].ends.size()) number -= dims[d++].ends.size();
+    const Geometry geometry(plan_.network);
+    const int place = dims[d].npus - static_cast<int>(dims[d].ends.size()) + static_cast<int>(number);
+    return npu + (place - geometry.coordinate(npu, d)) * geometry.stride(d);
+}
+
+void Post::access(std::uint32_t rank, std::uint32_t node) {
+    const MessageId id = messages_.make();
+    Message& m = messages_[id];
+    const Program& program = nodes_.program(rank);
+    const auto code = static_cast<std::uint32_t>(-2 - program.slot[node]);
+    const std::int32_t own = plan_.npu_of[rank], memory = memory_of(own, code >> 1);
+    m.purpose = Message::access;
+    m.rank = m.source = rank, m.node_index = node;
+    m.high = static_cast<std::uint64_t>(rank) << 32 | node;
+    m.flight = code & 1 ? Flight(own, memory, program.size[node]) : Flight(memory, own, program.size[node]);
+    messages_.post(id);
+}
+
 // For media that are told of receives.
 void Post::post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t peer, std::int64_t tag) {
     const MessageId id = messages_.make();

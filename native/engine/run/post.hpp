@@ -16,6 +16,7 @@ public:
 
     void send(std::uint32_t rank, std::uint32_t node, std::size_t slot);
     void receive(std::uint32_t rank, std::uint32_t node, std::size_t slot);
+    void access(std::uint32_t rank, std::uint32_t node);  // of a memory at a switch
     void delivered(const Message& message);
 
     void explain(std::vector<std::string>& why) const;  // per rank: receives that wait
@@ -23,6 +24,7 @@ public:
     auto state() { return std::tie(meetings_); }
 
 private:
+    std::int32_t memory_of(std::int32_t npu, std::size_t number) const;
     void check_peer(std::uint32_t rank, std::uint32_t node, std::uint32_t peer) const;
     void post_receive(std::uint32_t rank, std::uint32_t node, std::uint32_t peer, std::int64_t tag);
 

@@ -91,6 +91,9 @@ def _with_plugins(plan: Plan, plugins: Plugins, record: bool, pure: bool) -> Out
     if plan.policy.order != Order.CANONICAL:
         raise UnsupportedError("compat", "ASTRA-sim's rule book has its own networks and schedulers",
                                expected="no plug-ins, or compat: none")
+    if plan.attached and (plugins.network is not None or plan.network.backend == Backend.FOREIGN):
+        raise UnsupportedError("memory", "memories at switches, on a plug-in's network", expected="closed_form, "
+                               "contention or fluid")
     if plugins.network is not None:
         plan = replace(plan, network=replace(plan.network, backend=Backend.FOREIGN))
     elif plan.network.backend == Backend.FOREIGN:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from astrarium.engine.attached import run_attached
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
 from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
@@ -59,6 +60,8 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
         note: Callable[[str], None] | None = None) -> Outcome:
     """Run a Plan in the core; the GIL is released meanwhile. `hurried`: where a folded run does not end, the StallError
     comes at once and has no sentences. `note`: see engine.execute."""
+    if plan.attached:
+        return run_attached(plan, partial(run, record=record, fold=fold, kept=kept, hurried=hurried, note=note))
     given_up = None if note is None else partial(_given_up, note)
     try:
         answer = _core.execute(plan, record, fold, None if kept is None else kept.core, hurried, given_up)
@@ -95,6 +98,8 @@ def _too_large() -> UnsupportedError:
 
 def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
     """Run a Plan with plug-ins in the core; every rank, every message."""
+    if plan.attached:
+        return run_attached(plan, partial(run_with, team=team, record=record))
     return Outcome(**_with(plan, team, record))
 
 

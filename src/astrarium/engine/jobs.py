@@ -114,7 +114,7 @@ def _machine(plan: Plan) -> dict[str, Any]:
              for name in ("network", "policy", "remote") for field in fields(getattr(plan, name))}
     dims = {f"network.dims[{d}]": dim for d, dim in enumerate(parts.pop("network.dims"))}
     return {"npus": plan.npus, "dims": len(dims), **dims, **parts, "lanes": plan.lanes,
-            "reduce_bandwidth": plan.reduce_bandwidth}
+            "attached": plan.attached, "reduce_bandwidth": plan.reduce_bandwidth}
 
 
 def _check_placements(jobs: Sequence[JobPlan]) -> None:

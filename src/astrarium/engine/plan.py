@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from astrarium.vocab import Schedule
 
-__all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Backend", "Changes", "Changing", "Chunk", "CollectivePlan",
-           "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick", "Plan", "Policy",
-           "Program", "Remote", "RemoteKind", "Shape"]
+__all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
+           "CollectivePlan", "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick",
+           "Plan", "Policy", "Program", "Remote", "RemoteKind", "Shape", "code_of"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor
@@ -109,7 +109,8 @@ class Program:
     duration: I64    # ps; 0 where the engine computes it
     busy: I64        # ps that count as compute of this rank (ASTRA-sim's "GPU ops"): `duration` of COMPUTE nodes
     size: I64        # bytes: message payload or remote tensor; of a DELAY those that it moves to or from a tier; else 0
-    slot: I32        # which arguments a COLLECTIVE, SEND or RECV has; nodes of equal kind and size may share; else -1
+    slot: I32        # which arguments a COLLECTIVE, SEND or RECV has; nodes of equal kind and size may share; of a
+    #                  REMOTE that moves its bytes over the network `code_of` its memory; else -1
     parents: I32     # how many distinct nodes must finish first
     child_ptr: I32
     child: I32
@@ -177,11 +178,29 @@ class CollectivePlan:
 
 
 @dataclass(frozen=True)
+class Attached:
+    """A memory at every switch of a dim, with `links` to it. A REMOTE node that names it is one message between its NPU
+    and the memory at that NPU's switch, from there (a load) or to it (a store). The NPU at place p of the dim uses link
+    p modulo `links`."""
+
+    dim: int
+    bandwidth: float         # bytes per ns of one link to one switch, one direction
+    latency: float           # ns from the switch to the memory's bytes
+    links: int = 1
+
+
+def code_of(memory: int, store: bool) -> int:
+    """`Program.slot` of a REMOTE node that loads from `Plan.attached[memory]`, or stores there: -2 and below."""
+    return -2 - 2 * memory - store
+
+
+@dataclass(frozen=True)
 class Dim:
     shape: Shape
     npus: int
     bandwidth: float         # bytes per ns of one link, one direction
     latency: float           # ns of one hop
+    ends: tuple[Attached, ...] = ()     # inside the engine (`attached.widened`): a switch's last places are memories
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +316,7 @@ class Plan:
     lanes: tuple[int, ...] = (1, 1, 1, 1, 1)
     reduce_bandwidth: F64 = field(default_factory=lambda: np.zeros(0))    # [npus], or [0]: the policy's everywhere
     changes: Changes | None = None
+    attached: tuple[Attached, ...] = ()     # in order of their dims, which are switches
 
     def reduction_rate(self, npu: int) -> float:
         """Bytes/s at which an NPU's memory serves the reductions of collectives; 0: they are free."""

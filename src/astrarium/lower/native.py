@@ -15,12 +15,13 @@ from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
+from astrarium.lower.attached import attached_of
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
 from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
-from astrarium.memory.config import Memory
+from astrarium.memory.config import Memory, Tier
 from astrarium.network.dims import plan_dims
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
@@ -66,6 +67,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     return Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
+                attached=attached_of(design.memory, design.network),
                 **surroundings(design, dims))
 
 
@@ -165,6 +167,13 @@ def same_memory(types: Sequence[tuple[Compute, Memory]]) -> None:
         if behind(memory) != behind(types[0][1]):
             raise UnsupportedError(f"{path}.remote", "differs from memory.remote (or the tier in its place)",
                                    expected="one remote memory for all NPUs")
+        if _at_switches(memory) != _at_switches(types[0][1]):
+            raise UnsupportedError(f"{path}.tiers", "differs from memory.tiers in memories at switches of the network",
+                                   expected="equal ones for all NPUs")
+
+
+def _at_switches(memory: Memory) -> list[tuple[int, Tier]]:
+    return [(number, tier) for number, tier in enumerate(memory.tiers) if tier.dim is not None]
 
 
 def _columns(programs: _Programs, table: CollectiveTable | MeetingTable) -> _Columns:

@@ -85,6 +85,8 @@ def _foreign(design: Design) -> Iterator[tuple[str, str, str]]:
         yield "compute.model", f"{design.compute.tag} does not exist", "replay, roofline"
     if design.memory.remote.over != "own":
         yield "memory.remote.over", f"{design.memory.remote.over} does not exist", "own"
+    yield from ((f"memory.tiers[{number}].dim", "memories at switches do not exist", "no dim")
+                for number, tier in enumerate(design.memory.tiers) if tier.dim is not None)
     if design.memory.remote.levels:
         yield "memory.remote.levels", "a pool behind switches does not exist", "a pool that serves one access at a time"
     if design.npu_types:

@@ -15,6 +15,7 @@ from astrarium.engine.plugins.given import ask, checked
 from astrarium.engine.plugins.work import WorkSource
 from astrarium.engine.source import Stage
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.lower.attached import attached_of
 from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_plugins import local_memory
@@ -36,6 +37,8 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     if design.memory.remote.over != "own":
         raise UnsupportedError("memory.remote.over", f"{design.memory.remote.over}, for a workload that decides as it "
                                "runs", expected="own")
+    if attached_of(design.memory, design.network):
+        raise UnsupportedError("memory.tiers[].dim", "set, for a workload that decides as it runs", expected="none")
     npu_of, dims = placement_of(design), plan_dims(design.network)
     same_memory(npu_types(design)[1])
     desk = Desk(len(npu_of), _Times(design, plugins).duration)

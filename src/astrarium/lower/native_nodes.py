@@ -12,6 +12,7 @@ from astrarium.cache import frozen
 from astrarium.compute.config import Compute, replays_all
 from astrarium.engine.plan import Kind, Lane, Program
 from astrarium.lower.astra_programs import COMM_TYPE, _children, _table
+from astrarium.lower.attached import codes_of
 from astrarium.lower.distinct import distinct
 from astrarium.lower.native_plugins import timed
 from astrarium.lower.pooled import pool_times
@@ -66,22 +67,32 @@ def program_of(trace: TraceClass, compute: Compute, memory: Memory, *, model: Co
     nodes = np.flatnonzero(delays)
     duration[nodes] = timed(trace, nodes, model or compute, memory, npu_type)
     _refuse(trace, remote, kind)
-    pooled, over = pool_times(trace, kind, memory), memory.remote.over == "network"
+    pooled, over = pool_times(trace, kind, memory), _takes_turns(memory)
+    slot = _slots(trace, comm)
+    if not replays:
+        slot = np.where(kind == Kind.REMOTE, codes_of(trace, memory), slot)
     if pooled is not None or over:      # also where the host asks: an NPU has one access at a time
         lane = np.where(kind == Kind.REMOTE, np.int16(Lane.COMM if over else Lane.COPY), lane)
     if pooled is not None:
         duration = duration + pooled
         kind = np.where(kind == Kind.REMOTE, np.uint8(Kind.DELAY), kind)
+    if tiers is not None:
+        there = tiers.code < -1
+        kind[tiers.nodes[there]], slot[tiers.nodes[there]] = Kind.REMOTE, tiers.code[there]
     size = np.where(comm, trace.comm_size, np.where(moves, trace.tensor_size.astype(np.int64), 0))
     child_ptr, child = _children(parent_ptr, parent)
     made = Program(node_id=frozen(trace.node_id), kind=kind, lane=lane, duration=duration,
                    busy=np.where(lane == Lane.COMPUTE, duration, 0), size=size,
-                   slot=_slots(trace, comm),
-                   parents=np.diff(parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
+                   slot=slot, parents=np.diff(parent_ptr).astype(np.int32), child_ptr=child_ptr, child=child)
     found = made if not trace.begin or not kind.size else _later(made, trace.begin)
     for each in fields(found):
         getattr(found, each.name).flags.writeable = False
     return found
+
+
+def _takes_turns(memory: Memory) -> bool:
+    """Whether remote accesses take turns with collectives."""
+    return memory.remote.over == "network" and memory.remote.dim is None
 
 
 def _later(program: Program, begin: int) -> Program:

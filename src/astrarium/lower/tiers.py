@@ -17,6 +17,7 @@ import numpy.typing as npt
 from astrarium.compute.checked import LIMIT_PS, to_ps
 from astrarium.engine.plan import Lane
 from astrarium.errors import InputError, nearest
+from astrarium.lower.attached import numbers_of
 from astrarium.memory.access import access_ns
 from astrarium.memory.config import Memory
 from astrarium.memory.tiers import HERE, tier_of
@@ -34,12 +35,14 @@ NOWHERE = -2        # a node that reaches no tier
 
 
 class Reached(NamedTuple):
-    """The nodes of a class that reach tiers: `nodes` (indexes) with `duration` (ps) and `lane` of each; and what all
-    nodes of the class wait for: `parent_ptr` and `parent` as in TraceClass."""
+    """The nodes of a class that reach tiers: `nodes` (indexes) with `duration` (ps), `lane` and `code` of each
+    (`engine.plan.code_of` of those that reach a memory at a switch, else -1); and what all nodes of the class wait for:
+    `parent_ptr` and `parent` as in TraceClass."""
 
     nodes: I64
     duration: I64
     lane: I16
+    code: I32
     parent_ptr: I64
     parent: I32
 
@@ -59,22 +62,30 @@ def reached(trace: TraceClass, memory: Memory) -> Reached | None:
         source = _numbers(trace, trace.source_tier, memory)
     nodes = np.flatnonzero(tier != NOWHERE)
     times = np.zeros(nodes.size, np.float64)
-    lane = np.full(nodes.size, -1, np.int16)
+    lane, code = np.full(nodes.size, -1, np.int16), np.full(nodes.size, -1, np.int64)
+    at_switches = numbers_of(memory)
     transfers = _moves(trace)[nodes]
     size = trace.tensor_size.astype(np.float64)
     for number in np.unique(tier[nodes]).tolist():
         mine = tier[nodes] == number
         times[mine & transfers] = _transfer_ns(memory, number, size[nodes[mine & transfers]])
         times[mine & ~transfers] = _step_ns(trace, memory, number, nodes[mine & ~transfers], size)
-        if number >= 0 and memory.tiers[number].over == "network":
+        if number in at_switches:
+            code[mine] = at_switches[number]
+        elif number >= 0 and memory.tiers[number].over == "network":
             lane[mine] = Lane.COMM
     if source is not None:
         for number in np.unique(source[source != NOWHERE]).tolist():
             both = source[nodes] == number
             times[both] = np.maximum(times[both], _transfer_ns(memory, number, size[nodes[both]]))
+            for node in nodes[both & ((code >= 0) | (number in at_switches))][:1].tolist():
+                raise trace.fault(node, "copies between a memory at the network's switches and another tier",
+                                  expected="a load and a store, or tiers without a dim")
     lane[~transfers] = Lane.CPU
+    messages = code >= 0
+    times[messages], code = 0.0, np.where(messages, -2 - 2 * code - (trace.type[nodes] == NodeKind.MEM_STORE), -1)
     pointer, parent = _behind_each_other(trace, list(_queues(trace, memory, tier, source)))
-    return Reached(nodes, checked_ps(trace, nodes, times), lane, pointer, parent)
+    return Reached(nodes, checked_ps(trace, nodes, times), lane, code.astype(np.int32), pointer, parent)
 
 
 def checked_ps(trace: TraceClass, nodes: I64, ns: F64) -> I64:

@@ -16,11 +16,21 @@ from astrarium.units import Bandwidth, Bytes, OptionalBandwidth, OptionalBytes, 
 __all__ = ["AUTO", "LOCAL", "PLACED", "Memory", "Placement", "PoolLevel", "Remote", "Tier"]
 
 
+_DIM = Knob("Dim of the network, counted from 0, at whose switches the memory is: transfers are messages on the dim's "
+            "links (over: network); left out: they meet nobody.", ge=0)
+
+
 def _shared_rules(tier: Tier) -> Iterator[Problem]:
     if tier.total is not None and tier.npus == 1:
         yield Problem("total", "is the rate of a tier that NPUs share, and npus is 1", "bandwidth, or npus: 2 or more")
     if tier.step_bandwidth is not None and tier.over == "network":
         yield Problem("step_bandwidth", "means nothing over the network", "over: own, or no step_bandwidth")
+    yield from _dim_rules(tier)
+
+
+def _dim_rules(memory: Tier | Remote) -> Iterator[Problem]:
+    if memory.dim is not None and memory.over != "network":
+        yield Problem("dim", f"means nothing with over: {memory.over}", "over: network")
 
 
 class Tier(Config, frozen=True):
@@ -42,7 +52,8 @@ class Tier(Config, frozen=True):
                                  )] = False
     over: Annotated[Literal["own", "network"],
                     Knob("What carries transfers: links of their own, or the NPU's network, where they take turns with "
-                         "its collectives.")] = "own"
+                         "its collectives or, with a `dim`, share links with all messages.")] = "own"
+    dim: Annotated[int | None, _DIM] = None
     step_bandwidth: Annotated[OptionalBandwidth,
                               Knob("Rate at which a processor beside it reads and writes it in the optimizer's step "
                                    "(states placed here are then stepped here, not on the NPU); left out: there is "
@@ -118,6 +129,10 @@ def _remote_rules(remote: Remote) -> Iterator[Problem]:
         yield Problem("npus_per_node", f"means nothing where kind is {remote.kind}", "kind: per_node")
     if remote.kind == "none" and remote.over == "network":
         yield Problem("over", "means nothing where kind is none", "kind: per_npu, per_node or pool")
+    yield from _dim_rules(remote)
+    if remote.dim is not None and (remote.kind not in ("per_node", "pool") or remote.levels):
+        what = "a pool with levels, links of its own," if remote.levels else f"kind {remote.kind}"
+        yield Problem("dim", f"means nothing for {what}", "kind: per_node, or pool without levels")
 
 
 def _pool_rules(remote: Remote) -> Iterator[Problem]:
@@ -148,7 +163,8 @@ class Remote(Config, frozen=True):
     npus_per_node: Annotated[int | None, Knob("NPUs that share one remote memory (kind: per_node).", ge=1)] = None
     over: Annotated[Literal["own", "network"],
                     Knob("What carries accesses: links of their own, or the NPU's network, where they take turns with "
-                         "its collectives.")] = "own"
+                         "its collectives or, with a `dim`, share links with all messages.")] = "own"
+    dim: Annotated[int | None, _DIM] = None
     groups: Annotated[int | None, Knob("Memory groups of a pool, over which every tensor is spread evenly (kind: "
                                        "pool); left out: one memory that serves one access at a time.", ge=1)] = None
     chunk: Annotated[OptionalBytes, Knob("Most bytes that a memory group sends at a time; chunks follow each other "

@@ -29,7 +29,7 @@ def network_counters(plan: Plan, outcome: Outcome) -> tuple[Counter, ...]:
 
     None for a network that says nothing of its links (a plug-in's).
     """
-    dims = dims_of(plan, outcome, links_of(outcome))
+    dims = dims_of(plan, outcome, links_of(plan, outcome))
     if not dims.busy_over_time.size:
         return ()
     time = np.arange(dims.busy_over_time.shape[1] + 1, dtype=np.int64) * dims.bin

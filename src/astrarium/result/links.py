@@ -23,6 +23,7 @@ class Links:
 
     `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target -1 is a port
     out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
+    Numbers from `npus` on are ports of memories at switches.
     """
 
     dim: I32
@@ -31,16 +32,20 @@ class Links:
     size: I64
     busy: I64
     utilisation: F64
+    npus: int
 
     def name(self, link: int) -> str:
         """`dim 0: NPU 3 -> NPU 4`; a switch, or the network side of a port, is left out."""
         source, target = int(self.source[link]), int(self.target[link])
-        ends = ["NPU", str(source), "-> NPU", str(target)]
+        ends = f"{self._end(source)} -> {self._end(target)}"
         if target < 0:
-            ends = ["out of NPU", str(source)]
+            ends = f"out of {self._end(source)}"
         elif source < 0:
-            ends = ["into NPU", str(target)]
-        return f"dim {int(self.dim[link])}: " + " ".join(ends)
+            ends = f"into {self._end(target)}"
+        return f"dim {int(self.dim[link])}: {ends}"
+
+    def _end(self, number: int) -> str:
+        return f"NPU {number}" if number < self.npus else f"memory port {number - self.npus}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +65,12 @@ class Dims:
     utilisation_over_time: F64
 
 
-def links_of(outcome: Outcome) -> Links:
+def links_of(plan: Plan, outcome: Outcome) -> Links:
     """The traffic that the run recorded, by dim, ports out before ports in, NPU."""
     order = np.lexsort((outcome.link_to, outcome.link_from, outcome.link_from < 0, outcome.link_dim))
     busy = outcome.link_busy[order]
     return Links(outcome.link_dim[order], outcome.link_from[order], outcome.link_to[order], outcome.link_bytes[order],
-                 busy, busy / max(outcome.makespan, 1))
+                 busy, busy / max(outcome.makespan, 1), plan.npus)
 
 
 def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:

@@ -136,7 +136,7 @@ class Result:
     @cached_property
     def links(self) -> Links:
         """Traffic per link or port."""
-        return links_of(self.outcome)
+        return links_of(self.plan, self.outcome)
 
     @cached_property
     def dims(self) -> Dims:

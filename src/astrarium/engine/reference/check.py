@@ -29,6 +29,7 @@ from astrarium.engine.plugins.feeder import fits
 from astrarium.engine.reference.check_changes import check_changes
 from astrarium.engine.reference.check_graph import check_graph
 from astrarium.engine.reference.check_schedule import array, check_schedule, require, whole, widest
+from astrarium.engine.reference.geometry import kinds_of_links
 from astrarium.engine.reference.native_media import medium_kind
 from astrarium.errors import InternalError, UnsupportedError
 from astrarium.vocab import CommOp
@@ -63,6 +64,7 @@ def _check(plan: Plan) -> None:
     _check_policy(plan)
     for program in plan.programs:
         _check_program(program, heaviest)
+    _check_accesses(plan, heaviest)
     slots = [_slots_of(program) for program in plan.programs]
     _check_ranks(plan, [len(found) for found in slots])
     _check_groups(plan)
@@ -80,8 +82,10 @@ def _check_network(plan: Plan) -> float:
         require(whole(dim.npus) and dim.npus >= 1 and dim.bandwidth > 0 and dim.latency >= 0, "dim out of range")
         require(dim.shape != Shape.HYPERCUBE or dim.npus & (dim.npus - 1) == 0, "a hypercube needs a power of two")
         npus *= dim.npus
-        heaviest = min(heaviest, LONGEST_NS / dim.npus * dim.bandwidth)
-    if any(dim.latency >= LONGEST_NS / dim.npus for dim in plan.network.dims):
+        require(len(dim.ends) < dim.npus and (not dim.ends or dim.shape == Shape.SWITCH)
+                and all(end.bandwidth > 0 and end.latency >= 0 for end in dim.ends), "memory of a switch out of range")
+        heaviest = min(heaviest, *[LONGEST_NS / dim.npus * link.bandwidth for link in kinds_of_links(dim)])
+    if any(link.latency >= LONGEST_NS / dim.npus for dim in plan.network.dims for link in kinds_of_links(dim)):
         raise _too_long()
     require(npus == plan.npus, "npus is not the product of the dims")
     astra = plan.policy.order == Order.ASTRA_SIM
@@ -148,6 +152,18 @@ def _check_program(program: Program, heaviest: float) -> None:
     _heavy(float(size[messages].max(initial=0)), heaviest)
     require(bool(((child >= 0) & (child < nodes)).all()), "child out of range")
     require(bool((np.bincount(child, minlength=nodes) == parents).all()), "parents are not those of the children")
+
+
+def _check_accesses(plan: Plan, heaviest: float) -> None:
+    """Remote accesses over the network name memories that there are, in a network that has them."""
+    memories = sum(len(dim.ends) for dim in plan.network.dims)
+    require(not plan.attached and (not memories or (plan.network.graph is None
+                                                    and plan.network.backend != Backend.FOREIGN)),
+            "memories that are at no switch")
+    for program in plan.programs:
+        far = (program.kind == Kind.REMOTE) & (program.slot < -1)
+        require(bool((program.slot[far] >= -1 - 2 * memories).all()), "memory out of range")
+        _heavy(float(program.size[far].max(initial=0)), heaviest)
 
 
 def _slots_of(program: Program) -> Slots:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from astrarium.engine.attached import run_attached
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order, Plan
 from astrarium.engine.plugins.given import Team
@@ -25,6 +28,8 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     Raises StallError when ranks wait for what never comes, UnsupportedError for what the rule book does not have,
     TraceError when members of a group issue different collectives, InternalError for a Plan that does not fit itself.
     """
+    if plan.attached:
+        return run_attached(plan, partial(execute, record=record, team=team))
     check_plan(plan)
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from astrarium.engine.plan import Changes, Changing, NetworkPlan
+from astrarium.engine.reference.geometry import kinds_of_links
 from astrarium.engine.reference.graph_routes import GraphRoutes
 from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.rates import Rates, rates_of
@@ -31,8 +32,11 @@ def fabric_of(network: NetworkPlan) -> Fabric:
 
 
 def bandwidths(network: NetworkPlan) -> list[float]:
-    """Bytes per ns of the links: one figure per dim, or per link of the graph."""
-    return [dim.bandwidth for dim in network.dims] if network.graph is None else network.graph.bandwidth.tolist()
+    """Bytes per ns of the links: one figure per dim and memory at its switches, or per link of the graph."""
+    if network.graph is None:
+        return [link.bandwidth for dim in network.dims for link in kinds_of_links(dim)]
+    found: list[float] = network.graph.bandwidth.tolist()
+    return found
 
 
 def link_rates(fabric: Fabric, changes: Changes | None) -> Rates[Port]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from astrarium.engine.plan import Dim, Phase, Shape
+from astrarium.engine.plan import Attached, Dim, Phase, Shape
 
-__all__ = ["circle_base", "coordinate", "differing_dims", "hops", "strides"]
+__all__ = ["circle_base", "coordinate", "differing_dims", "end_at", "hops",
+           "kinds_of_links", "strides"]
 
 
 def strides(dims: tuple[Dim, ...]) -> list[int]:
@@ -25,6 +26,17 @@ def differing_dims(dims: tuple[Dim, ...], stride: list[int], source: int, destin
     """The dims in which two NPUs differ, innermost first."""
     return [d for d, dim in enumerate(dims)
             if coordinate(source, stride[d], dim.npus) != coordinate(destination, stride[d], dim.npus)]
+
+
+def end_at(dim: Dim, place: int) -> Dim | Attached:
+    """Whose bandwidth and latency the link between a place of a switch and the switch has."""
+    first = dim.npus - len(dim.ends)
+    return dim if place < first else dim.ends[place - first]
+
+
+def kinds_of_links(dim: Dim) -> list[Dim | Attached]:
+    """All whose bandwidth and latency links of a dim have."""
+    return [dim, *dim.ends]
 
 
 def hops(shape: Shape, size: int, source: int, destination: int) -> int:

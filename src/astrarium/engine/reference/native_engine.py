@@ -8,6 +8,7 @@ from astrarium.engine.plan import Backend, Changing, Kind, Lane, Plan, RemoteKin
 from astrarium.engine.plugins.given import Team, ask_whole
 from astrarium.engine.plugins.library import Library
 from astrarium.engine.reference.clock import Event
+from astrarium.engine.reference.geometry import coordinate, strides
 from astrarium.engine.reference.meetings import Meeting, Meetings
 from astrarium.engine.reference.native_clock import DONE, BatchClock, message_order, ticks
 from astrarium.engine.reference.native_collectives import Board, Walk
@@ -131,6 +132,8 @@ class NativeRuntime:
             self._collective(node, done)
         elif kind in (Kind.SEND, Kind.RECV):
             self._message(node, done)
+        elif kind == Kind.REMOTE and self.rows.slot[node] < -1:
+            self._access(node, done)
         else:
             end = self._remote_end(node) if kind == Kind.REMOTE else self._delay_end(node)
             if end < NEVER:
@@ -169,6 +172,18 @@ class NativeRuntime:
                 receive()
 
         engine.network.send(key, order, own, other, size, delivered)
+
+    def _access(self, node: int, done: Event) -> None:
+        """A message between the rank's NPU and a memory at one of its switches."""
+        engine, size = self._engine, self.rows.size[node]
+        which, store = divmod(-2 - self.rows.slot[node], 2)
+        own, dims = engine.npu_of[self.rank], engine.plan.network.dims
+        places = [(d, place) for d, dim in enumerate(dims) for place in range(dim.npus - len(dim.ends), dim.npus)]
+        d, place = places[which]
+        stride = strides(dims)[d]
+        memory = own + (place - coordinate(own, stride, dims[d].npus)) * stride
+        ends = (own, memory) if store else (memory, own)
+        engine.network.send((self.rank, node, 0, 0), message_order(size), *ends, size, done)
 
     def _collective(self, node: int, done: Event) -> None:
         engine = self._engine

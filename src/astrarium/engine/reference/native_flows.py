@@ -32,7 +32,7 @@ class Flows:
     def __init__(self, clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,
                  changes: Changes | None = None) -> None:
         self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network)
-        self._graph = network.graph
+        self._whole = _whole(network)
         self._flows: Activities[Port] = Activities(None if traffic is None else self._spent)
         self._parts: dict[Port, int] = {}       # per ps at full speed, of the links that were drawn on
         self._rates = link_rates(self._fabric, changes)
@@ -104,8 +104,8 @@ class Flows:
     def _spent(self, ports: tuple[Port, ...], begin: int, end: int, rate: int) -> None:
         assert self._traffic is not None
         for port in ports:
-            share = rate if self._graph is None else rate * WHOLE // parts(self._graph.bandwidth[port[3]])
-            self._traffic.shared(port, begin, end - begin, share)
+            own, whole = self._parts[port], self._whole[port[0]]
+            self._traffic.shared(port, begin, end - begin, rate if own == whole else rate * whole // own)
 
 
 def _check(network: NetworkPlan) -> None:
@@ -119,4 +119,4 @@ def _whole(network: NetworkPlan) -> Sequence[int]:
     return [parts(dim.bandwidth) for dim in network.dims] if network.graph is None else [WHOLE]
 
 
-FLOWS = MediumKind(Flows, takes_graph=True, check=_check, whole=_whole)
+FLOWS = MediumKind(Flows, takes_graph=True, takes_memories=True, check=_check, whole=_whole)

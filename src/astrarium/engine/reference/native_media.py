@@ -42,13 +42,15 @@ def _all_or_nothing(network: NetworkPlan) -> Sequence[int]:
 class MediumKind:
     """A class of media, as its line in the registry (kind `backend`) has it: `open` makes one for a run.
 
-    `takes_graph`: it has links of its own; a graph may give them, and they may change. `check` raises UnsupportedError
+    `takes_graph`: it has links of its own; a graph may give them, and they may change. `takes_memories`: links of a
+    switch have the bandwidth of their place (`Dim.ends`). `check` raises UnsupportedError
     for a network that it cannot carry. `whole` gives, per dim of the traffic, the parts per ps of a busy link; nothing
     where a link is busy or not.
     """
 
     open: Callable[[BatchClock, NetworkPlan, Traffic | None, Changes | None], Medium]
     takes_graph: bool = False
+    takes_memories: bool = False
     check: Callable[[NetworkPlan], None] = _any_network
     whole: Callable[[NetworkPlan], Sequence[int]] = _all_or_nothing
 

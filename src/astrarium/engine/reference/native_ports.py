@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astrarium.engine.plan import Changes, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.geometry import coordinate, differing_dims, hops, strides
+from astrarium.engine.reference.geometry import coordinate, differing_dims, end_at, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
 from astrarium.engine.reference.native_media import Keys, MediumKind
 from astrarium.engine.reference.routes import port_numbers
@@ -16,7 +16,7 @@ __all__ = ["PORTS"]
 class Way:
     """One dim of a message between two NPUs: port numbers at both ends, hops, and links that it loads there."""
 
-    __slots__ = ("bandwidth", "charged", "entry", "exit", "head", "hops", "line", "step")
+    __slots__ = ("bandwidth", "charged", "entry", "exit", "head", "hops", "line", "slower", "step")
 
     def __init__(self, d: int, dim: Dim, stride: int, source: int, destination: int) -> None:
         start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
@@ -24,8 +24,10 @@ class Way:
         out, into = port_numbers(dim, start, end)
         self.exit: Port = (d, source, -1, out)
         self.entry: Port = (d, -1, destination, into)
-        self.head = ticks(dim.latency * (1 if dim.shape == Shape.MESH else count))
-        self.bandwidth = dim.bandwidth
+        first, last = end_at(dim, start), end_at(dim, end)
+        self.head = ticks(dim.latency * (1 if dim.shape == Shape.MESH else count) if first is last
+                          else first.latency + last.latency)
+        self.bandwidth, self.slower = first.bandwidth, min(first.bandwidth, last.bandwidth)     # out of its port; into
         self.charged = count if dim.shape in (Shape.RING, Shape.RING_ONE_WAY) else 1
         self.line = dim.shape == Shape.MESH     # then from NPU to NPU
         self.hops, self.step = count, -stride if end < start else stride
@@ -102,7 +104,7 @@ class Ports:
         free, start, wire = self._free, self._clock.now, 0
         for way in ways:
             start = max(start, free.get(way.entry, 0))
-            wire = max(wire, ticks(size / way.bandwidth))
+            wire = max(wire, ticks(size / way.slower))
         for way in ways:
             free[way.entry] = start + wire
             if self._traffic is not None:
@@ -110,4 +112,4 @@ class Ports:
         self._clock.at(start + wire, DONE, key, delivered)
 
 
-PORTS = MediumKind(Ports)
+PORTS = MediumKind(Ports, takes_memories=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from astrarium.engine.plan import Dim, Shape
-from astrarium.engine.reference.geometry import coordinate, differing_dims, strides
+from astrarium.engine.reference.geometry import coordinate, differing_dims, end_at, strides
 from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.traffic import Port
 
@@ -56,9 +56,12 @@ class Routes:
             while (start := coordinate(at, stride, dim.npus)) != end:
                 number, place = _neighbour(dim, start, end)
                 landing = at + (place - start) * stride
-                switch = dim.shape == Shape.SWITCH
-                ports: list[Port] = [(d, at, -1, 0), (d, -1, landing, 0)] if switch else [(d, at, landing, number)]
-                route += [Hop(port, dim.bandwidth, dim.latency) for port in ports]
+                ports: list[tuple[Port, int]] = [((d, at, landing, number), start)]
+                if dim.shape == Shape.SWITCH:
+                    ports = [((d, at, -1, 0), start), ((d, -1, landing, 0), place)]
+                for port, which in ports:
+                    link = end_at(dim, which)
+                    route.append(Hop(port, link.bandwidth, link.latency))
                 at = landing
         return route
 
