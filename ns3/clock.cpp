@@ -25,9 +25,15 @@ public:
         return false;
     }
 
+    UpTo() { events = this; }
+    bool none() const { return ns3::MapScheduler::IsEmpty(); }
+    static const UpTo* events;  // of ns-3's one simulation
+
 private:
     mutable std::uint32_t asked_ = 0;
 };
+
+const UpTo* UpTo::events = nullptr;
 
 }  // namespace
 
@@ -46,6 +52,8 @@ void Clock::run(Tick until, const std::function<void()>& pulse) {
 }
 
 void Clock::stop() { stopped = true; }
+
+Tick Clock::next() { return UpTo::events->none() ? never : static_cast<Tick>(UpTo::events->PeekNext().key.m_ts); }
 
 Tick Clock::now() { return ns3::Simulator::Now().GetTimeStep(); }
 

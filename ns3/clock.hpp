@@ -18,6 +18,7 @@ public:
     // Runs all events up to `until`. `pulse` is called now and then meanwhile. Ends early after `stop`.
     void run(Tick until, const std::function<void()>& pulse);
     static void stop();
+    static Tick next();  // time of the next event; never: there is none
     static Tick now();  // of the event that runs
 };
 

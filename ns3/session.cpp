@@ -91,13 +91,15 @@ void Session::failed(const std::string& why) {
 }
 
 Tick Session::next() {
+    const Tick idle = Clock::next();  // until then all stays as it is
     while (!due_.empty()) {
         const Due first = due_.top();
         const Message& message = messages_[first.message];
         const bool open = message.open && message.id == first.id;
         if (open && first.bound > now_) return first.bound;
+        if (open && idle == never) return never;  // it will not be delivered
         due_.pop();
-        if (open) due_.push({std::max(transport_->bound(first.message, now_), now_ + 1), first.message, first.id});
+        if (open) due_.push({std::max(transport_->bound(first.message, idle), idle), first.message, first.id});
     }
     return never;
 }

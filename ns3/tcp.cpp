@@ -34,7 +34,7 @@ public:
     Tcp(const Fabric& fabric, const Settings& settings, Messages& messages, Listener listener);
     Tick first_bound(const Message& message, const std::vector<std::uint32_t>& way, Tick at) const override;
     void start(std::uint32_t message) override;
-    Tick bound(std::uint32_t message, Tick now) override;
+    Tick bound(std::uint32_t message, Tick from) override;
 
 private:
     static std::uint64_t key(std::uint32_t source, std::uint32_t destination) { return std::uint64_t{source} << 32 | destination; }
@@ -86,7 +86,7 @@ Tick Tcp::first_bound(const Message& message, const std::vector<std::uint32_t>& 
 }
 
 // The receiver lacks some bytes, so many packets have still to come: those on the last link, in their order, then others.
-Tick Tcp::bound(std::uint32_t number, Tick now) {
+Tick Tcp::bound(std::uint32_t number, Tick from) {
     const Message& message = messages_[number];
     const Stream& stream = streams_.at(key(message.source, message.destination));
     std::int64_t lacks = 0;
@@ -97,11 +97,11 @@ Tick Tcp::bound(std::uint32_t number, Tick now) {
     if (stream.sink) lacks -= ns3::StaticCast<ns3::TcpSocketBase>(stream.sink)->GetRxBuffer()->Size();
     const std::int64_t packets = std::max<std::int64_t>(1, (lacks + settings_.packet - 1) / settings_.packet);
     auto& coming = arrivals_[message.last];
-    while (!coming.empty() && coming.front() <= now) coming.pop_front();
+    while (!coming.empty() && coming.front() < from) coming.pop_front();
     const auto there = static_cast<std::int64_t>(coming.size());
     if (packets <= there) return coming[static_cast<std::size_t>(packets - 1)];
     const Link& link = fabric_.links()[message.last];
-    return now + (packets - there - 1) * link.time(settings_.packet) + link.time(Fabric::ppp + Fabric::ip + Fabric::tcp) + link.latency;
+    return from + (packets - there - 1) * link.time(settings_.packet) + link.time(Fabric::ppp + Fabric::ip + Fabric::tcp) + link.latency;
 }
 
 void Tcp::open(Stream& stream, const Message& message) {

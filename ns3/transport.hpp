@@ -29,8 +29,8 @@ public:
     // A bound from below on the delivery of a message that is sent at `at`.
     virtual Tick first_bound(const Message& message, const std::vector<std::uint32_t>& way, Tick at) const = 0;
     virtual void start(std::uint32_t message) = 0;  // called at its time
-    // A bound from below on the delivery of an open message, once all events up to `now` have run.
-    virtual Tick bound(std::uint32_t message, Tick now) = 0;
+    // A bound from below on the delivery of an open message, when the next event is that of `from`.
+    virtual Tick bound(std::uint32_t message, Tick from) = 0;
 };
 
 // What a transport tells the session.

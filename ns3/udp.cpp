@@ -37,7 +37,7 @@ public:
     Udp(const Fabric& fabric, const Settings& settings, Messages& messages, Listener listener);
     Tick first_bound(const Message& message, const std::vector<std::uint32_t>& way, Tick at) const override;
     void start(std::uint32_t message) override;
-    Tick bound(std::uint32_t message, Tick now) override;
+    Tick bound(std::uint32_t message, Tick from) override;
 
 private:
     struct Port {
@@ -99,11 +99,11 @@ Tick Udp::first_bound(const Message& message, const std::vector<std::uint32_t>& 
     return at + flight + most;
 }
 
-Tick Udp::bound(std::uint32_t number, Tick now) {
+Tick Udp::bound(std::uint32_t number, Tick from) {
     const Message& message = messages_[number];
     if (message.begun == message.packets) return message.arrival;
     const Link& link = fabric_.links()[message.last];
-    return now + (message.packets - message.begun - 1) * link.time(whole(settings_.packet)) + link.time(whole(last_packet(message))) +
+    return from + (message.packets - message.begun - 1) * link.time(whole(settings_.packet)) + link.time(whole(last_packet(message))) +
            link.latency;
 }
 

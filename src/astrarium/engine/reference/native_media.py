@@ -55,13 +55,13 @@ class MediumKind:
 
 def medium_kind(name: str) -> MediumKind:
     """The medium of a back end. Raises UnsupportedError where the engine has none of that name."""
-    kinds = {each.name: registry.load("backend", each.name) for each in registry.entries("backend").values()
-             if each.target and not each.package}
-    kind = kinds.get(name)
-    if not isinstance(kind, MediumKind):
-        own = [each for each, found in kinds.items() if isinstance(found, MediumKind)]
-        raise UnsupportedError("network.backend", f"no medium is called {name}", expected=" or ".join(own))
-    return kind
+    entry = registry.entries("backend").get(name)
+    kind = None if entry is None or entry.package or not entry.target else registry.load("backend", name)
+    if isinstance(kind, MediumKind):
+        return kind
+    own = [e.name for e in registry.entries("backend").values()
+           if e.target and not e.package and isinstance(registry.load("backend", e.name), MediumKind)]
+    raise UnsupportedError("network.backend", f"no medium is called {name}", expected=" or ".join(own))
 
 
 def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,

@@ -11,7 +11,7 @@ from astrarium.engine.plugins.clockwork import EventQueue, Mailbox
 from astrarium.engine.plugins.network import NEVER, Callback
 from astrarium.errors import PluginError
 from astrarium.network.graph import graph_of
-from astrarium.network.ns3.program import WHO, Frame, Program, command_of
+from astrarium.network.ns3.program import WHO, Frame, Program, path_of
 from astrarium.network.ns3.settings import Ns3
 
 __all__ = ["MAGIC", "PROTOCOL", "Ns3Network"]
@@ -40,7 +40,7 @@ class Ns3Network:
         self._open: dict[int, Open] = {}
         self._sends = bytearray()
         self._number, self._due, self._at = 0, NEVER, 0
-        self._program = Program(command_of(settings.program), float(settings.patience) / 1e9)
+        self._program = Program(path_of(settings.program), float(settings.patience) / 1e9)
         self.version = self._hello()
         """Of ns-3."""
         self._program.write(b"T", _topology(npus, graph, settings))

@@ -8,7 +8,6 @@ import selectors
 import shutil
 import struct
 import subprocess
-import sys
 import sysconfig
 import time
 import weakref
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from astrarium.errors import PluginError
 
-__all__ = ["NAME", "VARIABLE", "WHO", "Program", "command_of", "find"]
+__all__ = ["NAME", "VARIABLE", "WHO", "Program", "find", "path_of"]
 
 NAME = "astrarium-ns3"
 VARIABLE = "ASTRARIUM_NS3"      # names the program where it is elsewhere
@@ -42,8 +41,8 @@ def find(program: str | None = None) -> str | None:
     return shutil.which(NAME)
 
 
-def command_of(program: str | None = None) -> list[str]:
-    """How the program is started. Raises PluginError where it is not built."""
+def path_of(program: str | None = None) -> str:
+    """The path of the program. Raises PluginError where it is not built."""
     path = find(program)
     if path is None:
         named = program or os.environ.get(VARIABLE)
@@ -51,20 +50,20 @@ def command_of(program: str | None = None) -> list[str]:
         raise PluginError(WHO, f"{what}; in a checkout of the source `make ns3` builds it (Debian: apt-get install "
                           f"libns3-dev libgsl-dev libxml2-dev libsqlite3-dev), network.ns3.program or {VARIABLE} say "
                           "where it is")
-    return [sys.executable, path] if path.endswith(".py") else [path]
+    return path
 
 
 class Program:
     """A running program. `patience_s`: how long it may say nothing. It ends with this object, or with this process."""
 
-    def __init__(self, command: Sequence[str], patience_s: float) -> None:
+    def __init__(self, path: str, patience_s: float) -> None:
         self._patience = patience_s
         self._coming, self._said = bytearray(), bytearray()
         try:
-            self._child = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            self._child = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                            stderr=subprocess.PIPE, bufsize=0)
         except OSError as error:
-            raise PluginError(WHO, f"{command[-1]} does not start: {error}") from error
+            raise PluginError(WHO, f"{path} does not start: {error}") from error
         pipes = self._child.stdin, self._child.stdout, self._child.stderr
         self._in, self._out, self._err = (pipe.fileno() for pipe in pipes if pipe is not None)
         for file in (self._in, self._out, self._err):

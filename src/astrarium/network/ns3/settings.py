@@ -21,7 +21,7 @@ def _sizes(settings: Ns3) -> Iterator[Problem]:
     for name, most in (("packet", LARGEST_PACKET), ("window", LARGEST_WINDOW)):
         value = getattr(settings, name)
         if not 1 <= value <= most or value != int(value):
-            yield Problem(name, f"{value.text()} is impossible", f"whole bytes from 1 to {most}")
+            yield Problem(name, f"{value} is impossible", f"whole bytes from 1 to {most}")
     if settings.queue is not None and settings.queue >= 2**32:
         yield Problem("queue", f"{settings.queue} packets are too many", "less than 4294967296, or nothing")
 
