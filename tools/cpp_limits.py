@@ -131,7 +131,8 @@ def whole_classes(defined: Iterable[Span], bodies: Iterable[Span]) -> dict[Span,
 
 def breaches(root: Path) -> Breaches:
     """What under `root`/native and `root`/ns3 is over a limit, the largest first."""
-    files = sorted(path for folder in ("native", "ns3") for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
+    files = sorted(path for folder in ("native", "ns3") for path in (root / folder).rglob("*")
+                   if path.suffix in SUFFIXES)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
     bodies = [each for where, text in texts.items() for each in functions(where, text)]
     whole = whole_classes((each for where, text in texts.items() for each in classes(where, text)), bodies)

@@ -70,7 +70,7 @@ def main(fault: str) -> None:
     under_way: list[tuple[int, int]] = []       # delivered at, id
     while True:
         _, body = read()
-        until, sends = struct.unpack_from("<qI", body)
+        until, _ = struct.unpack_from("<qI", body)
         for number, _, _, size, at in struct.iter_unpack("<QIIqq", body[12:]):
             under_way.append((at + 1_000_000 + size, number))
         at_a_step(fault, until)

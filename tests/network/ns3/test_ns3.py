@@ -18,7 +18,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.commands import Run
 
-import astrarium as ar
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, Shape
 from astrarium.engine.plugins import Network
 from astrarium.engine.plugins.builtin import BuiltinNetwork
