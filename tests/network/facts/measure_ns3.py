@@ -8,6 +8,7 @@ defaults.
 from __future__ import annotations
 
 import csv
+import math
 import sys
 from pathlib import Path
 from statistics import median
@@ -19,10 +20,13 @@ from astrarium.network.ns3 import Ns3
 from astrarium.network.ns3.medium import Ns3Network
 
 SIZE = 1 << 18
+HEAD = ("case", "dims", "npus", "bytes", "transport", "version", "first_ps", "median_ps", "p99_ps", "last_ps")
+Transport = Literal["udp", "tcp"]
+TRANSPORTS: tuple[Transport, ...] = ("udp", "tcp")
 TORI = ((4, 4), (8, 8), (8, 16))
 
 
-def ends(dims: tuple[Dim, ...], pairs: list[tuple[int, int]], transport: Literal["udp", "tcp"]) -> tuple[str, list[int]]:
+def ends(dims: tuple[Dim, ...], pairs: list[tuple[int, int]], transport: Transport) -> tuple[str, list[int]]:
     network = Ns3Network(NetworkPlan(Backend.FOREIGN, dims), Ns3(transport=transport))
     found: list[int] = []
     for number, (source, destination) in enumerate(pairs):
@@ -33,20 +37,22 @@ def ends(dims: tuple[Dim, ...], pairs: list[tuple[int, int]], transport: Literal
 
 
 def main() -> None:
-    cases = [("incast", (Dim(Shape.SWITCH, n, 50.0, 500.0),), [(s, 0) for s in range(1, n)]) for n in (16, 64, 128)]
+    cases: list[tuple[str, tuple[Dim, ...], list[tuple[int, int]]]] = [
+        ("incast", (Dim(Shape.SWITCH, n, 50.0, 500.0),), [(s, 0) for s in range(1, n)]) for n in (16, 64, 128)]
     for sides in TORI:
         n = sides[0] * sides[1]
         pairs = [(i, (7 * i + 3) % n) for i in range(n) if (7 * i + 3) % n != i]
         cases.append(("permutation", tuple(Dim(Shape.RING, side, 50.0, 500.0) for side in sides), pairs))
-    rows = csv.writer(sys.stdout if len(sys.argv) < 2 else Path(sys.argv[1]).open("w", newline=""))
-    rows.writerow(["case", "dims", "npus", "bytes", "transport", "version", "first_ps", "median_ps", "p99_ps", "last_ps"])
-    for case, dims, pairs in cases:
-        for transport in ("udp", "tcp"):
-            version, found = ends(dims, pairs, transport)
-            shape = " x ".join(f"{dim.shape.name.lower()} {dim.npus}" for dim in dims)
-            npus = dims[0].npus * (dims[1].npus if len(dims) > 1 else 1)
-            p99 = found[min(len(found) - 1, round(0.99 * (len(found) - 1)))]
-            rows.writerow([case, shape, npus, SIZE, transport, version, found[0], int(median(found)), p99, found[-1]])
+    with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(HEAD)
+        for case, dims, pairs in cases:
+            for transport in TRANSPORTS:
+                version, found = ends(dims, pairs, transport)
+                shape = " x ".join(f"{dim.shape.name.lower()} {dim.npus}" for dim in dims)
+                p99 = found[round(0.99 * (len(found) - 1))]
+                rows.writerow([case, shape, math.prod(dim.npus for dim in dims), SIZE, transport, version, found[0],
+                               int(median(found)), p99, found[-1]])
 
 
 main()
