@@ -17,10 +17,10 @@ export ASTRARIUM_REQUIRE_CORE ?= 1
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(CMAKE_JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dev-core clean
+.PHONY: help run test roam native-tests sanitize exam build lint types stubs contracts docs-examples prose docs bench dev-core ns3 clean
 
 help:  ## what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=...  interpreter to build with (default python3);  VENV=...  virtual environment (default .venv)"
 	@echo "  PYTEST_ARGS='...' goes to pytest;  JOBS=2 test processes at once (0: in pytest's own)"
@@ -82,8 +82,11 @@ bench: $(VENV)/.installed  ## print the figures that the README quotes
 dev-core:  ## build astrarium._core with CMake straight into src/astrarium/, incrementally (for work on native/)
 	@PYTHON="$(PYTHON)" OUT="$(OUT)" CMAKE_JOBS="$(CMAKE_JOBS)" tools/dev_core.sh
 
+ns3:  ## build the program behind network.backend: ns3 (needs ns-3; Debian: libns3-dev libgsl-dev libxml2-dev libsqlite3-dev)
+	@$(MAKE) --no-print-directory -C ns3
+
 clean:  ## remove what was built
-	rm -rf build dist wheelhouse site $(VENV) src/astrarium/_core*.so
+	rm -rf build dist wheelhouse site ns3/build $(VENV) src/astrarium/_core*.so
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and f"Astrarium needs Python >= 3.10; {sys.executable} is {sys.version.split()[0]}. Try: make PYTHON=python3.12 ...")'

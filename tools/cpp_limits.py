@@ -130,8 +130,9 @@ def whole_classes(defined: Iterable[Span], bodies: Iterable[Span]) -> dict[Span,
 
 
 def breaches(root: Path) -> Breaches:
-    """What under `root`/native is over a limit, the largest first."""
-    files = sorted(path for path in (root / "native").rglob("*") if path.suffix in SUFFIXES)
+    """What under `root`/native and `root`/ns3 is over a limit, the largest first."""
+    files = sorted(path for folder in ("native", "ns3") for path in (root / folder).rglob("*")
+                   if path.suffix in SUFFIXES)
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
     bodies = [each for where, text in texts.items() for each in functions(where, text)]
     whole = whole_classes((each for where, text in texts.items() for each in classes(where, text)), bodies)

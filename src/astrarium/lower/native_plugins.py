@@ -27,6 +27,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 OWN = {"scheduling": ("lifo", "fifo", "priority"),
        "remote": ("none", "per_npu", "per_node", "pool"), "choice": ("auto", "none")}
+FOREIGN = ("library", "ns3")      # back ends of ours that take part in a run as plug-ins do
 
 
 def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
@@ -44,9 +45,9 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
 
     found = given or Plugins()
     if named["network"] and found.network is None:
+        settings = design.network.ns3 if network == "ns3" else design.network.options
         found = replace(found, network=load(design.network.library, design.network.options)
-                        if design.network.library is not None
-                        else _maker("backend", network, design.network.options))
+                        if design.network.library is not None else _maker("backend", network, settings))
     if named["memory"] and found.memory is None:
         found = replace(found, memory=_maker("remote", remote, design.memory.remote))
     if named["scheduling"] and found.scheduling is None:
@@ -61,7 +62,7 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
 def has_medium(design: Design) -> bool:
     """Whether the engine itself moves the bytes: the back end is no plug-in."""
     name = design.network.backend
-    return name in registry.built_ins("backend") and name != "library"
+    return name in registry.built_ins("backend") and name not in FOREIGN
 
 
 def _maker(kind: str, name: str, *settings: object) -> Callable[..., Any]:

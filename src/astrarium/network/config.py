@@ -14,6 +14,7 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import LIKE, Shorthand
 from astrarium.config.spec import Variants, specs
+from astrarium.network.ns3.settings import Ns3
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 
@@ -201,6 +202,11 @@ def _switching_rules(network: Network) -> Iterator[Problem]:
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
 
 
+def _ns3_rules(network: Network) -> Iterator[Problem]:
+    if network.backend != "ns3" and network.ns3 != Ns3():
+        yield Problem("ns3", f"means nothing where backend is {network.backend}", "backend: ns3")
+
+
 def _one_dim(name: str) -> Mapping[str, Any]:
     """A network of the catalog as a network of one dim."""
     catalog.network(name)
@@ -220,7 +226,7 @@ class Network(Config, frozen=True):
     """Dims, innermost first, and the model that times messages on them."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, _NAME, merge=_placed)
-    rules = (_size_rules, _library_rules, _switching_rules)
+    rules = (_size_rules, _library_rules, _switching_rules, _ns3_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
@@ -228,6 +234,7 @@ class Network(Config, frozen=True):
                          Knob("What contention forwards from link to link: whole messages, or heads as they arrive.")
                          ] = "store_and_forward"
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
+    ns3: Annotated[Ns3, Knob("What ns-3 simulates, and how its program is run (backend: ns3).")] = Ns3()
 
     @property
     def flat(self) -> tuple[LinkDim, ...]:

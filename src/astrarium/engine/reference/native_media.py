@@ -58,12 +58,12 @@ class MediumKind:
 def medium_kind(name: str) -> MediumKind:
     """The medium of a back end. Raises UnsupportedError where the engine has none of that name."""
     entry = registry.entries("backend").get(name)
-    if entry is None or entry.package or not entry.target:
-        own = [e.name for e in registry.entries("backend").values() if e.target and not e.package]
-        raise UnsupportedError("network.backend", f"no medium is called {name}", expected=" or ".join(own))
-    kind = registry.load("backend", name)
-    assert isinstance(kind, MediumKind)
-    return kind
+    kind = None if entry is None or entry.package or not entry.target else registry.load("backend", name)
+    if isinstance(kind, MediumKind):
+        return kind
+    own = [e.name for e in registry.entries("backend").values()
+           if e.target and not e.package and isinstance(registry.load("backend", e.name), MediumKind)]
+    raise UnsupportedError("network.backend", f"no medium is called {name}", expected=" or ".join(own))
 
 
 def open_medium(clock: BatchClock, network: NetworkPlan, traffic: Traffic | None,

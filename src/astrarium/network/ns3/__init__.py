@@ -1,0 +1,20 @@
+"""`network.backend: ns3`: ns-3 in a program of its own (`make ns3`), behind a pipe (design/0018)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from astrarium.network.ns3.settings import Ns3
+
+if TYPE_CHECKING:
+    from astrarium.engine.plan import NetworkPlan
+    from astrarium.engine.plugins.network import Network
+
+__all__ = ["Ns3", "make"]
+
+
+def make(fabric: NetworkPlan, settings: Ns3) -> Network:
+    """A network for one run. Raises PluginError where the program is not built or does not start."""
+    from astrarium.network.ns3.medium import Ns3Network  # nobody else starts programs
+
+    return Ns3Network(fabric, settings)
