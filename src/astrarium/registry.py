@@ -127,6 +127,9 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "hypercube": ("astrarium.network.config:Hypercube", "NPUs whose numbers differ in one bit are linked."),
         "torus": ("astrarium.network.config:Torus", "Several ring dims of equal links, one per direction."),
     },
+    "blueprint": {
+        "file": ("astrarium.network.fabric.config:FabricFile", "An InfraGraph file, YAML or JSON (network.fabric.file)."),
+    },
     "agent": {
         "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),
         "grid": ("astrarium.search.agents.grid:Grid", "Every design once, in an order that is spread evenly."),

@@ -13,7 +13,7 @@ from astrarium.cache import Cache
 from astrarium.collective.config import active_chunks_of
 from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program, Shape
+from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
@@ -22,6 +22,7 @@ from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
+from astrarium.network.planned import changes_of, network_plan
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
 
@@ -66,7 +67,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     return Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
-                **surroundings(design, dims))
+                changes=changes_of(design.network), **surroundings(design, dims))
 
 
 def _recorded(design: Design, work: Work, traces: Traces) -> Work:
@@ -127,8 +128,8 @@ def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
 
 def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
     """What a Plan and a Stage say beside ranks and their work."""
-    network = NetworkPlan(design.network.backend if has_medium(design) else Backend.FOREIGN, dims,
-                          cut_through=design.network.switching == "cut_through")
+    network = replace(network_plan(design.network, design.network.backend if has_medium(design) else Backend.FOREIGN),
+                      dims=dims)
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
             "reduce_bandwidth": _reduce_bandwidths(design)}

@@ -14,10 +14,11 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import LIKE, Shorthand
 from astrarium.config.spec import Variants, specs
+from astrarium.network.fabric.config import Fabric
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 
-__all__ = ["Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
+__all__ = ["Change", "Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
 
 
 class _Fabrics:
@@ -183,8 +184,8 @@ class Torus(_Sides, frozen=True, kw_only=True):
 
 
 def _size_rules(network: Network) -> Iterator[Problem]:
-    if not network.dims:
-        yield Problem("dims", "is empty", "at least one dim")
+    if not network.dims and network.fabric is None:
+        yield Problem("dims", "is empty", "at least one dim, or a fabric")
     if network.dims and network.npus >= 2**31:
         yield Problem("dims", f"{network.npus} NPUs are too many", "less than 2147483648")
 
@@ -199,6 +200,17 @@ def _library_rules(network: Network) -> Iterator[Problem]:
 def _switching_rules(network: Network) -> Iterator[Problem]:
     if network.backend != "contention" and network.switching != "store_and_forward":
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
+
+
+def _fabric_rules(network: Network) -> Iterator[Problem]:
+    """A fabric can be built, and the rest of the section fits it."""
+    if network.fabric is None:
+        if network.ecmp is not None:
+            yield Problem("ecmp", "means nothing without a fabric", "network.fabric")
+        return
+    from astrarium.network.planned import faults
+
+    yield from faults(network)
 
 
 def _one_dim(name: str) -> Mapping[str, Any]:
@@ -216,22 +228,52 @@ def _placed(plain: Mapping[str, Any], beside: Mapping[str, Any]) -> Mapping[str,
     return {"dims": [{**plain["dims"][0], **moved}], **kept}
 
 
+def _one_thing(change: Change) -> Iterator[Problem]:
+    if (change.link is None) == (change.npu is None):
+        yield Problem("link", "is missing" if change.link is None else "stands beside npu", "link, or npu")
+    if change.link is not None and len(change.link) != 2:
+        yield Problem("link", f"has {len(change.link)} ends", "the two ends of links, such as [leaf.0, spine.1]")
+    if change.speed > 1:
+        yield Problem("speed", f"{change.speed:g} is more than full speed", "0 to 1")
+
+
+class Change(Config, frozen=True, kw_only=True):
+    """Links or an NPU that go at another speed from some time on."""
+
+    rules = (_one_thing,)
+    at: Annotated[Time, Knob("When, since the start.")] = default("0 ns")
+    link: Annotated[Sequence[str | int] | None, Knob("Two ends: all links between them, both ways. Names of the fabric "
+                                                     "(leaf.0), or numbers of NPUs.")] = None
+    npu: Annotated[int | None, Knob("Number of the NPU, whose compute nodes change.", ge=0)] = None
+    speed: Annotated[float, Knob("Part of full speed: 0, it stands still, to 1. A link of speed 0 from 0 ns on does not "
+                                 "exist: ways are found without it.", ge=0)]
+
+
 class Network(Config, frozen=True):
-    """Dims, innermost first, and the model that times messages on them."""
+    """Dims, innermost first, or a fabric, and the model that times messages on them."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, _NAME, merge=_placed)
-    rules = (_size_rules, _library_rules, _switching_rules)
-    dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
+    rules = (_size_rules, _library_rules, _switching_rules, _fabric_rules)
+    dims: Annotated[Sequence[Dim], Knob("Dims, innermost first. Beside a fabric: what it is, or on what collectives are "
+                                        "laid out.")] = ()
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
     switching: Annotated[Literal["store_and_forward", "cut_through"],
                          Knob("What contention forwards from link to link: whole messages, or heads as they arrive.")
                          ] = "store_and_forward"
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
+    fabric: Annotated[Fabric | None, Knob("Graph of XPUs, NICs, switches and links, in place of dims.")] = None
+    ecmp: Annotated[int | None, Knob("Seed of the hash that chooses among equally short ways of a fabric; left out: "
+                                     "always the link that comes first.", ge=0)] = None
+    changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
 
     @property
     def flat(self) -> tuple[LinkDim, ...]:
-        """The dims with every torus written as its ring dims."""
+        """The dims with every torus written as its ring dims; those of a fabric (design/0016) where none are given."""
+        if self.fabric is not None and not self.dims:
+            from astrarium.network.planned import fabric_dims
+
+            return fabric_dims(self)
         found: list[LinkDim] = []
         for dim in self.dims:
             if isinstance(dim, Torus):

@@ -31,7 +31,7 @@ from astrarium.network.fabric.templates import (
     room,
 )
 
-__all__ = ["PORT", "XPU", "Expanded", "Placed", "expand"]
+__all__ = ["PORT", "XPU", "Expanded", "Placed", "expand", "ports_with_one_cable"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -126,6 +126,17 @@ def expand(infrastructure: Infrastructure) -> Expanded:
                      np.concatenate([inside[2], outside[2]]).astype(np.int32), inside[0].size, tuple(links.rows), placed,
                      templates.made)
     return found
+
+
+def ports_with_one_cable(fabric: Expanded) -> None:
+    """Raise InputError where two edges between instances end at one port."""
+    ends = np.concatenate([fabric.source[fabric.own:], fabric.target[fabric.own:]])
+    ends = ends[fabric.kinds[ends] == PORT]
+    node, count = np.unique(ends, return_counts=True)
+    if (count > 1).any():
+        twice = int(node[count > 1][0])
+        raise InputError("edges", f"{fabric.name(twice)} has {int(count[node == twice][0])} cables",
+                         expected="one cable of a port")
 
 
 def _placed(instances: Sequence[Instance], templates: Templates) -> tuple[Placed, ...]:
