@@ -128,7 +128,7 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "torus": ("astrarium.network.config:Torus", "Several ring dims of equal links, one per direction."),
     },
     "blueprint": {
-        "file": ("astrarium.network.fabric.config:FabricFile", "An InfraGraph file, YAML or JSON (network.fabric.file)."),
+        "file": ("astrarium.network.fabric.config:FabricFile", "An InfraGraph file (network.fabric.file)."),
     },
     "agent": {
         "random": ("astrarium.search.agents.random_:Random", "Feasible designs at random, all equally likely."),

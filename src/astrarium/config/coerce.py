@@ -58,9 +58,9 @@ def _describe(option: Any, knob: Knob) -> str:
     if _origin(option) is typing.Literal:
         return "one of " + ", ".join(map(str, typing.get_args(option)))
     if _origin(option) is Sequence:
-        return f"a list of {_describe(typing.get_args(option)[0], knob)}"
+        return f"a list of {describe(typing.get_args(option)[0], knob)}"
     if _origin(option) is Mapping:
-        return f"a mapping of names, each to {_describe(typing.get_args(option)[1], knob)}"
+        return f"a mapping of names, each to {describe(typing.get_args(option)[1], knob)}"
     if option in (int, float):
         limit = _limit(knob)
         return f"{_WORDS[option]}{', ' + limit if limit else ''}"
@@ -170,8 +170,9 @@ def _mapping(value: Mapping[Any, Any], item: Any, knob: Knob, path: str, problem
             problems.append(Problem(path, f"the key {shown(name)} is {_kind(name)}", "text"))
             continue
         found[name] = coerce(each, item, knob, join(path, name), problems)
-    unchanged = isinstance(value, NameMap) and all(found.get(name) is value[name] for name in value)
-    return value if unchanged else NameMap(found)
+    if isinstance(value, NameMap) and all(found.get(name) is value[name] for name in value):
+        return value
+    return NameMap(found)
 
 
 def _quantity(value: object, option: type[Quantity], knob: Knob, path: str, problems: list[Problem]) -> Any:

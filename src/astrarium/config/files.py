@@ -114,8 +114,9 @@ def plain_beside(config: Config, folder: str, *, defaults: bool = False) -> dict
     """`config` as plain data, its relative file fields as a file in `folder` would name them: what `load` undoes."""
     def name(file: str) -> str:
         return os.path.relpath(file, folder)
-    plain: dict[str, Any] = _shorthands(type(config), to_plain(_files(config, name, late=True), defaults=defaults), name)
-    return plain
+    plain = to_plain(_files(config, name, late=True), defaults=defaults)
+    found: dict[str, Any] = _shorthands(type(config), plain, name)
+    return found
 
 
 def with_files(config: C, change: Callable[[str], str]) -> C:

@@ -80,12 +80,16 @@ def _replay(design: Design, work: Work) -> Plan:
     """Of a design in which every node takes its recorded time: a network without latency brings members together."""
     from astrarium.lower.recorded_meetings import MeetingTable
 
+    if design.network.changes:
+        raise UnsupportedError("network.changes", "mean nothing where every node takes its recorded time",
+                               expected="no changes, or another compute.model")
     rows = _programs(design, work, None)
     columns = _columns(rows, MeetingTable())
     around = surroundings(design, (Dim(Shape.SWITCH, design.network.npus, 1.0, 0.0),))
     return Plan(npus=design.network.npus, programs=rows.programs, program_of=rows.program_of, npu_of=rows.npu_of,
                 slot_ptr=columns.pointer, slot_a=columns.a, slot_b=columns.b, slot_c=columns.c, groups=work.groups,
-                collectives=work.meetings, **{**around, "network": replace(around["network"], backend=Backend.PORTS)})
+                collectives=work.meetings,
+                **{**around, "network": replace(around["network"], backend=Backend.PORTS, graph=None)})
 
 
 @dataclass(frozen=True, eq=False)

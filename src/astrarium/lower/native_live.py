@@ -19,6 +19,7 @@ from astrarium.lower.native import chosen_by, placement_of, same_memory, surroun
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_plugins import local_memory
 from astrarium.network.dims import plan_dims
+from astrarium.network.planned import changes_of
 from astrarium.workload.config import Live
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     if design.memory.remote.over != "own":
         raise UnsupportedError("memory.remote.over", f"{design.memory.remote.over}, for a workload that decides as it "
                                "runs", expected="own")
+    if changes_of(design.network) is not None:
+        raise UnsupportedError("network.changes", f"in a run of {workload.tag}, which decides as it runs",
+                               expected="no changes")
     npu_of, dims = placement_of(design), plan_dims(design.network)
     same_memory(npu_types(design)[1])
     desk = Desk(len(npu_of), _Times(design, plugins).duration)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 
@@ -12,30 +13,45 @@ from astrarium.config import ConfigError, Problem
 from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Changes, Changing, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
 from astrarium.errors import InputError
-from astrarium.network.config import (
-    Change,
-    FullyConnected,
-    Hypercube,
-    LinkDim,
-    Mesh,
-    Network,
-    Ring,
-    Switch,
-)
+from astrarium.network.change import Change
 from astrarium.network.dims import plan_dims
 from astrarium.network.fabric.built import Built, build, laid_out, logical
+from astrarium.network.fabric.config import Fabric
 from astrarium.network.fabric.recognise import matching_links
 from astrarium.network.graph import graph_of
+from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
 
 __all__ = ["built_of", "changes_of", "fabric_dims", "faults", "network_plan", "on_graph"]
 
+LONGEST_NS = 2**62 / 1000
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
     Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
     Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
 
 
-def built_of(network: Network) -> Built:
+class Section(Protocol):
+    """A network section: `network.config.Network`, which uses this module."""
+
+    @property
+    def dims(self) -> Sequence[Dim]: ...
+    @property
+    def flat(self) -> tuple[LinkDim, ...]: ...
+    @property
+    def npus(self) -> int: ...
+    @property
+    def fabric(self) -> Fabric | None: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def switching(self) -> str: ...
+    @property
+    def ecmp(self) -> int | None: ...
+    @property
+    def changes(self) -> Sequence[Change]: ...
+
+
+def built_of(network: Section) -> Built:
     """The graph of a network's fabric. Raises InputError."""
     assert network.fabric is not None
     hint = plan_dims(network) if network.dims else ()
@@ -52,24 +68,24 @@ def _ends(change: Change) -> tuple[str | int, str | int]:
     return change.link[0], change.link[1]
 
 
-def fabric_dims(network: Network) -> tuple[LinkDim, ...]:
+def fabric_dims(network: Section) -> tuple[LinkDim, ...]:
     """The dims of a fabric, or the one on which its collectives are laid out."""
     return tuple([_dim(dim) for dim in logical(built_of(network))])
 
 
 def _dim(dim: PlanDim) -> LinkDim:
-    numbers = {"latency": Time.of(dim.latency), "bandwidth": Bandwidth.of(dim.bandwidth)}
+    latency, bandwidth = Time.of(dim.latency), Bandwidth.of(dim.bandwidth)
     if dim.shape == Shape.RING_ONE_WAY:
-        return Ring(dim.npus, one_way=True, **numbers)
-    return _CLASSES[dim.shape](dim.npus, **numbers)
+        return Ring(dim.npus, one_way=True, latency=latency, bandwidth=bandwidth)
+    return _CLASSES[dim.shape](dim.npus, latency=latency, bandwidth=bandwidth)
 
 
-def on_graph(network: Network) -> bool:
+def on_graph(network: Section) -> bool:
     """Whether messages go over the fabric's graph: it is no dims, or a seed chooses among its ways."""
     return network.fabric is not None and (network.ecmp is not None or built_of(network).dims is None)
 
 
-def faults(network: Network) -> Iterator[Problem]:
+def faults(network: Section) -> Iterator[Problem]:
     """What is wrong with a fabric, and with the rest of the section beside it."""
     assert network.fabric is not None
     try:
@@ -80,6 +96,7 @@ def faults(network: Network) -> Iterator[Problem]:
         built_of(network)
         changes_of(network)
         graph = on_graph(network)
+        yield from _too_long(network)
     except ConfigError as error:
         yield from [_here(problem) for problem in error.problems]
         return
@@ -89,6 +106,14 @@ def faults(network: Network) -> Iterator[Problem]:
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
                       + ("is no dims" if network.ecmp is None else "has network.ecmp"), _able())
+
+
+def _too_long(network: Section) -> Iterator[Problem]:
+    """The clock counts 2^63 ps, and a way may cross all nodes."""
+    graph = built_of(network).graph
+    if graph.latency.size and float(graph.latency.max()) >= LONGEST_NS / graph.nodes:
+        yield Problem("fabric.links", f"a latency of {float(graph.latency.max()):g} ns is too long for ways of up to "
+                      f"{graph.nodes} links", f"less than {LONGEST_NS / graph.nodes:g} ns")
 
 
 def _here(problem: Problem) -> Problem:
@@ -113,7 +138,7 @@ def _able() -> str:
     return "backend: " + " or ".join(name for name in names("backend") if _takes_graph(name))
 
 
-def network_plan(network: Network, backend: str) -> NetworkPlan:
+def network_plan(network: Section, backend: str) -> NetworkPlan:
     """The engine's network. `backend`: what moves the bytes there."""
     dims, cut = plan_dims(network), network.switching == "cut_through"
     if not on_graph(network):
@@ -122,7 +147,7 @@ def network_plan(network: Network, backend: str) -> NetworkPlan:
     return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed)
 
 
-def changes_of(network: Network) -> Changes | None:
+def changes_of(network: Section) -> Changes | None:
     """The engine's changes; None where there are none. Raises InputError for what the network has not."""
     rows: list[tuple[int, int, int, int]] = []
     for place, change in enumerate(network.changes):
@@ -144,7 +169,7 @@ def changes_of(network: Network) -> Changes | None:
                    np.array(columns[3], np.int64))
 
 
-def _links(network: Network, change: Change, path: str) -> list[int]:
+def _links(network: Section, change: Change, path: str) -> list[int]:
     """The engine's numbers of the links that a change is of."""
     if network.fabric is None:
         return _of_dims(network, change, path)
@@ -155,7 +180,7 @@ def _links(network: Network, change: Change, path: str) -> list[int]:
     return [int(number) for number in found]
 
 
-def _of_dims(network: Network, change: Change, path: str) -> list[int]:
+def _of_dims(network: Section, change: Change, path: str) -> list[int]:
     """The same of dims: NPUs by number, all links between them; `switch` stands for the switches of an NPU."""
     graph, ends = graph_of(plan_dims(network)), _ends(change)
     nodes = np.arange(graph.nodes)

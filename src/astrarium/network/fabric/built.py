@@ -16,7 +16,7 @@ from astrarium.network.fabric.contract import Wired, relevant, wired, without_li
 from astrarium.network.fabric.expand import XPU, Expanded, expand, ports_with_one_cable
 from astrarium.network.fabric.numbers import Wires, wires_of
 from astrarium.network.fabric.recognise import recognised
-from astrarium.network.fabric.schema import Annotations, Document
+from astrarium.network.fabric.schema import Document
 
 __all__ = ["Built", "build", "laid_out", "logical"]
 

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
-from astrarium.config import Config, Knob, Problem
+from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.mapping import NameMap
-from astrarium.config.named import Named, Shorthand
+from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
 from astrarium.errors import InputError
 from astrarium.network.fabric.numbers import Said
@@ -38,8 +38,9 @@ class FabricLink(Config, frozen=True, kw_only=True):
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_free, "free")
     rules = (_one_way,)
-    bandwidth: Annotated[OptionalBandwidth, Knob("Bandwidth of one direction.", gt=0)] = None
-    latency: Annotated[OptionalTime, Knob("Time of the first byte from one end to the other.")] = None
+    bandwidth: Annotated[OptionalBandwidth, Knob("Bandwidth of one direction.", gt=0)] = default(None)
+    latency: Annotated[OptionalTime, Knob("Time of the first byte from one end to the other.")
+                       ] = default(None)
     free: Annotated[bool, Knob("It takes no time and carries any number of bytes: its two ends are one node.")] = False
     tier: Annotated[Tier | None, Knob("Which tier of the system it belongs to, for reports.")] = None
 
@@ -55,10 +56,10 @@ class Fabric(Config, frozen=True, kw_only=True):
     variants: ClassVar[Variants | None] = Kind("blueprint")
     tag_key: ClassVar[str] = "blueprint"
     untagged: ClassVar[str] = "file"
-    links: Annotated[Mapping[str, Named[FabricLink]],
+    links: Annotated[Mapping[str, FabricLink],
                      Knob("Numbers of links by name: `nvlink`, or `dgx.nvlink` for those of one device.")] = NameMap()
-    inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, or "
-                                                     "free (they take no time).")] = "asked"
+    inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
+                                                     "or free (they take no time).")] = "asked"
 
     @property
     def title(self) -> str:

@@ -36,7 +36,7 @@ class Wired:
 
 
 def relevant(fabric: Expanded, npus: I64) -> Bools:
-    """[edges] those that may lie on a way between `npus` (nodes of the file). Raises InputError where NPUs are apart."""
+    """[edges] those that may lie on a way between `npus` (nodes of the file). Raises InputError for NPUs apart."""
     where = _components(fabric.nodes, fabric.source, fabric.target)
     apart = np.flatnonzero(where[npus] != where[npus[0]])
     if apart.size:
@@ -97,8 +97,8 @@ def _merged(fabric: Expanded, on_ways: Bools, wires: Wires, npus: I64, path: str
     if twice.size:
         one, two = int(npus[order[twice[0]]]), int(npus[order[twice[0] + 1]])
         over = _free_between(fabric, free, one, two)
-        raise InputError(f"{path}.links.{over}.bandwidth", f"is free: {fabric.name(one)} and {fabric.name(two)} would be "
-                         "one NPU", expected="the bandwidth and the latency of links on the way between them")
+        raise InputError(f"{path}.links.{over}.bandwidth", f"is free: {fabric.name(one)} and {fabric.name(two)} would "
+                         "be one NPU", expected="the bandwidth and the latency of links on the way between them")
     return where
 
 

@@ -1,4 +1,4 @@
-"""Endpoints of InfraGraph's edges: `host[0:2]`, `cx5[1].port[::2]`, with Python's slices, and node names (`host.0.xpu.1`)."""
+"""Endpoints of InfraGraph's edges: `host[0:2]`, `cx5[1].port[::2]`, with Python's slices."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def parts_of(text: str) -> tuple[Part, ...] | None:
 
 
 def indices(inside: str | None, count: int, what: str, path: str) -> range:
-    """The numbers that brackets mean, out of `count`: none or `[]` all, `[3]` one, `[0:8:2]` a slice, negative ones from
-    the end. Raises InputError for what is no slice, for a number out of range, and where nothing is meant."""
+    """The numbers that brackets mean, out of `count`: none or `[]` all, `[3]` one, `[0:8:2]` a slice, negative ones
+    from the end. Raises InputError for what is no slice, for a number out of range, and where nothing is meant."""
     if not inside:
         return range(count)
     match = _SLICE.fullmatch(inside)

@@ -122,10 +122,9 @@ def expand(infrastructure: Infrastructure) -> Expanded:
     inside = _one_each([np.concatenate([each[side] for each in own]) if own else np.zeros(0, np.int64)
                         for side in range(3)], nodes)
     outside = _one_each(list(between), nodes)
-    found = Expanded(nodes, kinds, *(np.concatenate([inside[side], outside[side]]) for side in (0, 1)),
-                     np.concatenate([inside[2], outside[2]]).astype(np.int32), inside[0].size, tuple(links.rows), placed,
-                     templates.made)
-    return found
+    source, target, link = (np.concatenate([inside[side], outside[side]]) for side in range(3))
+    return Expanded(nodes, kinds, source, target, link.astype(np.int32), inside[0].size, tuple(links.rows), placed,
+                    templates.made)
 
 
 def ports_with_one_cable(fabric: Expanded) -> None:
@@ -174,8 +173,8 @@ def _between(edges: Sequence[Edge], placed: Sequence[Placed], templates: Templat
         key = (at.template.name, component)
         inside = cache.get(key)
         if inside is None:
-            inside = cache[key] = components_in(at.template, templates.made, endpoint_parts(component, f"{path}.component"),
-                                                f"{path}.component")
+            where = f"{path}.component"
+            inside = cache[key] = components_in(at.template, templates.made, endpoint_parts(component, where), where)
         if len(copies) == 1:
             shift = at.first + copies[0] * at.template.size
             return [shift + int(inside[0])] if len(inside) == 1 else np.asarray(inside, np.int64) + shift

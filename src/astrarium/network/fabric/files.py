@@ -30,7 +30,7 @@ def read_document(path: str) -> Document:
 
 def _plain(text: str, path: str) -> Any:
     """JSON or YAML as plain data."""
-    if not text.lstrip()[:1] == "{":
+    if text.lstrip()[:1] != "{":
         return parse_yaml(text, path).data
     try:
         return msgspec.json.decode(text)

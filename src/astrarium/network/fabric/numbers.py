@@ -7,7 +7,7 @@ gives no bandwidth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -63,13 +63,13 @@ def wires_of(links: Sequence[LinkName], used: npt.NDArray[np.bool_], said: Mappi
         if not used[number] or word.free:
             continue
         physical = link.physical or schema.Physical()
-        rate = _first(word.bandwidth, lambda link=link, at=physical: _bandwidth(at, link, file))
-        time = _first(word.latency, lambda link=link, at=physical: _latency(at, link, file))
+        rate = _bandwidth(physical, link, file) if word.bandwidth is None else word.bandwidth
+        time = _latency(physical, link, file) if word.latency is None else word.latency
         if inside_free and link.device and rate is None and time is None:
             continue
         missing += [Problem(f"{path}.links.{link.name}.{name}", f"is missing, and {file} does not say it"
                             + (f" (links {link.name} of device {link.device})" if link.device else ""),
-                            f"{kind.expected()}" + (", or inside: free" if link.device and rate is time is None else ""))
+                            kind.expected() + (", or inside: free" if link.device and rate is time is None else ""))
                     for name, value, kind in (("bandwidth", rate, Bandwidth), ("latency", time, Time)) if value is None]
         bandwidth[number], latency[number] = rate or 0.0, time or 0.0
     if missing:
@@ -86,10 +86,6 @@ def _known(links: Sequence[LinkName], said: Mapping[str, Said], path: str) -> No
             raise InputError(f"{path}.links.{name}", "the fabric has no such link",
                              expected="one of " + ", ".join(dict.fromkeys(link.name for link in links)),
                              did_you_mean=nearest(name, known))
-
-
-def _first(said: float | None, of_file: Callable[[], float | None]) -> float | None:
-    return of_file() if said is None else said
 
 
 def _bandwidth(physical: schema.Physical, link: LinkName, file: str) -> float | None:

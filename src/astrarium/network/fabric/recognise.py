@@ -20,8 +20,8 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """A graph whose devices join NPUs only, each pair of nodes by one link at most: links sorted by where they begin and
-    end, and each device by its two lowest NPUs, which no other device has."""
+    """A graph whose devices join NPUs only, each pair of nodes by one link at most: links sorted by where they begin
+    and end, and each device by its two lowest NPUs, which no other device has."""
 
     nodes: int
     npus: int
@@ -114,7 +114,8 @@ def _rows(graph: Graph, npus: int) -> _Rows | None:
     ranked = np.argsort(pair)
     if (pair[ranked][1:] == pair[ranked][:-1]).any():
         return None
-    return _Rows(graph.nodes, npus, key, graph.bandwidth[order], graph.latency[order], order, pair[ranked], node[ranked])
+    return _Rows(graph.nodes, npus, key, graph.bandwidth[order], graph.latency[order], order, pair[ranked],
+                 node[ranked])
 
 
 def _from(rows: _Rows, stride: int, used: Bools) -> tuple[Dim, ...] | None:

@@ -12,9 +12,10 @@ from msgspec import UnsetType
 
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.network.fabric.endpoints import FORM, Part, indices, parts_of
-from astrarium.network.fabric.schema import COMPONENTS, Component, Device, DeviceEdge, Edge, Link, Physical
+from astrarium.network.fabric.schema import COMPONENTS, Device, DeviceEdge, Edge, Link, Physical
 
-__all__ = ["LinkName", "LinkTable", "Pairs", "Slot", "Template", "Templates", "components_in", "endpoint_parts", "repeated", "room"]
+__all__ = ["MOST_EDGES", "LinkName", "LinkTable", "Pairs", "Slot", "Template", "Templates", "components_in",
+           "endpoint_parts", "repeated", "room"]
 
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -68,7 +69,8 @@ class LinkTable:
     def add(self, device: str, links: Sequence[Link] | UnsetType, path: str) -> None:
         for place, link in enumerate(() if isinstance(links, UnsetType) else links):
             if (device, link.name) in self._number:
-                raise InputError(f"{path}links[{place}].name", f"{link.name!r} is there twice", expected="a name of its own")
+                raise InputError(f"{path}links[{place}].name", f"{link.name!r} is there twice",
+                                 expected="a name of its own")
             self._number[device, link.name] = len(self.rows)
             physical = None if isinstance(link.physical, UnsetType) else link.physical
             self.rows.append(LinkName(device, link.name, physical))
@@ -87,7 +89,8 @@ class Templates:
     """Templates of devices, made when first needed."""
 
     def __init__(self, devices: Sequence[Device], links: LinkTable) -> None:
-        self._links, self._place = links, {}
+        self._links = links
+        self._place: dict[str, int] = {}
         self.made: dict[str, Template] = {}
         self._devices = devices
         for place, device in enumerate(devices):
@@ -153,17 +156,17 @@ class Templates:
             number = self._links.number(device.name, edge.link, f"{at}.link")
             ends = []
             for side in ("ep1", "ep2"):
-                end = getattr(edge, side)
-                lead = "" if isinstance(end.device, UnsetType) else f"{end.device}."
-                ends.append(components_in(template, self.made, endpoint_parts(f"{lead}{end.component}", f"{at}.{side}.component"),
-                                        f"{at}.{side}.component"))
+                end, where = getattr(edge, side), f"{at}.{side}.component"
+                text = end.component if isinstance(end.device, UnsetType) else f"{end.device}.{end.component}"
+                ends.append(components_in(template, self.made, endpoint_parts(text, where), where))
             pairs.add(ends[0], ends[1], edge, number, at)
         return pairs.arrays()
 
 
 def components_in(template: Template, known: Mapping[str, Template], parts: Sequence[Part], path: str, *,
                   whole: bool = False) -> Sequence[int] | I64:
-    """The nodes of a template that an endpoint means; `known`: the templates of devices inside it. `whole`: a device means all its nodes."""
+    """The nodes of a template that an endpoint means; `known`: the templates of devices inside it. `whole`: a device
+    means all its nodes."""
     found: Sequence[int] | I64 = range(1)
     for place, (name, brackets) in enumerate(parts):
         slot = template.slots.get(name)
