@@ -14,7 +14,7 @@ from astrarium.errors import InputError, nearest
 from astrarium.network.fabric.config import TIERS, Fabric
 from astrarium.network.fabric.contract import Wired, relevant, wired, without_links
 from astrarium.network.fabric.expand import XPU, Expanded, expand, ports_with_one_cable
-from astrarium.network.fabric.numbers import Wires, wires_of
+from astrarium.network.fabric.numbers import Said, Wires, wires_of
 from astrarium.network.fabric.recognise import recognised
 from astrarium.network.fabric.schema import Document
 
@@ -115,7 +115,8 @@ def _built(fabric: Fabric, stamp: tuple[object, ...], hint: tuple[Dim, ...],
     expanded = laid.expanded
     used = np.zeros(len(expanded.links), np.bool_)
     used[expanded.link[laid.on_ways]] = True
-    wires = wires_of(expanded.links, used, {name: link.said for name, link in fabric.links.items()},
+    free = {name: Said(free=True) for name in fabric.free}
+    wires = wires_of(expanded.links, used, {**free, **fabric.said},
                      inside_free=fabric.inside == "free", tiers=laid.tiers, file=fabric.title, path=PATH)
     found = Built(laid, wires, wired(expanded, laid.on_ways, wires, laid.npus, PATH), None)
     if dead:

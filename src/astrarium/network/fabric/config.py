@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.mapping import NameMap
@@ -13,10 +13,10 @@ from astrarium.config.spec import Variants
 from astrarium.errors import InputError
 from astrarium.network.fabric.numbers import Said
 from astrarium.network.fabric.schema import Document
-from astrarium.registry import Kind
+from astrarium.registry import Kind, load
 from astrarium.units import OptionalBandwidth, OptionalTime
 
-__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink"]
+__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint"]
 
 TIERS = ("scale_in", "scale_up", "scale_out", "scale_across", "scale_above")
 Tier = Literal["scale_in", "scale_up", "scale_out", "scale_across", "scale_above"]
@@ -56,10 +56,17 @@ class Fabric(Config, frozen=True, kw_only=True):
     variants: ClassVar[Variants | None] = Kind("blueprint")
     tag_key: ClassVar[str] = "blueprint"
     untagged: ClassVar[str] = "file"
+    free: ClassVar[tuple[str, ...]] = ()        # links that take no time, whatever a design says of others
     links: Annotated[Mapping[str, FabricLink],
                      Knob("Numbers of links by name: `nvlink`, or `dgx.nvlink` for those of one device.")] = NameMap()
     inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
                                                      "or free (they take no time).")] = "asked"
+
+
+    @property
+    def said(self) -> dict[str, Said]:
+        """What is said of links, by name, beside the document."""
+        return {name: link.said for name, link in self.links.items()}
 
     @property
     def title(self) -> str:
@@ -74,6 +81,15 @@ class Fabric(Config, frozen=True, kw_only=True):
     def document(self) -> Document:
         """The infrastructure. Raises InputError."""
         raise NotImplementedError
+
+
+def blueprint(name: str, **fields: Any) -> Fabric:
+    """A fabric made from a few numbers: `blueprint("dgx_h100_rail", hosts=64)` (`astrarium list blueprint`).
+
+    Raises InputError for a name that is not known, and for fields that are wrong.
+    """
+    found: Fabric = load("blueprint", name)(**fields)
+    return found
 
 
 class FabricFile(Fabric, frozen=True, kw_only=True):

@@ -15,9 +15,9 @@ __all__ = ["document_of_dims"]
 Slices = tuple[str, str]        # of two ends, one2one
 
 
-def document_of_dims(dims: Sequence[Dim], name: str = "dims") -> Document:
-    """An infrastructure of one `npu` per NPU and, for dim d, links `dim<d>` and the switches `switch<d>`. Raises
-    UnsupportedError for a ring that goes one way: edges of the schema go both ways."""
+def document_of_dims(dims: Sequence[Dim], name: str = "dims", *, numbers: bool = True) -> Document:
+    """An infrastructure of one `npu` per NPU and, for dim d, links `dim<d>` and the switches `switch<d>`. `numbers`:
+    with bandwidths and latencies. Raises UnsupportedError for a ring that goes one way: edges of the schema go both ways."""
     npus = prod([dim.npus for dim in dims])
     devices: list[Device] = [device("npu", [component("xpu", "xpu", 1)])]
     instances: list[Instance] = [instance("npu", npus)]
@@ -29,7 +29,7 @@ def document_of_dims(dims: Sequence[Dim], name: str = "dims") -> Document:
             raise UnsupportedError(f"network.dims[{number}].one_way", "edges of InfraGraph go both ways",
                                    expected="one_way: false")
         if dim.npus > 1:
-            links.append(link(f"dim{number}", dim.bandwidth, dim.latency))
+            links.append(link(f"dim{number}", dim.bandwidth if numbers else None, dim.latency if numbers else None))
             if dim.shape == Shape.SWITCH:
                 devices.append(device(f"switch{number}", [component("switch", "switch", 1)]))
                 instances.append(instance(f"switch{number}", npus // dim.npus))
