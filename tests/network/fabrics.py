@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,10 @@ def two_hosts(rail: Mapping[str, Any] | None = None) -> dict[str, Any]:
                       {"ep1": {"component": "xpu"}, "ep2": {"component": "nic"}, "scheme": "one2one", "link": "pcie"},
                       {"ep1": {"component": "xpu[0]"}, "ep2": {"component": "memory"}, "scheme": "one2one",
                        "link": "bus"}]}
-    return {"name": "two hosts", "devices": [host, SWITCH],
+    return {"name": "two hosts", "devices": [host, copy.deepcopy(SWITCH)],
             "links": [dict(rail or link("rail", 400, 500)), link("up", 400, 600)],
-            "instances": [{"name": "host", "device": "host", "count": 2}, {"name": "leaf", "device": "switch", "count": 2},
+            "instances": [{"name": "host", "device": "host", "count": 2},
+                          {"name": "leaf", "device": "switch", "count": 2},
                           {"name": "spine", "device": "switch", "count": 1}],
             "edges": [edge("host[0].nic", "leaf.port[0]", "rail"), edge("host[1].nic", "leaf.port[1]", "rail"),
                       edge("leaf[0].port[2]", "spine.port[0]", "up"), edge("leaf[1].port[2]", "spine.port[1]", "up")]}

@@ -86,8 +86,8 @@ def test_few_npus_and_early_shapes_come_first() -> None:
 
 
 def config_dims(dims: tuple[Dim, ...]) -> list[ar.Ring | ar.Switch | ar.FullyConnected | ar.Mesh | ar.Hypercube]:
-    kinds = {Shape.RING: ar.Ring, Shape.SWITCH: ar.Switch, Shape.FULLY_CONNECTED: ar.FullyConnected, Shape.MESH: ar.Mesh,
-             Shape.HYPERCUBE: ar.Hypercube, Shape.RING_ONE_WAY: ar.Ring}
+    kinds = {Shape.RING: ar.Ring, Shape.SWITCH: ar.Switch, Shape.FULLY_CONNECTED: ar.FullyConnected,
+             Shape.MESH: ar.Mesh, Shape.HYPERCUBE: ar.Hypercube, Shape.RING_ONE_WAY: ar.Ring}
     return [kinds[dim.shape](dim.npus, bandwidth=f"{dim.bandwidth} GB/s", latency=f"{dim.latency} ns") for dim in dims]
 
 
@@ -127,8 +127,8 @@ def test_the_graph_itself_gives_them_too_where_ways_are_unique(dims: tuple[Dim, 
 def test_a_seed_without_a_graph_medium_is_refused() -> None:
     torus = ar.blueprint("torus", sides=[4], links={"dim0": {"bandwidth": "1 GB/s", "latency": "1 ns"}})
     assert ar.Network(fabric=torus).npus == 4
-    with pytest.raises(ar.InputError, match="backend: closed_form has no links of a graph, and the fabric has "
-                                            "network.ecmp"):
+    with pytest.raises(ar.InputError, match=r"backend: closed_form has no links of a graph, and the fabric has "
+                                            r"network.ecmp"):
         ar.Network(fabric=torus, ecmp=1)
     with pytest.raises(ar.InputError, match="ecmp: means nothing without a fabric"):
         ar.Network([ar.Ring(4, bandwidth="1 GB/s", latency="0 ns")], ecmp=1)

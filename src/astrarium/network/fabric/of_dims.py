@@ -16,8 +16,11 @@ Slices = tuple[str, str]        # of two ends, one2one
 
 
 def document_of_dims(dims: Sequence[Dim], name: str = "dims", *, numbers: bool = True) -> Document:
-    """An infrastructure of one `npu` per NPU and, for dim d, links `dim<d>` and the switches `switch<d>`. `numbers`:
-    with bandwidths and latencies. Raises UnsupportedError for a ring that goes one way: edges of the schema go both ways."""
+    """An infrastructure of one `npu` per NPU and, for dim d, links `dim<d>` and the switches `switch<d>`.
+
+    `numbers`: with bandwidths and latencies. Raises UnsupportedError for a ring that goes one way: edges of the schema
+    go both ways.
+    """
     npus = prod([dim.npus for dim in dims])
     devices: list[Device] = [device("npu", [component("xpu", "xpu", 1)])]
     instances: list[Instance] = [instance("npu", npus)]

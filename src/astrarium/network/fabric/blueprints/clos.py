@@ -36,9 +36,9 @@ class Sizes:
 def sizes_of(ends: int, ports: int, oversubscription: int, tiers: int) -> Sizes | str:
     """How many switches join `ends` ports of hosts, or why they cannot.
 
-    A leaf has `up` = ports / (1 + oversubscription), rounded down, links upwards, one to each spine switch (of its pod),
-    and `oversubscription` times as many down. With three tiers half of a spine's ports go to the leaves of its pod, half
-    to core switches, of which each has one link to every pod (Al-Fares et al., SIGCOMM 2008).
+    A leaf has `up` = ports / (1 + oversubscription), rounded down, links upwards, one to each spine switch (of its
+    pod), and `oversubscription` times as many down. With three tiers half of a spine's ports go to the leaves of its
+    pod, half to core switches, of which each has one link to every pod (Al-Fares et al., SIGCOMM 2008).
     """
     up = ports // (1 + oversubscription)
     if not up:

@@ -1,4 +1,4 @@
-"""Dragonfly (Kim, Dally, Scott, Abts, ISCA 2008): groups of routers, all joined, and one link between every two groups."""
+"""Dragonfly (Kim, Dally, Scott, Abts, ISCA 2008): groups of routers, all joined, one link between every two groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Dragonfly"]
 def _fits(fly: Dragonfly) -> Iterable[Problem]:
     most = fly.routers * fly.global_links + 1
     if fly.groups is not None and not 1 <= fly.groups <= most:
-        yield Problem("groups", f"{fly.groups} cannot all be joined by {fly.routers} x {fly.global_links} links of each",
+        yield Problem("groups", f"{fly.groups} cannot all be joined by {fly.routers} x {fly.global_links} links each",
                       f"1 to {most}")
 
 

@@ -1,8 +1,8 @@
 """Hosts and switches of blueprints, with the numbers that are published.
 
-NVLink and network cards: rows of the catalog (`astrarium list network`), whose sources are NVIDIA's data sheets. A host's
-NVSwitches are one component: an XPU spreads its messages over all of them. PCIe: 16 lanes of 16 GT/s (generation 4) or
-32 GT/s (5), 128 of 130 bits of them data (PCI Express Base Specification 4.0 and 5.0).
+NVLink and network cards: rows of the catalog (`astrarium list network`), whose sources are NVIDIA's data sheets. A
+host's NVSwitches are one component: an XPU spreads its messages over all of them. PCIe: 16 lanes of 16 GT/s
+(generation 4) or 32 GT/s (5), 128 of 130 bits of them data (PCI Express Base Specification 4.0 and 5.0).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ HOSTS: Mapping[str, HostRow] = MappingProxyType({
     "dgx_a100": HostRow("NVIDIA DGX A100", "dgx_a100_nvswitch", "infiniband_hdr", _pcie(16), 40,
                         "NVIDIA DGX A100 datasheet (eight 200 Gb/s ports); QM8700 datasheet (40 ports of 200 Gb/s)"),
     "dgx_h100": HostRow("NVIDIA DGX H100", "dgx_h100_nvswitch", "infiniband_ndr", _pcie(32), 64,
-                        "NVIDIA DGX H100/H200 User Guide (eight 400 Gb/s ports); QM9700 datasheet (64 ports of 400 Gb/s)"),
+                        "NVIDIA DGX H100/H200 User Guide (eight 400 Gb/s ports); QM9700 datasheet (64 ports of 400 "
+                        "Gb/s)"),
 })
 XPUS = 8
 

@@ -60,9 +60,10 @@ class Rails(Fabric, frozen=True, kw_only=True):
         ports, leaves = self.switch_ports, XPUS * ceil(self.hosts / self.down)
         up = ports - self.down
         switches = [instance("leaf", leaves, "switch")] + [instance("spine", up, "switch")] * self.spines
+        edges = [*self._rails(), *self._climb(leaves, up)]
         return document(self.tag, [dgx_of(self.host), switch_of(ports)],
                         [port_link(self.host, "rail")] + [port_link(self.host, "spine")] * self.spines,
-                        [instance("host", self.hosts, self.host), *switches], [*self._rails(), *self._climb(leaves, up)],
+                        [instance("host", self.hosts, self.host), *switches], edges,
                         {name: tier for name, tier in TIERS.items() if name != "spine" or self.spines})
 
     def _rails(self) -> Iterator[Edge]:
