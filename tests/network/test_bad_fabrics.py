@@ -79,9 +79,9 @@ def test_text_that_is_no_fabric(text: str, tmp_path: Path) -> None:
         build(ar.FabricFile(file=str(path)))
 
 
-ODD = st.one_of(st.none(), st.booleans(), st.integers(-3, 9), st.integers(), st.floats(), st.sampled_from(
-    ["", "host", "leaf[0]", "port[0:2]", "nic[-1]", "xpu", "rail", "nvlink", "many2many", "ring", "a.b", "[", "x[1:2:3:4]"
-     ]))
+WORDS = ["", "host", "leaf[0]", "port[0:2]", "nic[-1]", "xpu", "rail", "nvlink", "many2many", "ring", "a.b", "[",
+         "x[1:2:3:4]"]
+ODD = st.one_of(st.none(), st.booleans(), st.integers(-3, 9), st.integers(), st.floats(), st.sampled_from(WORDS))
 
 
 def places(plain: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -225,7 +225,7 @@ def test_a_dead_link_is_gone_round(tmp_path: Path) -> None:
     names = [built_of(network).name(node) for node in ran.link_from.tolist()]
     assert sorted(names) == ["host.0.nvsw.0", "host.0.xpu.0", "host.0.xpu.1", "host.1.nvsw.0", "host.1.xpu.1",
                              "leaf.1.asic.0"]
-    with pytest.raises(ar.InputError, match=r"without the dead links there is no way from host.0.xpu.0 to host.1.xpu.0"):
+    with pytest.raises(ar.InputError, match=r"without the dead links there is no way from host.0.xpu.0 to"):
         ar.replace(network, "changes", [{"link": ["leaf.0", "host.0"], "speed": 0},
                                         {"link": ["leaf.1", "host.0"], "speed": 0}])
 
