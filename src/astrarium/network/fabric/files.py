@@ -11,6 +11,7 @@ import msgspec
 
 from astrarium.config.yamlfile import parse_yaml, read_text, to_yaml
 from astrarium.errors import InputError, nearest
+from astrarium.network.fabric.ns3 import is_topology, topology
 from astrarium.network.fabric.schema import Document, Infrastructure
 
 __all__ = ["document_of", "plain_of", "read_document", "written"]
@@ -23,9 +24,9 @@ _FIELDS = tuple(sorted({field for kind in msgspec.json.schema(Document)["$defs"]
 
 
 def read_document(path: str) -> Document:
-    """An InfraGraph file. Raises InputError with file, path and what was expected."""
+    """An InfraGraph file, or a topology file of ns-3. Raises InputError with file, path and what was expected."""
     text = read_text(path)
-    return document_of(_plain(text, path), path)
+    return topology(text, path) if is_topology(text) else document_of(_plain(text, path), path)
 
 
 def _plain(text: str, path: str) -> Any:
