@@ -34,7 +34,8 @@ def topology(text: str, where: str) -> Document:
     nodes, count = int(head[0]), int(head[2] if len(head) == 3 else head[4])
     inner, switches = (0, int(head[1])) if len(head) == 3 else (int(head[2]), int(head[3]))
     if not 0 < nodes <= MOST or inner + switches > nodes:
-        raise InputError(f"{where}:1", f"{nodes} nodes with {inner + switches} switches", expected=f"1 to {MOST:,} nodes")
+        raise InputError(f"{where}:1", f"{nodes} nodes with {inner + switches} switches",
+                         expected=f"1 to {MOST:,} nodes")
     numbers, at = _numbers(lines, inner + switches, nodes, where)
     if len(lines) - at != count:
         raise InputError(f"{where}:1", f"says {count} links, and {len(lines) - at} lines follow",
