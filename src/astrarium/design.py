@@ -308,14 +308,20 @@ def _simulated(design: Design) -> Iterator[Problem]:
         yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
 
 
+def _only_dims(design: Design) -> Iterator[Problem]:
+    for name in ("fabric", "changes"):
+        if getattr(design.network, name):
+            yield Problem(f"network.{name}", "does not exist under compat: astra_sim", "network.dims alone")
+
+
 def _stored_whole(design: Design) -> Iterator[Problem]:
     if design.network.switching != "store_and_forward":
         yield Problem("network.switching", "does not exist under compat: astra_sim", "store_and_forward")
 
 
 _NATIVE = (_list_lengths, _supported, _no_astra_sim, _idle_latency, _placement)
-_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _all_local, _no_scaling,
-                                         _no_jobs)}
+_RULES = {"none": _NATIVE, "astra_sim": (_no_latency, _no_buffer, _stored_whole, _simulated, _only_dims, _all_local,
+                                         _no_scaling, _no_jobs)}
 
 
 def _by_rule_book(design: Design) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from astrarium.lower import (
     Kept,
     TraceCache,
     capacities,
+    fabric_names,
     first_rank,
     lower,
     plugins_of,
@@ -81,7 +82,7 @@ def prepare(design: Design, *, fold: str | None = None, record: bool = True, pur
                 raise
             raise said from error
         return Result(ran, outcome, source, capacities(design, ran, outcome), first_rank(design),
-                      tuple(design.memory.tiers), _job_ranks(design, alone))
+                      tuple(design.memory.tiers), _job_ranks(design, alone), fabric_names(design))
 
     def alone(job: engine.Plan) -> engine.Outcome:
         return engine.execute_in_order(job, record=False, fold=folded, pure=pure, plugins=given,
@@ -115,7 +116,8 @@ def _live(design: Design, pure: bool, traces: object, plugins: Plugins | None, c
     given = plugins_of(design, plugins)
     source, stage = stage_of(design, given, caches)
     done = engine.run_source(source, stage, given, pure=pure)
-    return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome))
+    return Result(done.plan, done.outcome, None, capacities(design, done.plan, done.outcome),
+                  names=fabric_names(design))
 
 
 def _checked(design: object, fold: object) -> bool:

@@ -13,6 +13,10 @@ from astrarium.collective.config import algorithms_of, parse_algorithm
 from astrarium.design import NpuType, SharedBus, npu_types
 
 EXPORTED = [
+    "Change",
+    "FabricFile",
+    "FabricLink",
+    "blueprint",
     "Analytic",
     "AstraSim",
     "AstrariumError",

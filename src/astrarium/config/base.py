@@ -9,6 +9,7 @@ import msgspec
 
 from astrarium.config.calls import help_of, misuse, sentence_of, signature_of
 from astrarium.config.coerce import coerce, describe, shown
+from astrarium.config.mapping import NameMap
 from astrarium.config.named import LIKE, Shorthand, is_named, name_in, spelled_out
 from astrarium.config.spec import FieldSpec, Problem, Variants, join, specs
 from astrarium.errors import InputError, nearest
@@ -55,7 +56,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     """Frozen data with named, checked fields. Constructors take text with units and lists; fields read as base units.
 
     An abstract class of a family sets `variants` (the registry kind that knows the concrete classes) and `tag_key` (the
-    key that picks one in a file); a concrete one sets `tag`. `rules` yield the problems that need more than one field.
+    key that picks one in a file); a concrete one sets `tag`. `untagged`: the tag of data without the key. `rules`
+    yield the problems that need more than one field.
     Where a class has a `shorthand`, text may stand in its place, or a mapping with `like`. Of every group in `either`
     at most one field is set: a change of one unsets the others. `preset` adds to plain data what names in them
     imply; `implies`: the fields that hold these names.
@@ -64,6 +66,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, repr_omit_
     variants: ClassVar[Variants | None] = None
     tag_key: ClassVar[str] = ""
     tag: ClassVar[str] = ""
+    untagged: ClassVar[str] = ""
     shorthand: ClassVar[Shorthand | None] = None
     either: ClassVar[tuple[tuple[str, ...], ...]] = ()
     rules: ClassVar[tuple[Callable[[Any], Iterable[Problem]], ...]] = ()
@@ -98,7 +101,7 @@ def concrete(cls: type[Config], plain: Mapping[str, Any], path: str, problems: l
     """The class that `plain` asks for: `cls` itself, or the variant that its tag names; None after a problem."""
     if cls.variants is None or cls.tag:
         return cls
-    tag = plain.get(cls.tag_key)
+    tag = plain.get(cls.tag_key, cls.untagged or None)
     if not isinstance(tag, str) or tag not in cls.variants:
         names = cls.variants.names()
         expected = "one of " + ", ".join(names)
@@ -184,7 +187,8 @@ def decode(cls: type[C], plain: object) -> C:
 
 def to_plain(config: Config, *, defaults: bool = False) -> dict[str, Any]:
     """`config` as mappings, lists and scalars (quantities stay); `defaults`: also fields at their default."""
-    plain: dict[str, Any] = {config.tag_key: config.tag} if config.tag_key else {}
+    tagged = config.tag_key and config.tag != config.untagged
+    plain: dict[str, Any] = {config.tag_key: config.tag} if tagged else {}
     defaults = defaults or config.explicit
     base = None if defaults else type(config)
     for spec in specs(type(config)):
@@ -202,4 +206,6 @@ def is_default(value: object, spec: FieldSpec) -> bool:
 def _plain(value: Any, defaults: bool) -> Any:
     if isinstance(value, Config):
         return to_plain(value, defaults=defaults)
+    if isinstance(value, NameMap):
+        return {name: _plain(each, defaults) for name, each in value.items()}
     return [_plain(each, defaults) for each in value] if isinstance(value, tuple) else value

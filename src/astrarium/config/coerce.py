@@ -14,8 +14,9 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
+from astrarium.config.mapping import NameMap
 from astrarium.config.named import Shorthand
-from astrarium.config.spec import Knob, Problem
+from astrarium.config.spec import Knob, Problem, join
 from astrarium.errors import InputError, nearest
 from astrarium.units import Quantity
 
@@ -57,7 +58,9 @@ def _describe(option: Any, knob: Knob) -> str:
     if _origin(option) is typing.Literal:
         return "one of " + ", ".join(map(str, typing.get_args(option)))
     if _origin(option) is Sequence:
-        return f"a list of {_describe(typing.get_args(option)[0], knob)}"
+        return f"a list of {describe(typing.get_args(option)[0], knob)}"
+    if _origin(option) is Mapping:
+        return f"a mapping of names, each to {describe(typing.get_args(option)[1], knob)}"
     if option in (int, float):
         limit = _limit(knob)
         return f"{_WORDS[option]}{', ' + limit if limit else ''}"
@@ -125,6 +128,8 @@ def _suits(value: object, option: Any) -> bool:
         return any(value == legal and type(value) is type(legal) for legal in typing.get_args(option))
     if origin is Sequence:
         return isinstance(value, (list, tuple))
+    if origin is Mapping:
+        return isinstance(value, Mapping)
     if option is float:
         return isinstance(value, (int, float)) and not isinstance(value, (bool, Quantity))
     if option is int:
@@ -140,6 +145,8 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
     if _origin(option) is Sequence:
         item = typing.get_args(option)[0]
         return tuple([coerce(each, item, knob, f"{path}[{index}]", problems) for index, each in enumerate(value)])
+    if _origin(option) is Mapping:
+        return _mapping(value, typing.get_args(option)[1], knob, path, problems)
     if isinstance(option, type) and issubclass(option, msgspec.Struct) and not isinstance(value, option):
         return cast("type[_Decodes]", option)._decoded(value, path, problems)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**63:
@@ -153,6 +160,19 @@ def _convert(value: Any, option: Any, knob: Knob, path: str, problems: list[Prob
         guess = nearest(value, knob.legal())
         problems.append(Problem(path, f"{shown(value)} is not known", describe(str, knob), guess))
     return value
+
+
+def _mapping(value: Mapping[Any, Any], item: Any, knob: Knob, path: str, problems: list[Problem]) -> NameMap[Any]:
+    """Every value as an `item`; names are text."""
+    found: dict[str, Any] = {}
+    for name, each in value.items():
+        if not isinstance(name, str):
+            problems.append(Problem(path, f"the key {shown(name)} is {_kind(name)}", "text"))
+            continue
+        found[name] = coerce(each, item, knob, join(path, name), problems)
+    if isinstance(value, NameMap) and all(found.get(name) is value[name] for name in value):
+        return value
+    return NameMap(found)
 
 
 def _quantity(value: object, option: type[Quantity], knob: Knob, path: str, problems: list[Problem]) -> Any:

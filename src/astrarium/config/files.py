@@ -14,9 +14,9 @@ from astrarium.config.coerce import members
 from astrarium.config.named import LIKE, is_named, spelled_out
 from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
-from astrarium.errors import InputError
+from astrarium.errors import InputError, UnsupportedError
 
-__all__ = ["decode_at", "dump", "dumps", "load", "loads", "relative", "with_files"]
+__all__ = ["decode_at", "dump", "dumps", "load", "loads", "plain_beside", "with_files"]
 
 C = TypeVar("C", bound=Config)
 
@@ -45,13 +45,13 @@ def load(cls: type[C], path: str | os.PathLike[str]) -> C:
     """A YAML file as a `cls`. Relative file fields are taken from the file's own folder. Raises InputError."""
     name = os.fspath(path)
     beside = _beside(os.path.dirname(name))
-    found: C = _files(_decoded(cls, read_text(name), name, beside), beside)
+    found: C = _files(_decoded(cls, read_text(name), name, beside), beside, late=True)
     return found
 
 
 def decode_at(cls: type[C], plain: object, folder: str) -> C:
     """Plain data as a `cls`, its relative file fields taken from `folder`. Raises ConfigError."""
-    found: C = _files(decode(cls, _shorthands(cls, plain, _beside(folder))), _beside(folder))
+    found: C = _files(decode(cls, _shorthands(cls, plain, _beside(folder))), _beside(folder), late=True)
     return found
 
 
@@ -68,7 +68,7 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
     """Write `config` to a file, whole or not at all; relative file fields become relative to its folder."""
     name = os.fspath(path)
     folder = os.path.dirname(name) or "."
-    text = dumps(relative(config, folder), defaults=defaults)
+    text = to_yaml(plain_beside(config, folder, defaults=defaults))
     temporary = f"{name}.{os.getpid()}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
@@ -81,7 +81,7 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
 
 
 def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> Any:
-    """`plain` with `change` applied to every relative path that stands for a config class."""
+    """`plain` with `change` applied to every relative path that stands for a config class, or that checks read."""
     if isinstance(plain, str):
         is_file = cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)
         return change(plain) if is_file else plain
@@ -95,6 +95,8 @@ def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> 
     if kind is None:
         return changed
     for spec in specs(kind):
+        if spec.knob.early and isinstance(plain.get(spec.name), str) and not os.path.isabs(plain[spec.name]):
+            changed[spec.name] = change(plain[spec.name])
         for option in members(spec.type) if spec.name in plain else ():
             changed[spec.name] = _inside(option, changed[spec.name], change)
     return changed
@@ -108,28 +110,37 @@ def _inside(option: Any, plain: Any, change: Callable[[str], str]) -> Any:
     return _shorthands(option, plain, change) if is_config else plain
 
 
-def relative(config: C, folder: str) -> C:
-    """`config` with its relative file fields as a file in `folder` would name them: what `load` undoes."""
-    found: C = _files(config, lambda file: os.path.relpath(file, folder))
+def plain_beside(config: Config, folder: str, *, defaults: bool = False) -> dict[str, Any]:
+    """`config` as plain data, its relative file fields as a file in `folder` would name them: what `load` undoes."""
+    def name(file: str) -> str:
+        return os.path.relpath(file, folder)
+    plain = to_plain(_files(config, name, late=True), defaults=defaults)
+    found: dict[str, Any] = _shorthands(type(config), plain, name)
     return found
 
 
 def with_files(config: C, change: Callable[[str], str]) -> C:
-    """`config` with `change` applied to every file field, relative or not."""
+    """`config` with `change` applied to every file field, relative or not. Raises UnsupportedError for a file that
+    checks read: it lies where it is."""
     found: C = _files(config, change, every=True)
     return found
 
 
-def _files(config: Config, change: Callable[[str], str], every: bool = False) -> Any:
-    """`config` with `change` applied to every relative file field (`every`: to every one)."""
+def _files(config: Config, change: Callable[[str], str], every: bool = False, late: bool = False) -> Any:
+    """`config` with `change` applied to every relative file field (`every`: to every one; `late`: not to those that
+    checks have read)."""
     changed: dict[str, Any] = {}
     for spec in specs(type(config)):
         value = getattr(config, spec.name)
         if isinstance(value, Config):
-            new: Any = _files(value, change, every)
+            new: Any = _files(value, change, every, late)
         elif isinstance(value, tuple):
-            new = tuple(_files(each, change, every) if isinstance(each, Config) else each for each in value)
-        elif spec.knob.file and isinstance(value, str) and value and (every or not os.path.isabs(value)):
+            new = tuple(_files(each, change, every, late) if isinstance(each, Config) else each for each in value)
+        elif every and spec.knob.early and value:
+            raise UnsupportedError(spec.name, f"{value} is read while the design is checked, and cannot be moved",
+                                   expected="a design without such a file (a blueprint)")
+        elif (spec.knob.file and isinstance(value, str) and value and (every or not os.path.isabs(value))
+              and not (late and spec.knob.early)):
             new = change(value)
         else:
             continue

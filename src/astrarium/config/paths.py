@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from astrarium.config.base import Config, ConfigError, decode, decode_into, to_plain
+from astrarium.config.mapping import NameMap
 from astrarium.config.named import excluded, is_named
 from astrarium.config.spec import Problem, join, specs
 from astrarium.config.yamlfile import parse_yaml
@@ -44,6 +45,11 @@ def _step(owner: Any, step: Step, seen: str) -> Any:
         if step >= len(owner):
             there = f"0 to {len(owner) - 1}" if owner else "a list with entries"
             raise InputError(where, f"there is no entry {step}", expected=there)
+        return owner[step]
+    if isinstance(owner, NameMap):
+        if step not in owner:
+            raise InputError(where, f"there is no entry {step!r}", expected="one of " + ", ".join(owner) if owner else
+                             "a mapping with entries", did_you_mean=nearest(step, owner))
         return owner[step]
     if not isinstance(owner, Config):
         raise InputError(where, f"{seen} has no fields")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,8 @@ class FieldInfo:
 
 
 def fields(config: type[Config] | Config, prefix: str = "", when: str = "") -> Iterator[FieldInfo]:
-    """Every field under a config class (of an instance: its class), depth first; a list is written `dims[]`, a
+    """Every field under a config class (of an instance: its class), depth first; a list is written `dims[]`, an
+    entry of a mapping `links.NAME`, a
     variant's tag comes before its fields, and of a family inside itself (the workloads of jobs) there is the tag alone.
     Raises InputError for anything else."""
     cls = config if isinstance(config, type) else type(config)
@@ -55,10 +56,14 @@ def _fields(cls: type[Config], prefix: str, when: str, within: tuple[type[Config
 def _field(spec: FieldSpec, path: str, when: str, within: tuple[type[Config], ...]) -> Iterator[FieldInfo]:
     leaf = True
     for option in members(spec.type):
-        inner = typing.get_args(option)[0] if typing.get_origin(option) is Sequence else option
+        inner, where = option, path
+        if typing.get_origin(option) is Sequence:
+            inner, where = typing.get_args(option)[0], f"{path}[]"
+        elif typing.get_origin(option) is Mapping:
+            inner, where = typing.get_args(option)[1], f"{path}.NAME"
         if isinstance(inner, type) and issubclass(inner, Config):
             leaf = False
-            yield from _fields(inner, path if inner is option else f"{path}[]", when, within)
+            yield from _fields(inner, where, when, within)
     if leaf:
         takes = describe(spec.type, spec.knob)
         yield FieldInfo(path, takes, _legal(spec), spec.default, spec.required, spec.knob.help, when)

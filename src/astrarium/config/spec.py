@@ -31,6 +31,7 @@ class Knob:
     lt: float | None = None
     choices: Variants | tuple[str, ...] = ()
     file: bool = False  # a path, relative to the design file
+    early: bool = False  # a file that the checks of the design read
 
     def legal(self) -> tuple[str, ...]:
         """Names that the field takes; empty where it is not a choice among names."""

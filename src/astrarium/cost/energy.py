@@ -17,6 +17,7 @@ from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend
 from astrarium.errors import UnsupportedError
+from astrarium.network.needs import needs_dims
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
 
@@ -70,6 +71,7 @@ def npu_energy(design: Design, result: Result) -> tuple[float, float]:
 
 def check_powers(design: Design) -> None:
     """Raises InputError that names every missing figure of energy."""
+    needs_dims(design.network, "energy", written=True)
     missing = [path for name in KINDS for path in without(design, name)]
     missing += [f"network.dims[{place}].energy" for place, dim in enumerate(design.network.dims)
                 if getattr(dim, "energy", None) is None]

@@ -24,6 +24,7 @@ from astrarium.design import Design
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.market import Cost
 from astrarium.network.config import LinkDim, Ring
+from astrarium.network.needs import needs_dims
 
 __all__ = ["Counts", "Tree", "counts", "hosts_of", "tree"]
 
@@ -74,6 +75,7 @@ _CABLES: Mapping[str, Callable[[LinkDim], int]] = MappingProxyType({
 
 def hosts_of(design: Design) -> tuple[int, int]:
     """(hosts, NPUs of each). Raises InputError where the dims inside are not a host."""
+    needs_dims(design.network, "what it is built of")
     dims, cost = design.network.flat, design.cost
     if cost.inside > len(dims):
         raise InputError("cost.inside", f"{cost.inside} dims are inside a host, of {len(dims)}",

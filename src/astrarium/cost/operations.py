@@ -20,6 +20,7 @@ from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend
 from astrarium.errors import UnsupportedError
+from astrarium.network.needs import needs_dims
 from astrarium.result import Result
 from astrarium.result.links import bytes_out
 from astrarium.result.nodes import Work
@@ -108,6 +109,7 @@ def _hop_bytes(design: Design, result: Result) -> npt.NDArray[np.float64]:
 
 def check_operations(design: Design) -> None:
     """Raises InputError that names every missing figure."""
+    needs_dims(design.network, "operation_energy", written=True)
     missing = list(without(design, "idle_power"))
     missing += [f"cost.{name}" for name in ("flop_energy", "memory_energy") if getattr(design.cost, name) is None]
     missing += [f"network.dims[{place}].energy" for place, dim in enumerate(design.network.dims)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from astrarium.lower.kept import Kept
     from astrarium.lower.native_plugins import plugins_of
     from astrarium.lower.native_work import Given, Work, work_of
-    from astrarium.lower.rows import capacities, first_rank
+    from astrarium.lower.rows import capacities, fabric_names, first_rank
     from astrarium.lower.rule_books import lower, stage_of
     from astrarium.lower.source import TraceCache, read_files, read_work
 
@@ -24,29 +24,14 @@ _WHERE = {
     "kept": ("Kept",),
     "native_plugins": ("plugins_of",),
     "native_work": ("Given", "Work", "work_of"),
-    "rows": ("capacities", "first_rank"),
+    "rows": ("capacities", "fabric_names", "first_rank"),
     "rule_books": ("lower", "stage_of"),
     "source": ("TraceCache", "read_files", "read_work"),
 }
 _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
-__all__ = [
-    "Given",
-    "Kept",
-    "TraceCache",
-    "Work",
-    "capacities",
-    "first_rank",
-    "first_ranks",
-    "in_its_terms",
-    "job_ranks_of",
-    "lower",
-    "plugins_of",
-    "read_files",
-    "read_work",
-    "stage_of",
-    "work_of",
-]
+__all__ = ["Given", "Kept", "TraceCache", "Work", "capacities", "fabric_names", "first_rank", "first_ranks",
+           "in_its_terms", "job_ranks_of", "lower", "plugins_of", "read_files", "read_work", "stage_of", "work_of"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@ from astrarium.cache import Cache
 from astrarium.collective.config import active_chunks_of
 from astrarium.compute.config import Compute
 from astrarium.design import Design, npu_types
-from astrarium.engine.plan import Backend, Dim, NetworkPlan, Order, Plan, Policy, Program, Shape
+from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
@@ -23,6 +23,7 @@ from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
 from astrarium.network.dims import plan_dims
+from astrarium.network.planned import changes_of, network_plan
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
 
@@ -67,7 +68,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     return Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
-                attached=attached_of(design.memory, design.network),
+                attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
                 **surroundings(design, dims))
 
 
@@ -81,12 +82,16 @@ def _replay(design: Design, work: Work) -> Plan:
     """Of a design in which every node takes its recorded time: a network without latency brings members together."""
     from astrarium.lower.recorded_meetings import MeetingTable
 
+    if design.network.changes:
+        raise UnsupportedError("network.changes", "mean nothing where every node takes its recorded time",
+                               expected="no changes, or another compute.model")
     rows = _programs(design, work, None)
     columns = _columns(rows, MeetingTable())
     around = surroundings(design, (Dim(Shape.SWITCH, design.network.npus, 1.0, 0.0),))
     return Plan(npus=design.network.npus, programs=rows.programs, program_of=rows.program_of, npu_of=rows.npu_of,
                 slot_ptr=columns.pointer, slot_a=columns.a, slot_b=columns.b, slot_c=columns.c, groups=work.groups,
-                collectives=work.meetings, **{**around, "network": replace(around["network"], backend=Backend.PORTS)})
+                collectives=work.meetings,
+                **{**around, "network": replace(around["network"], backend=Backend.PORTS, graph=None)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +134,8 @@ def chosen_by(plugins: Plugins | None) -> CollectiveChoice | None:
 
 def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
     """What a Plan and a Stage say beside ranks and their work."""
-    network = NetworkPlan(design.network.backend if has_medium(design) else Backend.FOREIGN, dims,
-                          cut_through=design.network.switching == "cut_through")
+    network = replace(network_plan(design.network, design.network.backend if has_medium(design) else Backend.FOREIGN),
+                      dims=dims)
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
             "reduce_bandwidth": _reduce_bandwidths(design)}

@@ -1,4 +1,4 @@
-"""What only a design knows of the rows of its result: capacities, and the number of the first rank."""
+"""What only a design knows of its result: capacities, names of a fabric's links, the number of the first rank."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from astrarium.engine import Outcome, Plan
 
 if TYPE_CHECKING:
     from astrarium.design import Design
+    from astrarium.result.links import LinkNames
 
-__all__ = ["capacities", "first_rank"]
+__all__ = ["capacities", "fabric_names", "first_rank"]
 
 
 def first_rank(design: Design) -> int:
@@ -19,6 +20,15 @@ def first_rank(design: Design) -> int:
 
     workload = design.workload
     return workload.rank or 0 if isinstance(workload, Trace) and rank_count(design) == 1 else 0
+
+
+def fabric_names(design: Design) -> LinkNames | None:
+    """What nodes and links of the graph are called that a design runs on; None where it runs on dims."""
+    if design.network.fabric is None:
+        return None
+    from astrarium.network.planned import built_of, on_graph
+
+    return built_of(design.network) if on_graph(design.network) else None
 
 
 def capacities(design: Design, plan: Plan, outcome: Outcome) -> tuple[float | None, ...]:

@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import LinkDim, Network, Ring
+from astrarium.network.needs import needs_dims
 
 __all__ = ["LIBRA", "Prices", "network_bandwidth", "network_cost", "tiers_of"]
 
@@ -52,6 +53,7 @@ def tiers_of(dims: int) -> Sequence[str]:
 
 def network_cost(network: Network, prices: Prices = LIBRA) -> float:
     """US dollars of a whole network. Raises UnsupportedError for a shape or tier that has no price."""
+    needs_dims(network, "network_cost")
     dims, total = network.flat, network.npus
     found = 0.0
     for index, (dim, tier) in enumerate(zip(dims, tiers_of(len(dims)))):
@@ -77,4 +79,5 @@ def _block(dim: LinkDim, tier: str, prices: Prices, path: str) -> float:
 
 def network_bandwidth(network: Network) -> float:
     """Byte/ns (GB/s) out of one NPU over all its links in all dims together: COSMIC's "bandwidth per NPU"."""
+    needs_dims(network, "network_bandwidth")
     return sum(float(dim.npu_bandwidth) for dim in network.flat)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from astrarium.engine import plan
-from astrarium.network.config import LinkDim, Network, Ring
+from typing import Protocol
 
-__all__ = ["plan_dims", "shape_of"]
+from astrarium.engine import plan
+from astrarium.network.shapes import LinkDim, Ring
+
+__all__ = ["Flat", "plan_dims", "shape_of"]
 
 _SHAPES = {
     "ring": plan.Shape.RING, "switch": plan.Shape.SWITCH, "fully_connected": plan.Shape.FULLY_CONNECTED,
@@ -13,12 +15,19 @@ _SHAPES = {
 }
 
 
+class Flat(Protocol):
+    """What has flat dims: a network section."""
+
+    @property
+    def flat(self) -> tuple[LinkDim, ...]: ...
+
+
 def shape_of(dim: LinkDim) -> plan.Shape:
     """The engine's shape of a dim."""
     return plan.Shape.RING_ONE_WAY if isinstance(dim, Ring) and dim.one_way else _SHAPES[dim.tag]
 
 
-def plan_dims(network: Network) -> tuple[plan.Dim, ...]:
+def plan_dims(network: Flat) -> tuple[plan.Dim, ...]:
     """Every flat dim: shape, NPUs, byte/ns that messages get of one link, ns of one hop."""
     return tuple(plan.Dim(shape_of(dim), dim.npus, float(dim.message_bandwidth), float(dim.latency))
                  for dim in network.flat)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from astrarium.engine.plan import Dim, Graph, Shape
 
-__all__ = ["dims_of", "graph_of", "plain"]
+__all__ = ["dims_of", "graph_of", "links_of", "plain"]
 
 I64 = npt.NDArray[np.int64]
 Links = tuple[I64, I64]     # sources and targets
@@ -27,7 +27,7 @@ def graph_of(dims: Sequence[Dim]) -> Graph:
     of: list[Dim] = []
     stride, nodes = 1, npus
     for dim in dims:
-        up = _links(dim, stride, npus, nodes)
+        up = links_of(dim, stride, npus, nodes)
         links.append(up)
         if dim.shape == Shape.SWITCH and dim.npus > 1:
             down.append((up[1], up[0]))
@@ -61,7 +61,7 @@ def plain(dims: Sequence[Dim]) -> tuple[Dim, ...]:
                  for dim in dims if dim.npus > 1)
 
 
-def _links(dim: Dim, stride: int, npus: int, devices: int) -> Links:
+def links_of(dim: Dim, stride: int, npus: int, devices: int) -> Links:
     """The links of a dim that leave the first `npus` NPUs; its switches are the nodes from `devices` on."""
     n = dim.npus
     npu = np.arange(npus)
@@ -94,10 +94,10 @@ def _recognised(graph: Graph, npus: int, stride: int, at: int, devices: int) -> 
             dim = Dim(shape, n, bandwidth, latency)
             if plain([dim]) != (dim,) or (shape == Shape.HYPERCUBE and n & (n - 1)):
                 continue
-            if not all(_stand_at(graph, at, _links(dim, stride, some, devices)) for some in (1, npus)):
+            if not all(_stand_at(graph, at, links_of(dim, stride, some, devices)) for some in (1, npus)):
                 continue
             more = npus // n if shape == Shape.SWITCH else 0
-            size = _links(dim, stride, npus, devices)[0].size
+            size = links_of(dim, stride, npus, devices)[0].size
             rest = _recognised(graph, npus, stride * n, at + size, devices + more)
             if rest is not None:
                 return dim, *rest

@@ -23,6 +23,7 @@ from astrarium.errors import InputError, nearest
 from astrarium.market import Cost
 from astrarium.memory.config import Memory
 from astrarium.network.config import Network
+from astrarium.network.needs import needs_dims
 from astrarium.registry import Kind
 from astrarium.stack import SECTIONS, Stacks, settings_of
 from astrarium.system.config import System
@@ -92,6 +93,7 @@ def machine_of(device: str, npus: int, network: str | Network | None = None, com
         found = _read(network)
     else:
         found = _named(device, network, npus, said)
+    needs_dims(found, "a plan")
     if found.npus != npus:
         raise InputError("network", f"has {found.npus} NPUs", expected=f"{npus}, as many as gpus says")
     settings = stack_settings(stack, len(found.flat) > 1)

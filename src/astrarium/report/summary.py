@@ -169,13 +169,29 @@ def _rate(value: float) -> str:
 
 
 def network_table(result: Result) -> Table:
-    """Traffic per dim."""
+    """Traffic per dim, of a fabric's graph per tier."""
+    if result.plan.network.graph is not None:
+        return _tier_table(result)
     dims = result.dims
     rows = [(str(number), dim.shape.name.lower(), f"{dim.npus:,}", format_bytes(int(dims.size[number])),
              _share(float(dims.mean_utilisation[number]), 1.0), _share(float(dims.max_utilisation[number]), 1.0))
             for number, dim in enumerate(result.plan.network.dims)]
     return Table("network (busy: share of the makespan)", "><>>>>", rows,
                  ("dim", "shape", "NPUs", "sent", "mean busy", "most busy"))
+
+
+def _tier_table(result: Result) -> Table:
+    """Traffic over the links of a graph, by tier."""
+    links = result.links
+    tiers = np.array(links.tiers() or [""] * links.busy.size)
+    rows = []
+    for tier in sorted(set(tiers.tolist())):
+        of = tiers == tier
+        busy = links.utilisation[of]
+        rows.append((tier.replace("_", "-") or "no tier", f"{int(of.sum()):,}", format_bytes(int(links.size[of].sum())),
+                     _share(float(busy.mean()), 1.0), _share(float(busy.max()), 1.0)))
+    return Table("links of the fabric (busy: share of the makespan)", "<>>>>", rows,
+                 ("tier", "links used", "carried", "mean busy", "most busy"))
 
 
 def path_table(result: Result) -> Table:

@@ -35,9 +35,10 @@ def network_counters(plan: Plan, outcome: Outcome) -> tuple[Counter, ...]:
     time = np.arange(dims.busy_over_time.shape[1] + 1, dtype=np.int64) * dims.bin
     time[-1] = outcome.makespan
     counters = []
-    for number, dim in enumerate(plan.network.dims):
+    for number, dim in enumerate(plan.network.dims[:len(dims.size)]):
         percent = np.append(np.round(100 * dims.utilisation_over_time[number], 3), 0.0)
         changes = np.flatnonzero(np.diff(percent, prepend=-1.0))
         name = f"dim {number}: {dim.shape.name.lower()} of {dim.npus:,}, links busy"
+        name = name if plan.network.graph is None else "links out of NPUs busy"
         counters.append(Counter(name, "percent", time[changes], percent[changes]))
     return tuple(counters)

@@ -75,8 +75,13 @@ def _collectives(result: Result) -> Table:
 
 def _links(result: Result) -> Table:
     links = result.links
-    return {"dim": links.dim, "source_npu": links.source, "target_npu": links.target, "size_bytes": links.size,
-            "busy_ns": _ns(links.busy), "utilisation": links.utilisation}
+    found: dict[str, Column] = {
+        "dim": links.dim, "source_npu": links.source, "target_npu": links.target, "size_bytes": links.size,
+        "busy_ns": _ns(links.busy), "utilisation": links.utilisation}
+    if links.names is None or not links.number.size:
+        return found
+    return {**found, "link": links.number, "name": np.array([links.name(row) for row in range(links.number.size)]),
+            "tier": np.array(links.tiers())}
 
 
 def _dims(result: Result) -> Table:

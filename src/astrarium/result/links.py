@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,19 +11,27 @@ import numpy.typing as npt
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Plan
 
-__all__ = ["Dims", "Links", "bytes_out", "dims_of", "links_of"]
+__all__ = ["Dims", "LinkNames", "Links", "bytes_out", "dims_of", "links_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
+class LinkNames(Protocol):
+    """What nodes and links of a graph are called."""
+
+    def name(self, node: int) -> str: ...
+    def tier(self, link: int) -> str: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Links:
     """Links or ports that carried something [links].
 
-    `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target -1 is a port
-    out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
+    Of a graph `source` and `target` are its nodes and `number` the links' rows in it (else empty), and `names` says
+    what they are. `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target
+    -1 is a port out, one with source -1 a port in. `busy` ps; `utilisation` = busy / makespan, never above 1 natively.
     Numbers from `npus` on are ports of memories at switches.
     """
 
@@ -33,9 +42,19 @@ class Links:
     busy: I64
     utilisation: F64
     npus: int
+    number: I32
+    names: LinkNames | None = None
+
+    def tiers(self) -> tuple[str, ...]:
+        """The tier of each link of a graph (empty where nobody says it); nothing without names."""
+        return () if self.names is None else tuple([self.names.tier(number) for number in self.number.tolist()])
 
     def name(self, link: int) -> str:
-        """`dim 0: NPU 3 -> NPU 4`; a switch, or the network side of a port, is left out."""
+        """`dim 0: NPU 3 -> NPU 4`; a switch, or the network side of a port, is left out. Of a graph `leaf.0.asic.0 ->
+        spine.1.asic.0`, or its numbers."""
+        if self.number.size:
+            nodes = int(self.source[link]), int(self.target[link])
+            return " -> ".join(f"node {node}" if self.names is None else self.names.name(node) for node in nodes)
         source, target = int(self.source[link]), int(self.target[link])
         ends = f"{self._end(source)} -> {self._end(target)}"
         if target < 0:
@@ -65,17 +84,18 @@ class Dims:
     utilisation_over_time: F64
 
 
-def links_of(plan: Plan, outcome: Outcome) -> Links:
-    """The traffic that the run recorded, by dim, ports out before ports in, NPU."""
+def links_of(plan: Plan, outcome: Outcome, names: LinkNames | None = None) -> Links:
+    """The traffic that the run recorded, by dim, ports out before ports in, NPU. `names`: of a graph."""
     order = np.lexsort((outcome.link_to, outcome.link_from, outcome.link_from < 0, outcome.link_dim))
     busy = outcome.link_busy[order]
     return Links(outcome.link_dim[order], outcome.link_from[order], outcome.link_to[order], outcome.link_bytes[order],
-                 busy, busy / max(outcome.makespan, 1), plan.npus)
+                 busy, busy / max(outcome.makespan, 1), plan.npus,
+                 outcome.link_number[order] if outcome.link_number.size else outcome.link_number, names)
 
 
 def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
-    """The traffic of each dim, of all ranks. Means are over the links that carried something."""
-    count, many = len(plan.network.dims), _multiples(plan, outcome, links)
+    """The traffic of each dim, of all ranks; a graph is one dim. Means are over the links that carried something."""
+    count, many = _count(plan), _multiples(plan, outcome, links)
     leaves = links.source >= 0 if plan.network.backend == Backend.PORTS else np.ones(links.dim.size, np.bool_)
     size = np.zeros(count, np.int64)
     np.add.at(size, links.dim[leaves], (links.size * many)[leaves])
@@ -90,11 +110,16 @@ def dims_of(plan: Plan, outcome: Outcome, links: Links) -> Dims:
 
 def bytes_out(plan: Plan, outcome: Outcome, links: Links) -> I64:
     """Bytes that left NPUs [dims], of all ranks: what an NPU forwards counts again (`contention`), what a switch sends
-    does not."""
-    size = np.zeros(len(plan.network.dims), np.int64)
+    does not. A graph is one dim."""
+    size = np.zeros(_count(plan), np.int64)
     leaves = links.source >= 0
     np.add.at(size, links.dim[leaves], (links.size * _multiples(plan, outcome, links))[leaves])
     return size
+
+
+def _count(plan: Plan) -> int:
+    """Dims of the traffic."""
+    return len(plan.network.dims) if plan.network.graph is None else 1
 
 
 def _over_time(outcome: Outcome, links: F64) -> tuple[I64, F64]:

@@ -15,7 +15,7 @@ from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
 from astrarium.result.collectives import Collectives, collectives_of
 from astrarium.result.jobs import JobRanks, JobResult, jobs_of
-from astrarium.result.links import Dims, Links, dims_of, links_of
+from astrarium.result.links import Dims, LinkNames, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
 from astrarium.result.messages import Comm, Messages, comm_of, messages_of
 from astrarium.result.nodes import Nodes, first_ranks, nodes_of, recorded
@@ -42,7 +42,7 @@ class Result:
 
     `traces` name the nodes and tensors: files that were read, or a generated workload. `capacity` [rows]: bytes of
     each row's NPU, None where the design does not say. `tiers` of memory behind the local one. `job_ranks` tells the
-    jobs of a run of several apart.
+    jobs of a run of several apart. `names`: of nodes and links of a fabric's graph.
     """
 
     plan: Plan
@@ -52,6 +52,7 @@ class Result:
     first_rank: int = 0
     tiers: tuple[Tier, ...] = ()
     job_ranks: JobRanks | None = None
+    names: LinkNames | None = None
 
     def __repr__(self) -> str:
         """Short: the arrays of a Plan are nothing to print."""
@@ -136,7 +137,7 @@ class Result:
     @cached_property
     def links(self) -> Links:
         """Traffic per link or port."""
-        return links_of(self.plan, self.outcome)
+        return links_of(self.plan, self.outcome, self.names)
 
     @cached_property
     def dims(self) -> Dims:

@@ -10,7 +10,7 @@ from typing import Any
 
 from astrarium.config import to_plain
 from astrarium.config.base import ConfigError
-from astrarium.config.files import decode_at, relative
+from astrarium.config.files import decode_at, plain_beside
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
 from astrarium.design import Design, load_design
 from astrarium.errors import InputError, nearest
@@ -128,7 +128,7 @@ def dump_space(space: Space, path: str | os.PathLike[str]) -> None:
     name = os.fspath(path)
     found = space_plain(space)
     if space.base is not None:
-        found["base"] = to_plain(relative(space.base, os.path.dirname(name) or "."))
+        found["base"] = plain_beside(space.base, os.path.dirname(name) or ".")
     temporary = f"{name}.{os.getpid()}.tmp"
     try:
         with open(temporary, "w", encoding="utf-8") as stream:

@@ -29,6 +29,7 @@ from astrarium.engine.plan import Chunk, CollectivePlan, Phase, Plan
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower import Given, Kept, lower, plugins_of, read_work, work_of
 from astrarium.network.config import LinkDim, Ring
+from astrarium.network.needs import needs_dims
 from astrarium.search.floors.lanes import bounds_of
 from astrarium.search.floors.objective import NATIVE
 from astrarium.search.floors.phases import PhaseFloor, phase_floor
@@ -119,6 +120,7 @@ def floor_of(design: Design, given: Given | None, kept: Kept) -> DesignFloor:
 
 def _refuse(design: Design) -> None:
     network, collective, native = design.network, design.collective, NATIVE[design.compat]
+    needs_dims(network, "a floor", written=True)
     if not native or network.backend not in ("closed_form", "contention"):
         raise UnsupportedError("network.backend", "there is no floor of the makespan but in the native rule book, on "
                                "closed_form and contention", expected="one of these, and compat: none")

@@ -12,6 +12,7 @@ from astrarium.config import replace_all
 from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.network.cost import network_cost
+from astrarium.network.needs import needs_dims
 
 __all__ = ["dollars_per_bandwidth", "prices_of"]
 
@@ -39,6 +40,7 @@ def prices_of(design: Design, given: Sequence[float] | None) -> F64:
     """The prices that a caller gives, checked; without any, those of the cost model."""
     if given is None:
         return dollars_per_bandwidth(design)
+    needs_dims(design.network, "a price", written=True)
     dims = len(design.network.dims)
     if len(given) != dims:
         raise InputError("prices", f"has {len(given)} entries", expected=f"{dims}, one for each of network.dims")

@@ -23,6 +23,7 @@ from astrarium.design import Design
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import Ring
 from astrarium.network.cost import LIBRA, tiers_of
+from astrarium.network.needs import needs_dims
 from astrarium.search.expression import Node, Op, Ref, bounds, make, names_in
 from astrarium.search.goal import Judge
 from astrarium.workload.single import SingleCollective
@@ -48,6 +49,7 @@ _SENT: Mapping[str, str] = {
 
 def floor_dims(design: Design, judge: Judge) -> list[str]:
     """Paths of the dims. Raises UnsupportedError where they are such that no floor is known."""
+    needs_dims(design.network, "a floor", written=True)
     one_way = any(isinstance(dim, Ring) and dim.one_way for dim in design.network.dims)
     if one_way or any(path.endswith((".one_way", "network.dims", "]")) and path.startswith("network")
                       for path in judge.space.paths):

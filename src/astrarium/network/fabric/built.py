@@ -1,0 +1,191 @@
+"""A fabric section as a graph: read, expanded, numbered, contracted, recognised. Cached by content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UnsetType
+
+from astrarium.engine.plan import Dim, Graph, Shape
+from astrarium.errors import InputError, nearest
+from astrarium.network.fabric.config import TIERS, Fabric
+from astrarium.network.fabric.contract import Wired, relevant, wired, without_links
+from astrarium.network.fabric.expand import XPU, Expanded, expand, ports_with_one_cable
+from astrarium.network.fabric.numbers import Said, Wires, wires_of
+from astrarium.network.fabric.recognise import recognised
+from astrarium.network.fabric.schema import Document
+
+__all__ = ["Built", "build", "laid_out", "logical"]
+
+I64 = npt.NDArray[np.int64]
+PATH = "network.fabric"
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """A fabric without numbers: nodes, edges, which nodes are NPUs (in order), which edges lie on ways between them."""
+
+    expanded: Expanded
+    npus: I64
+    on_ways: npt.NDArray[np.bool_]
+    tiers: dict[str, str]           # by link name, of the file
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A fabric as the engine takes it. `dims`: those that it is, as a whole; None where it is none."""
+
+    laid: Laid
+    wires: Wires
+    wired: Wired
+    dims: tuple[Dim, ...] | None
+
+    @property
+    def graph(self) -> Graph:
+        return self.wired.graph
+
+    @property
+    def npus(self) -> int:
+        return self.wired.npus
+
+    def name(self, node: int) -> str:
+        """The file's name of a node of the graph; of those that became one, the first."""
+        return self.laid.expanded.name(int(self.wired.first[node]))
+
+    def tier(self, link: int) -> str:
+        """The tier of a link of the graph; empty where nobody says it."""
+        return self.wires.tier[int(self.wired.link_of[link])]
+
+    def nodes(self, end: str | int, path: str) -> I64:
+        """The nodes of the graph that an end of a link means: the number of an NPU, or names of the file."""
+        if isinstance(end, int):
+            if not 0 <= end < self.npus:
+                raise InputError(path, f"there is no NPU {end}", expected=f"0 to {self.npus - 1}")
+            return np.array([end])
+        found = np.unique(self.wired.node_of[self.laid.expanded.find(end, path)])
+        return found[found >= 0].astype(np.int64)
+
+    def between(self, ends: tuple[str | int, str | int], path: str) -> I64:
+        """The links of the graph between two ends, both ways. Raises InputError where there is none."""
+        one, two = (self.nodes(end, f"{path}[{side}]") for side, end in enumerate(ends))
+        source, target = self.graph.source, self.graph.target
+        found = np.flatnonzero((np.isin(source, one) & np.isin(target, two)) |
+                               (np.isin(source, two) & np.isin(target, one)))
+        if not found.size:
+            near = np.unique(target[np.isin(source, one)])[:6]
+            raise InputError(path, f"there is no link between {ends[0]} and {ends[1]}",
+                             expected=f"a neighbour of {ends[0]}: " + ", ".join(self.name(int(n)) for n in near)
+                             if near.size else "two ends of a link that lies on a way between NPUs")
+        return found
+
+
+def laid_out(fabric: Fabric) -> Laid:
+    """Nodes and edges of a fabric, whatever its links are. Raises InputError for a bad one: see `expand`; XPUs that no
+    way joins, a port with two cables, ranks that are no numbering."""
+    return _laid_out(fabric, fabric.stamp)
+
+
+@lru_cache(maxsize=8)
+def _laid_out(fabric: Fabric, stamp: tuple[object, ...]) -> Laid:
+    del stamp
+    document = fabric.document()
+    try:
+        found = expand(document.infrastructure)
+        ports_with_one_cable(found)
+        npus = _ranked(found, document)
+        return Laid(found, npus, relevant(found, npus), _tiers(document))
+    except InputError as error:
+        raise type(error)(f"{fabric.title}: {error.path}", error.message, expected=error.expected,
+                          did_you_mean=error.did_you_mean) from None
+
+
+def build(fabric: Fabric, hint: tuple[Dim, ...] = (), dead: tuple[tuple[str | int, str | int], ...] = ()) -> Built:
+    """The graph of a fabric. `hint`: dims that it may be. `dead`: links that are not there, by their ends. Raises
+    InputError for a bad one (`laid_out`), and for numbers that are missing, by their path in the design."""
+    return _built(fabric, fabric.stamp, hint, dead)
+
+
+@lru_cache(maxsize=8)
+def _built(fabric: Fabric, stamp: tuple[object, ...], hint: tuple[Dim, ...],
+           dead: tuple[tuple[str | int, str | int], ...]) -> Built:
+    laid = _laid_out(fabric, stamp)
+    expanded = laid.expanded
+    used = np.zeros(len(expanded.links), np.bool_)
+    used[expanded.link[laid.on_ways]] = True
+    free = {name: Said(free=True) for name in fabric.free}
+    wires = wires_of(expanded.links, used, {**free, **fabric.said},
+                     inside_free=fabric.inside == "free", tiers=laid.tiers, file=fabric.title, path=PATH)
+    found = Built(laid, wires, wired(expanded, laid.on_ways, wires, laid.npus, PATH), None)
+    if dead:
+        gone = np.zeros(found.graph.source.size, np.bool_)
+        for ends in dead:
+            gone[found.between(ends, "network.changes")] = True
+        found = Built(laid, wires, without_links(found.wired, gone, found.name), None)
+    return Built(laid, wires, found.wired, recognised(found.graph, found.npus, hint))
+
+
+def _ranked(found: Expanded, document: Document) -> I64:
+    """The XPUs in their order: that of the file, or that of annotations `rank` on all of them."""
+    xpus = np.flatnonzero(found.kinds == XPU)
+    if not xpus.size:
+        raise InputError("instances", "have no xpu", expected="at least one component of choice xpu")
+    ranks: dict[int, int] = {}
+    notes = document.annotations
+    nodes = () if isinstance(notes, UnsetType) or isinstance(notes.nodes, UnsetType) else notes.nodes
+    for place, note in enumerate(nodes):
+        said = () if isinstance(note.attributes, UnsetType) else note.attributes
+        rank = next((each.value for each in said if each.attribute == "rank"), None)
+        if rank is not None:
+            path = f"annotations.nodes[{place}]"
+            at = found.find(note.name, f"{path}.name")
+            if at.size != 1 or found.kinds[at[0]] != XPU or not rank.isascii() or not rank.isdigit():
+                raise InputError(path, f"rank {rank[:20]!r} of {note.name[:60]!r}", expected="a number of one xpu")
+            ranks[int(at[0])] = int(rank)
+    if not ranks:
+        return xpus
+    if sorted(ranks.values()) != list(range(xpus.size)):
+        raise InputError("annotations.nodes", f"the ranks of {len(ranks)} nodes are no numbering",
+                         expected=f"0 to {xpus.size - 1}, each once")
+    return np.array(sorted(ranks, key=lambda node: ranks[node]), np.int64)
+
+
+def _tiers(document: Document) -> dict[str, str]:
+    """Tiers that annotations give to links."""
+    notes, found = document.annotations, {}
+    for place, note in enumerate(() if isinstance(notes, UnsetType) or isinstance(notes.links, UnsetType)
+                                 else notes.links):
+        for each in () if isinstance(note.attributes, UnsetType) else note.attributes:
+            if each.attribute == "tier":
+                if each.value.replace("-", "_") not in TIERS:
+                    raise InputError(f"annotations.links[{place}]", f"{each.value[:60]!r} is no tier",
+                                     expected="one of " + ", ".join(TIERS), did_you_mean=nearest(each.value, TIERS))
+                found[note.name] = each.value.replace("-", "_")
+    return found
+
+
+def logical(built: Built) -> tuple[Dim, ...]:
+    """The dims on which collectives are laid out: those that the fabric is; else one switch dim of all NPUs, with the
+    smallest bandwidth into or out of an NPU, and half of the longest way's latency from NPU 0 (runs never use them)."""
+    if built.dims is not None:
+        return built.dims
+    graph, npus = built.graph, built.npus
+    rates = [np.bincount(end, weights=graph.bandwidth, minlength=graph.nodes)[:npus].min()
+             for end in (graph.source, graph.target)]
+    return (Dim(Shape.SWITCH, npus, float(min(rates)), _longest(graph, npus) / 2),)
+
+
+def _longest(graph: Graph, npus: int) -> float:
+    """Latency (ns) of the longest of the shortest ways from NPU 0: fewest links first, then least latency."""
+    hops, time = np.full(graph.nodes, -1), np.full(graph.nodes, np.inf)
+    hops[0], time[0] = 0, 0.0
+    step = 0
+    while True:
+        here = hops[graph.source] == step
+        onward = here & (hops[graph.target] < 0)
+        if not onward.any():
+            return float(time[:npus].max())
+        np.minimum.at(time, graph.target[onward], time[graph.source[onward]] + graph.latency[onward])
+        hops[graph.target[onward]] = step = step + 1

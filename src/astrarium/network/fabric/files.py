@@ -1,0 +1,80 @@
+"""InfraGraph files: YAML or JSON in and out. Nothing is built but the values of the schema, and sizes are bounded."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from astrarium.config.yamlfile import parse_yaml, read_text, to_yaml
+from astrarium.errors import InputError, nearest
+from astrarium.network.fabric.ns3 import is_topology, topology
+from astrarium.network.fabric.schema import Document, Infrastructure
+
+__all__ = ["document_of", "plain_of", "read_document", "written"]
+
+_AT = re.compile(r"^(.*?)(?: - at `\$\.?(.*?)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_FIELDS = tuple(sorted({field for kind in msgspec.json.schema(Document)["$defs"].values()
+                        for field in kind.get("properties", ())}))
+
+
+def read_document(path: str) -> Document:
+    """An InfraGraph file, or a topology file of ns-3. Raises InputError with file, path and what was expected."""
+    text = read_text(path)
+    return topology(text, path) if is_topology(text) else document_of(_plain(text, path), path)
+
+
+def _plain(text: str, path: str) -> Any:
+    """JSON or YAML as plain data."""
+    if text.lstrip()[:1] != "{":
+        return parse_yaml(text, path).data
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InputError(path, f"is not JSON: {error}") from None
+    except RecursionError:
+        raise InputError(path, "is nested too deeply") from None
+
+
+def document_of(plain: Any, where: str) -> Document:
+    """Plain data as a document; an infrastructure alone is one without annotations. `where` stands in messages."""
+    if not isinstance(plain, Mapping):
+        raise InputError(where, "is empty" if plain is None else "is not a mapping",
+                         expected="devices, links, instances and edges")
+    try:
+        if "infrastructure" in plain:
+            return msgspec.convert(plain, Document)
+        return Document(infrastructure=msgspec.convert(plain, Infrastructure))
+    except msgspec.ValidationError as error:
+        raise _said(str(error), where) from None
+
+
+def _said(text: str, where: str) -> InputError:
+    """What msgspec says as our own error: path, value, nearest match."""
+    found = _AT.match(text)
+    assert found is not None
+    path = f"{where}: {found[2]}" if found[2] else where
+    unknown, missing = _UNKNOWN.fullmatch(found[1]), _MISSING.fullmatch(found[1])
+    if unknown:
+        return InputError(path, f"unknown key {unknown[1][:60]!r}", expected="a key of InfraGraph's schema 3.1",
+                          did_you_mean=nearest(unknown[1], _FIELDS))
+    return InputError(path, f"{missing[1]} is missing" if missing else found[1][:200])
+
+
+def plain_of(document: Document) -> dict[str, Any]:
+    """The plain data of a document, as it was read: an infrastructure alone where it has no annotations."""
+    plain = cast("dict[str, Any]", msgspec.json.decode(msgspec.json.encode(document)))
+    return plain if "annotations" in plain else cast("dict[str, Any]", plain["infrastructure"])
+
+
+def written(document: Document, path: str | os.PathLike[str] = "fabric.yaml") -> str:
+    """The text of an InfraGraph file; JSON where `path` ends so, else YAML. It reads back equal."""
+    plain = plain_of(document)
+    if os.fspath(path).endswith(".json"):
+        return msgspec.json.format(msgspec.json.encode(plain), indent=1).decode() + "\n"
+    return to_yaml(plain)

@@ -1,0 +1,197 @@
+"""A network section as the engine takes it: dims, the graph of a fabric, changes of links."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+
+from astrarium.config import ConfigError, Problem
+from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Changes, Changing, NetworkPlan, Shape
+from astrarium.engine.plan import Dim as PlanDim
+from astrarium.errors import InputError
+from astrarium.network.change import Change
+from astrarium.network.dims import plan_dims
+from astrarium.network.fabric.built import Built, build, laid_out, logical
+from astrarium.network.fabric.config import Fabric
+from astrarium.network.fabric.recognise import matching_links
+from astrarium.network.graph import graph_of
+from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
+from astrarium.units import Bandwidth, Time
+
+__all__ = ["built_of", "changes_of", "fabric_dims", "faults", "network_plan", "on_graph"]
+
+LONGEST_NS = 2**62 / 1000
+_CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
+    Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
+    Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
+
+
+class Section(Protocol):
+    """A network section: `network.config.Network`, which uses this module."""
+
+    @property
+    def dims(self) -> Sequence[Dim]: ...
+    @property
+    def flat(self) -> tuple[LinkDim, ...]: ...
+    @property
+    def npus(self) -> int: ...
+    @property
+    def fabric(self) -> Fabric | None: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def switching(self) -> str: ...
+    @property
+    def ecmp(self) -> int | None: ...
+    @property
+    def changes(self) -> Sequence[Change]: ...
+
+
+def built_of(network: Section) -> Built:
+    """The graph of a network's fabric. Raises InputError."""
+    assert network.fabric is not None
+    hint = plan_dims(network) if network.dims else ()
+    return build(network.fabric, hint, tuple(_ends(change) for change in network.changes if _gone(change)))
+
+
+def _gone(change: Change) -> bool:
+    """Whether links are not there at all."""
+    return change.link is not None and change.at == 0 and change.speed == 0
+
+
+def _ends(change: Change) -> tuple[str | int, str | int]:
+    assert change.link is not None
+    return change.link[0], change.link[1]
+
+
+def fabric_dims(network: Section) -> tuple[LinkDim, ...]:
+    """The dims of a fabric, or the one on which its collectives are laid out."""
+    return tuple([_dim(dim) for dim in logical(built_of(network))])
+
+
+def _dim(dim: PlanDim) -> LinkDim:
+    latency, bandwidth = Time.of(dim.latency), Bandwidth.of(dim.bandwidth)
+    if dim.shape == Shape.RING_ONE_WAY:
+        return Ring(dim.npus, one_way=True, latency=latency, bandwidth=bandwidth)
+    return _CLASSES[dim.shape](dim.npus, latency=latency, bandwidth=bandwidth)
+
+
+def on_graph(network: Section) -> bool:
+    """Whether messages go over the fabric's graph: it is no dims, or a seed chooses among its ways."""
+    return network.fabric is not None and (network.ecmp is not None or built_of(network).dims is None)
+
+
+def faults(network: Section) -> Iterator[Problem]:
+    """What is wrong with a fabric, and with the rest of the section beside it."""
+    assert network.fabric is not None
+    try:
+        npus, given = laid_out(network.fabric).npus.size, math.prod([dim.npus for dim in network.flat])
+        if network.dims and given != npus:
+            yield Problem("dims", f"have {given} NPUs", f"the {npus} of the fabric")
+            return
+        built_of(network)
+        changes_of(network)
+        graph = on_graph(network)
+        yield from _too_long(network)
+    except ConfigError as error:
+        yield from [_here(problem) for problem in error.problems]
+        return
+    except InputError as error:
+        yield _here(Problem(error.path, error.message, error.expected, error.did_you_mean))
+        return
+    if graph and not _takes_graph(network.backend):
+        yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
+                      + ("is no dims" if network.ecmp is None else "has network.ecmp"), _able())
+
+
+def _too_long(network: Section) -> Iterator[Problem]:
+    """The clock counts 2^63 ps, and a way may cross all nodes."""
+    graph = built_of(network).graph
+    if graph.latency.size and float(graph.latency.max()) >= LONGEST_NS / graph.nodes:
+        yield Problem("fabric.links", f"a latency of {float(graph.latency.max()):g} ns is too long for ways of up to "
+                      f"{graph.nodes} links", f"less than {LONGEST_NS / graph.nodes:g} ns")
+
+
+def _here(problem: Problem) -> Problem:
+    """A problem with its path within this section."""
+    path = problem.path.removeprefix("network.")
+    return Problem(path if path != problem.path else f"fabric: {path}", problem.message, problem.expected,
+                   problem.did_you_mean)
+
+
+def _takes_graph(backend: str) -> bool:
+    from astrarium.engine.reference.native_media import MediumKind
+    from astrarium.registry import entries, load
+
+    entry = entries("backend").get(backend)
+    kind = load("backend", backend) if entry is not None and entry.target else None
+    return isinstance(kind, MediumKind) and kind.takes_graph
+
+
+def _able() -> str:
+    from astrarium.registry import names
+
+    return "backend: " + " or ".join(name for name in names("backend") if _takes_graph(name))
+
+
+def network_plan(network: Section, backend: str) -> NetworkPlan:
+    """The engine's network. `backend`: what moves the bytes there."""
+    dims, cut = plan_dims(network), network.switching == "cut_through"
+    if not on_graph(network):
+        return NetworkPlan(backend, dims, cut_through=cut)
+    seed = FIRST_LINK if network.ecmp is None else network.ecmp
+    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed)
+
+
+def changes_of(network: Section) -> Changes | None:
+    """The engine's changes; None where there are none. Raises InputError for what the network has not."""
+    rows: list[tuple[int, int, int, int]] = []
+    for place, change in enumerate(network.changes):
+        if _gone(change) and network.fabric is not None:
+            continue
+        at, factor = round(float(change.at) * 1000), round(change.speed * FULL_SPEED)
+        if change.npu is not None:
+            if change.npu >= network.npus:
+                raise InputError(f"network.changes[{place}].npu", f"there is no NPU {change.npu}",
+                                 expected=f"0 to {network.npus - 1}")
+            rows.append((at, Changing.NPU, change.npu, factor))
+        else:
+            rows += [(at, Changing.LINK, number, factor)
+                     for number in _links(network, change, f"network.changes[{place}].link")]
+    if not rows:
+        return None
+    columns = list(zip(*rows, strict=True))
+    return Changes(np.array(columns[0], np.int64), np.array(columns[1], np.uint8), np.array(columns[2], np.int32),
+                   np.array(columns[3], np.int64))
+
+
+def _links(network: Section, change: Change, path: str) -> list[int]:
+    """The engine's numbers of the links that a change is of."""
+    if network.fabric is None:
+        return _of_dims(network, change, path)
+    built = built_of(network)
+    found = built.between(_ends(change), path)
+    if built.dims is not None and network.ecmp is None:
+        found = matching_links(built.graph, graph_of(built.dims), built.npus)[found]
+    return [int(number) for number in found]
+
+
+def _of_dims(network: Section, change: Change, path: str) -> list[int]:
+    """The same of dims: NPUs by number, all links between them; `switch` stands for the switches of an NPU."""
+    graph, ends = graph_of(plan_dims(network)), _ends(change)
+    nodes = np.arange(graph.nodes)
+    sides = []
+    for side, end in enumerate(ends):
+        if end != "switch" and not (isinstance(end, int) and 0 <= end < network.npus):
+            raise InputError(f"{path}[{side}]", f"there is no {end!r}",
+                             expected=f"an NPU, 0 to {network.npus - 1}, or switch")
+        sides.append(nodes >= network.npus if end == "switch" else nodes == end)
+    one, two = sides
+    found = np.flatnonzero((one[graph.source] & two[graph.target]) | (two[graph.source] & one[graph.target]))
+    if not found.size:
+        raise InputError(path, f"there is no link between {ends[0]} and {ends[1]}", expected="neighbours in a dim")
+    return [int(number) for number in found]
