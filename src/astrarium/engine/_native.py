@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from astrarium.engine.outcome import Outcome
+from astrarium.engine.outcome import Outcome, outcome_of
 from astrarium.engine.plan import Kind, Lane, Order, Plan
 from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
 
@@ -69,7 +69,7 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
     except MemoryError as error:
         raise _too_large() from error
     if isinstance(answer, dict):
-        return Outcome(**{**answer, "unfolded_because": IN_QUEUES} if fold and apart else answer)
+        return outcome_of({**answer, "unfolded_because": IN_QUEUES} if fold and apart else answer)
     kind, what = answer
     if kind == "stall":
         raise StallError(what)
@@ -97,7 +97,7 @@ def _too_large() -> UnsupportedError:
 
 def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
     """Run a Plan with plug-ins in the core; every rank, every message."""
-    return Outcome(**_with(plan, team, record))
+    return outcome_of(_with(plan, team, record))
 
 
 def run_fed(plan: Plan, feeder: Feeder, team: Team) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory
 from astrarium.network.dims import plan_dims
+from astrarium.network.packets import with_packets
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
 
@@ -129,6 +130,8 @@ def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
     """What a Plan and a Stage say beside ranks and their work."""
     network = NetworkPlan(design.network.backend if has_medium(design) else Backend.FOREIGN, dims,
                           cut_through=design.network.switching == "cut_through")
+    if network.backend == "packets":
+        network = with_packets(design.network.packets, network)
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
             "reduce_bandwidth": _reduce_bandwidths(design)}

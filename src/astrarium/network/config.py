@@ -14,6 +14,7 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import LIKE, Shorthand
 from astrarium.config.spec import Variants, specs
+from astrarium.network.packets import Packets
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 
@@ -197,8 +198,13 @@ def _library_rules(network: Network) -> Iterator[Problem]:
 
 
 def _switching_rules(network: Network) -> Iterator[Problem]:
-    if network.backend != "contention" and network.switching != "store_and_forward":
+    if network.backend not in ("contention", "packets") and network.switching != "store_and_forward":
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
+
+
+def _packets_rules(network: Network) -> Iterator[Problem]:
+    if network.backend != "packets" and network.packets != Packets():
+        yield Problem("packets", f"means nothing where backend is {network.backend}", "backend: packets")
 
 
 def _one_dim(name: str) -> Mapping[str, Any]:
@@ -220,13 +226,15 @@ class Network(Config, frozen=True):
     """Dims, innermost first, and the model that times messages on them."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, _NAME, merge=_placed)
-    rules = (_size_rules, _library_rules, _switching_rules)
+    rules = (_size_rules, _library_rules, _switching_rules, _packets_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first.")]
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
     switching: Annotated[Literal["store_and_forward", "cut_through"],
-                         Knob("What contention forwards from link to link: whole messages, or heads as they arrive.")
+                         Knob("What contention and packets forward from link to link: whole messages (packets), or heads as "
+                              "they arrive.")
                          ] = "store_and_forward"
+    packets: Annotated[Packets, Knob("Packets, buffers and transport (backend: packets).")] = Packets()
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
 
     @property
