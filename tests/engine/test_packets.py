@@ -48,7 +48,7 @@ def told(plan: Plan, pure: bool) -> Outcome | str:
 
 
 def rules_of(rng: random.Random) -> PacketRules:
-    size, header = rng.choice([64, 1000, 4096]), rng.choice([0, 0, 62])
+    size, header = rng.choice([3_000, 20_000, 100_000]), rng.choice([0, 0, 62])
     roce = replace(SMALL_ROCE, alpha=rng.choice([0.1, 1.0])) if rng.random() < 0.4 else None
     buffer = 0 if roce else rng.choice([0, 0, size + header, 3 * (size + header) + 1, 100_000])
     return PacketRules(size, header, buffer, rng.random() < 0.3, rng.randrange(5), roce)
@@ -73,7 +73,7 @@ def drawn(seed: int) -> Plan:
 
 @needs_core
 @given(SEEDS)
-@draws(60)
+@draws(30)
 def test_both_engines_give_the_same_integers(seed: int) -> None:
     plan = drawn(seed)
     ours, theirs = told(plan, True), told(plan, False)
@@ -152,7 +152,7 @@ def test_alone_it_agrees_with_the_closed_form(pure: bool, shape: Shape) -> None:
 
 @ENGINES
 @given(SEEDS)
-@draws(25)
+@draws(12)
 def test_bytes_are_conserved_and_buffers_hold(pure: bool, seed: int) -> None:
     plan = drawn(seed)
     found = told(plan, pure)
@@ -200,7 +200,7 @@ def test_an_incast_takes_what_its_last_link_takes(pure: bool, rules: PacketRules
     found = run(star(8, rules, [100_000] * 7), pure)
     least = 7 * 100_000 / 50 * 1000 + 2 * 500_000
     assert least <= found.makespan
-    if rules.roce is None:
+    if rules.roce is None:      # marks make flows of RoCE slower
         assert found.makespan <= least + 4096 / 50 * 1000 + 20
     assert found.packets is not None
     if rules.buffer:

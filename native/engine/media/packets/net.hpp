@@ -40,6 +40,7 @@ struct Net {
         return rates.empty() ? start + serial : rates.finish(link, start, serial);
     }
     void charge(std::uint32_t link, std::int64_t bytes, Tick start, Tick busy) {
+        if (!record) return;
         const Wire& wire = ways->wires[link];
         traffic.charge(wire.number, false, bytes, busy);
         if (wire.leaves_npu) traffic.use(wire.dim, start, busy, 0);
