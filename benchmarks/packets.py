@@ -130,8 +130,8 @@ def main() -> None:
             outcome, seconds = min(runs, key=lambda run: run[1])
             assert outcome.packets is not None
             rate, target = outcome.packets.hops / seconds / 1e6, TARGETS[npus] / (2 if transport == "roce" else 1)
-            print(f"{npus:5} NPUs, permutation, {transport:8} {outcome.packets.hops:9} packet-hops {seconds:6.2f} CPU s "
-                  f"{rate:6.2f} M/s  >= {target:.1f} {'ok' if rate >= target else 'MISSED'}"
+            print(f"{npus:5} NPUs, permutation, {transport:8} {outcome.packets.hops:9} packet-hops {seconds:6.2f} CPU s"
+                  f" {rate:6.2f} M/s  >= {target:.1f} {'ok' if rate >= target else 'MISSED'}"
                   f"  makespan {outcome.makespan / 1e6:.1f} us", flush=True)
     if options.all_to_all:
         outcome, seconds = measured(all_to_all(options.all_to_all, network(options.all_to_all, "credits")))

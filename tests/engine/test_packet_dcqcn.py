@@ -78,4 +78,4 @@ def test_flows_settle_at_the_fixed_point(flows: int) -> None:
     marked = (seen[1][0] - seen[0][0]) / ((seen[1][1] - seen[0][1]) / PACKET)
     assert 1 <= marked / fixed_point(flows, 5.0) < 1.6
     assert (seen[1][1] - seen[0][1]) / 5.0 * 1000 / (seen[1][2] - seen[0][2]) == pytest.approx(1, abs=0.03)
-    assert seen[1][3].min() / seen[1][3].max() > 0.95       # in equal parts
+    assert seen[1][3].min() / seen[1][3].max() > 0.9        # in equal parts

@@ -142,7 +142,8 @@ def test_alone_it_agrees_with_the_closed_form(pure: bool, shape: Shape) -> None:
     one = (Dim(shape, 8, 12.5, 700.0),)
     two = (*one, Dim(Shape.SWITCH, 2, 50.0, 300.0))
     for size, other in (0, 3), (1, 1), (5_000, 4), (1_000_000, 5), (4_096, 6):
-        for dims, where, rival in (one, 1 if shape == Shape.RING else other, Backend.PORTS), (two, other + 8, "contention"):
+        near = 1 if shape == Shape.RING else other
+        for dims, where, rival in (one, near, Backend.PORTS), (two, other + 8, "contention"):
             found = run(between(dims, where, size, "packets"), pure)
             theirs = run(between(dims, where, size, rival, cut_through=rival != Backend.PORTS), pure).makespan
             assert found.packets is not None
@@ -277,7 +278,7 @@ def test_pfc_pauses_and_loses_nothing(pure: bool) -> None:
 
 
 @ENGINES
-@pytest.mark.parametrize("network, words", [
+@pytest.mark.parametrize(("network", "words"), [
     (NetworkPlan("packets", (Dim(Shape.SWITCH, 2, 50.0, 0.0),)), "packets over links of dim 0 without latency"),
     (NetworkPlan("packets", (Dim(Shape.SWITCH, 2, 50.0, 5.0),), packets=PacketRules(buffer=100)),
      "packets of 4096 bytes over links of dim 0 with a buffer of 100"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def has_cycle(after: dict[int, set[int]]) -> bool:
 def dependencies(ways: list[list[int]]) -> dict[int, set[int]]:
     after: dict[int, set[int]] = {}
     for way in ways:
-        for came, going in zip(way, way[1:], strict=False):
+        for came, going in pairwise(way):
             after.setdefault(came, set()).add(going)
     return after
 

@@ -26,7 +26,7 @@ class PacketCounts:
     Per link, by its number in the graph (of dims: network.graph): `queue` is the most bytes that waited for it,
     `buffer` the most bytes that had its buffer (credits) or that its end kept of it (roce), `marks` the ECN marks of
     its queue, `pauses` and `paused` how often and how long (ps) PFC stopped it.
-    Per message, by the time at which it asked for its first link (the first 2^20 that arrived): its NPUs, bytes, and ps.
+    Per message, by the time at which it asked for its first link (the first 2^20 that arrived): its NPUs, bytes, ps.
     """
 
     hops: int = 0       # packets that crossed a link, counted once for each link

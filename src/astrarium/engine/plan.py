@@ -16,8 +16,8 @@ import numpy.typing as npt
 from astrarium.vocab import Schedule
 
 __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Backend", "Changes", "Changing", "Chunk", "CollectivePlan",
-           "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "PacketRules", "Phase", "Pick", "Plan",
-           "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape"]
+           "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "PacketRules", "Phase", "Pick",
+           "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor

@@ -26,8 +26,8 @@ def circle_of(network: NetworkPlan) -> None:
     if network.graph is None:
         for number, dim in enumerate(network.dims):
             if network.packets.buffer and _turns_round(dim):
-                raise _may(f"the links of dim {number} (a ring of {dim.npus} NPUs, of which packets cross two links and "
-                           "more) wait for each other in a circle")
+                raise _may(f"the links of dim {number} (a ring of {dim.npus} NPUs, of which packets cross two links "
+                           "and more) wait for each other in a circle")
         return
     if not network.packets.buffer and not network.graph.buffer.any():
         return

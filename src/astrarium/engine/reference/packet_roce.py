@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from astrarium.engine.outcome import PacketCounts
-from astrarium.engine.plan import PacketRules, RoceRules
+from astrarium.engine.plan import RoceRules
 from astrarium.engine.reference.graph_routes import mix64
 from astrarium.engine.reference.native_clock import ticks
 from astrarium.engine.reference.packet_dcqcn import Rate
