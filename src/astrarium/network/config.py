@@ -231,8 +231,8 @@ class Network(Config, frozen=True):
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
     switching: Annotated[Literal["store_and_forward", "cut_through"],
-                         Knob("What contention (packets) forwards from link to link: whole messages (packets), or heads "
-                              "as they arrive.")
+                         Knob("What contention (packets) forwards from link to link: whole messages (packets), or "
+                              "heads as they arrive.")
                          ] = "store_and_forward"
     packets: Annotated[Packets, Knob("Packets, buffers and transport (backend: packets).")] = Packets()
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
