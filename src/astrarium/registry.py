@@ -220,6 +220,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                        "Messages are stored and forwarded over every link of their route and queue for each."),
         "fluid": ("astrarium.engine.reference.native_flows:FLOWS",
                   "Messages draw on all links of their route at once, at max-min fair rates that change."),
+        "packets": ("astrarium.engine.reference.native_packets:PACKETS",
+                    "Messages are cut into packets, which queue at each link of their route, with credits or RoCE."),
         "ns3": ("astrarium.network.ns3:make",
                 "ns-3's packets over UDP or TCP, in a program of its own that `make ns3` builds."),
         "library": ("", "A network simulator of your own in a shared library, behind the C ABI astrarium_network.h."),

@@ -45,7 +45,7 @@ class Mix:
 
 
 FOLDING = Mix()                                                                  # much of it folds
-CASES = Mix(npus=12, backends=("closed_form", "contention"), odd=0.2, world_on_links=0.2)
+CASES = Mix(npus=12, backends=("closed_form", "contention") * 3 + ("packets",), odd=0.2, world_on_links=0.2)
 PLANS = Mix(npus=8, backends=("closed_form", "contention", "fluid"), odd=0.3, world_on_links=0.2, ordered=1.0)
 
 

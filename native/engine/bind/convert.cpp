@@ -236,6 +236,7 @@ private:
         for (nb::handle d : s.attr("dims"))
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
                                           number<double>(d, "bandwidth"), number<double>(d, "latency"), {}, ends(d.attr(interned("ends")))});
+        packets(s.attr("packets"));
         if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"));
     }
 
@@ -243,6 +244,18 @@ private:
         std::vector<Speed> out;
         for (nb::handle end : given) out.push_back({number<double>(end, "bandwidth"), number<double>(end, "latency")});
         return out;
+    }
+
+    void packets(nb::handle s) {
+        PacketRules& rules = plan_.network.packets;
+        rules.size = number<std::int64_t>(s, "size"), rules.header = number<std::int64_t>(s, "header"), rules.buffer = number<std::int64_t>(s, "buffer");
+        rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed");
+        const nb::object roce = s.attr("roce");
+        if (roce.is_none()) return;
+        const auto bytes = [&](const char* name) { return number<std::int64_t>(roce, name); };
+        const auto share = [&](const char* name) { return number<double>(roce, name); };
+        rules.roce = RoceRules{bytes("buffer"), bytes("kmin"), bytes("kmax"), bytes("pmax"), share("alpha"), share("gain"), share("additive"),
+                               bytes("cnp_interval"), bytes("alpha_timer"), bytes("rate_timer"), bytes("byte_counter"), bytes("recovery")};
     }
 
     void graph(nb::handle s, std::int64_t ecmp) {
@@ -305,6 +318,16 @@ private:
     }
 };
 
+nb::dict packet_counts(const PacketCounts& p, Arrays& arrays) {
+    nb::dict d;
+    d["hops"] = p.hops;
+    d["queue"] = arrays.of(p.queue), d["buffer"] = arrays.of(p.buffer), d["marks"] = arrays.of(p.marks);
+    d["pauses"] = arrays.of(p.pauses), d["paused"] = arrays.of(p.paused);
+    d["source"] = arrays.of(p.source), d["destination"] = arrays.of(p.destination), d["size"] = arrays.of(p.size);
+    d["asked"] = arrays.of(p.asked), d["arrived"] = arrays.of(p.arrived);
+    return d;
+}
+
 }  // namespace
 
 void read_plan(nb::handle source, BorrowedPlan& into, KnownRanks* known) {
@@ -334,6 +357,8 @@ nb::dict write_outcome(const Outcome& o) {
     d["link_busy"] = arrays.of(o.link_busy);
     d["use_width"] = o.use_width;
     d["use_busy"] = arrays.of(o.use_busy);
+    d["packets"] = nb::none();
+    if (o.packets.hops > 0) d["packets"] = packet_counts(o.packets, arrays);
     d["events"] = o.events;
     d["counted"] = o.counted;
     d["folded"] = o.folded;

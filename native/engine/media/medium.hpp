@@ -37,6 +37,9 @@ public:
     enum class Turn { before, after, end };
     virtual void wake(std::uint32_t what, Tick when, Turn turn) = 0;
     virtual Tick now() const = 0;
+    // For media that pull (MediumKind::pulls): the message that waited behind this one for the same link, made now; or no_message.
+    static constexpr MessageId no_message = 0xffffffffu;
+    virtual MessageId follow(MessageId id) = 0;
     // For media that are told of both ends: what a send and its receive have in common, and which of them a message is.
     static constexpr std::int64_t first_tag_of_collectives = std::int64_t{1} << 40;
     virtual std::int64_t tag(MessageId id) const = 0;
@@ -51,6 +54,7 @@ public:
     virtual void ask(MessageId id, Tick now) = 0;
     virtual void wake(std::uint32_t what, Tick now) = 0;
     virtual Traffic* traffic() = 0;  // null: it counts none
+    virtual void report(Outcome&) const {}  // what it measured beside traffic
     // When links are free, where these times are all of its state: then periods of a run can be recognised. None elsewhere.
     virtual std::vector<const std::vector<Tick>*> free_times() const { return {}; }
 
@@ -61,7 +65,7 @@ public:
         Tick start = 0, serial = 0;
     };
     virtual Turn reserve(const Flight&, Tick) { return {}; }
-    virtual std::size_t first_link(const Flight&) const { return 0; }
+    virtual std::size_t first_link(const Flight&) const { return 0; }  // of one that pulls, too
     virtual Tick leave(Flight&, const Turn&) { return 0; }
 
     // Of a medium with a clock of its own (MediumKind::own_clock). It runs only when called.

@@ -157,15 +157,33 @@ struct MediumKind {
     bool own_clock = false;    // the medium keeps a clock beside the run's: Medium::next, run, busy
     bool receives = false;     // receives are posted as messages, too: Carried::receives tells which a message is
     bool queues = false;       // messages queue at their first link (Medium::reserve, leave): those that wait need not exist
+    bool (*pulls)(const Network&) = nullptr;     // the medium calls for the message behind one that has left (Carried::follow): nor need they
     const char* never_folds = nullptr;           // the reason why no run on it folds
     void (*check)(const Network&) = nullptr;     // throws Unsupported
     std::unique_ptr<Medium> (*open)(const Plan&, bool record, Carried&) = nullptr;  // null: the run has it, or a plug-in serves
+};
+
+// DCQCN and PFC; see astrarium.engine.plan.RoceRules.
+struct RoceRules {
+    std::int64_t buffer = 0, kmin = 0, kmax = 0, pmax = 0;  // bytes; pmax: parts per million
+    double alpha = 1, gain = 0, additive = 0;               // additive: bytes per ns
+    Tick cnp_interval = 0, alpha_timer = 0, rate_timer = 0;
+    std::int64_t byte_counter = 0, recovery = 0;
+};
+
+// See astrarium.engine.plan.PacketRules.
+struct PacketRules {
+    std::int64_t size = 4096, header = 0, buffer = 0;  // bytes
+    bool spray = false;
+    std::int64_t seed = 0;
+    std::optional<RoceRules> roce;
 };
 
 struct Network {
     const MediumKind* medium = nullptr;
     std::vector<Dim> dims;
     bool whole_ns = false, cut_through = false;
+    PacketRules packets;                 // for media of packets
     std::shared_ptr<const Graph> graph;  // null: the dims say it all
     std::size_t memories() const {       // at switches
         std::size_t count = 0;
@@ -236,6 +254,16 @@ inline const char* never_folds(const Plan& plan) {
     return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
 }
 
+// What a medium of packets measured; see astrarium.engine.outcome.Packets. Per link, and per message.
+struct PacketCounts {
+    std::int64_t hops = 0;
+    std::vector<std::int64_t> queue, buffer, marks, pauses;
+    std::vector<Tick> paused;
+    std::vector<std::int32_t> source, destination;
+    std::vector<std::int64_t> size;
+    std::vector<Tick> asked, arrived;
+};
+
 // What a run measured; see astrarium.engine.outcome.Outcome.
 struct Outcome {
     std::vector<std::int32_t> row;
@@ -252,6 +280,7 @@ struct Outcome {
     std::uint64_t events = 0, counted = 0;  // counted: of them, those of periods that recur, which did not run
     bool folded = false;
     std::string unfolded_because;
+    PacketCounts packets;
 };
 
 // The number of a rank's first node among those of all ranks.

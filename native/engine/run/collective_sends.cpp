@@ -51,7 +51,7 @@ void Collectives::release_sends(std::uint32_t instance, std::uint32_t state) {
     if (equals_ && !s.known) s.known = &equals_->sends(instances_[instance].group, s);
     const Sender from = sender_of(instance, state);
     const std::vector<std::uint32_t>* const order = send_order_.of(*from.schedule);
-    if (plan_.network.medium->queues && !order && !clock_.strict) return release_in_turn(from, s);
+    if (in_turn() && !order && !clock_.strict) return release_in_turn(from, s);
     const bool one_event = messages_.ports() && !clock_.strict;
     MessageId before = nothing;
     while (s.next_send < s.sends) {

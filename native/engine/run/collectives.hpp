@@ -85,6 +85,10 @@ private:
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
     void post_receives(std::uint32_t instance, std::uint32_t state);
+    bool in_turn() const {
+        const MediumKind& medium = *plan_.network.medium;
+        return medium.queues || (medium.pulls && medium.pulls(plan_.network));
+    }
     void release_in_turn(const Sender& from, ChunkState& s);
     void receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when);
     void close_if_done(std::uint32_t instance);

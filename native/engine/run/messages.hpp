@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <tuple>
+#include <utility>
 
 #include "clock/batches.hpp"
 #include "media/medium.hpp"
@@ -37,6 +38,7 @@ public:
     public:
         virtual void deliver(MessageId id, Tick when) = 0;  // it will be delivered then
         virtual void send_next(std::uint32_t queue) = 0;    // its queue's next one may come to be
+        virtual MessageId pull_next(std::uint32_t queue) = 0;  // it comes to be
 
     protected:
         ~Ends() = default;
@@ -89,6 +91,10 @@ private:
         clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done, {after ? ~std::uint64_t{0} : 0, after ? what : 0, medium_due, what, 0});
     }
     Tick now() const override { return clock_.now; }
+    MessageId follow(MessageId id) override {
+        const std::uint32_t queue = std::exchange(pool_[id].queue, nothing);
+        return queue == nothing ? no_message : ends_.pull_next(queue);
+    }
     std::int64_t tag(MessageId id) const override { return pool_[id].tag; }
     bool receives(MessageId id) const override { return pool_[id].receives; }
 

@@ -182,6 +182,7 @@ Outcome Native::outcome() {
     if (quotient_) out.row = quotient_->classes().of, out.folded = true, out.events += folded_ ? folded_->timers.events() : 0;
     nodes_.report(out);
     if (record_ && messages_.traffic()) messages_.traffic()->report(out, messages_.medium() != nullptr);
+    if (messages_.medium()) messages_.medium()->report(out);
     return out;
 }
 

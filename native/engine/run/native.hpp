@@ -46,6 +46,7 @@ private:
     void issue(Kind kind, std::uint32_t rank, std::uint32_t node, std::size_t slot) override;
     void deliver(MessageId id, Tick when) override;
     void send_next(std::uint32_t queue) override { collectives_.turns().send_next(queue); }
+    MessageId pull_next(std::uint32_t queue) override { return collectives_.turns().pull_next(queue); }
     void handle(const Keyed& event);
     void prefetch(const Keyed& event) const;
     void delivered(const Message& message);

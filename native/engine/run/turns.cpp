@@ -6,7 +6,48 @@
 
 namespace astrarium {
 
+std::uint32_t Turns::keep(const Queue& queue) {
+    if (free_.empty()) free_.push_back(static_cast<std::uint32_t>(queues_.size())), queues_.emplace_back();
+    const std::uint32_t id = free_.back();
+    free_.pop_back();
+    queues_[id] = queue;
+    return id;
+}
+
+void Turns::step(Queue& q, const Sender& from) const {
+    do ++q.next;
+    while (messages_.medium()->first_link(collectives_.flight_of(from, from.first + q.next)) != q.turn.link);
+}
+
+// Of a medium that pulls: a queue per link, whose first message asks now.
+void Turns::line_up(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end) {
+    const Sender from = collectives_.sender_of(instance, state);
+    std::vector<std::uint32_t> all;
+    for (; number < end; ++number) {
+        const std::size_t link = messages_.medium()->first_link(collectives_.flight_of(from, from.first + number));
+        const auto at = std::find_if(all.begin(), all.end(), [&](std::uint32_t q) { return queues_[q].turn.link == link; });
+        if (at != all.end())
+            ++queues_[*at].left;
+        else
+            all.push_back(keep({instance, state, number, 1, {link, 0, 0}}));
+    }
+    for (const std::uint32_t id : all)
+        if (const MessageId message = pull_next(id); message != Carried::no_message) messages_.medium()->ask(message, clock_.now);
+}
+
+MessageId Turns::pull_next(std::uint32_t queue) {
+    Queue& q = queues_[queue];
+    const Sender from = collectives_.sender_of(q.instance, q.state);
+    const MessageId id = collectives_.make_send(from, q.next, 1);
+    if (--q.left == 0)
+        free_.push_back(queue);
+    else
+        step(q, from), messages_[id].queue = queue;
+    return id;
+}
+
 void Turns::queue(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end) {
+    if (pulls_) return line_up(instance, state, number, end);
     const Sender from = collectives_.sender_of(instance, state);
     std::vector<std::uint32_t> all, last;  // queues; the last of each link
     for (; number < end; ++number) {
@@ -19,10 +60,7 @@ void Turns::queue(std::uint32_t instance, std::uint32_t state, std::uint32_t num
                 continue;
             }
         }
-        if (free_.empty()) free_.push_back(static_cast<std::uint32_t>(queues_.size())), queues_.emplace_back();
-        const std::uint32_t id = free_.back();
-        free_.pop_back();
-        queues_[id] = {instance, state, number, 1, turn};
+        const std::uint32_t id = keep({instance, state, number, 1, turn});
         all.push_back(id);
         (at == last.end() ? *last.insert(at, id) : *at) = id;
     }
@@ -39,8 +77,7 @@ void Turns::send_next(std::uint32_t queue) {
         messages_.leave_in_turn(id, q.turn);
         q.turn.start = add(q.turn.start, q.turn.serial);
         if (--q.left == 0) return free_.push_back(queue);
-        do ++q.next;
-        while (messages_.medium()->first_link(collectives_.flight_of(from, from.first + q.next)) != q.turn.link);
+        step(q, from);
         if (Message& m = messages_[id]; !cut_through_ || m.flight.at != m.flight.destination) return void(m.queue = queue);
     }
 }

@@ -13,11 +13,12 @@ class Collectives;
 class Turns {
 public:
     Turns(const Plan& plan, Collectives& collectives, Messages& messages, BatchClock& clock)
-        : cut_through_(plan.network.cut_through), collectives_(collectives), messages_(messages), clock_(clock) {}
+        : cut_through_(plan.network.cut_through), pulls_(plan.network.medium->pulls && plan.network.medium->pulls(plan.network)), collectives_(collectives), messages_(messages), clock_(clock) {}
     // Sends `number` to `end` of a participant ask for their links.
     void queue(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end);
     // The next message of a queue, which leaves in its turn.
     void send_next(std::uint32_t queue);
+    MessageId pull_next(std::uint32_t queue);  // of a medium that pulls
     void write(Recurrence& to, std::uint32_t queue) const;
 
 private:
@@ -25,7 +26,11 @@ private:
         std::uint32_t instance = 0, state = 0, next = 0, left = 0;
         Medium::Turn turn;  // of the next one
     };
-    const bool cut_through_;
+    void line_up(std::uint32_t instance, std::uint32_t state, std::uint32_t number, std::uint32_t end);
+    std::uint32_t keep(const Queue& queue);
+    void step(Queue& queue, const Sender& from) const;  // to the next send for the same link
+
+    const bool cut_through_, pulls_;
     Collectives& collectives_;
     Messages& messages_;
     BatchClock& clock_;

@@ -64,10 +64,11 @@ double events_of(const Collective& c) {
 // link.
 double at_once(const Network& network, const Phase& phase) {
     double links = 0;
-    bool wait = network.medium->queues;
+    const bool pulls = network.medium->pulls && network.medium->pulls(network);
+    bool wait = network.medium->queues || pulls;
     for (const Dim& dim : network.dims) {
         links += static_cast<double>(Traffic::ports_per_npu(dim));
-        wait = wait && ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) > 0;
+        wait = wait && (pulls || ticks(static_cast<double>(phase.block_size) / dim.bandwidth, false) > 0);
     }
     const double sends = at_once(*phase.schedule);
     return wait ? std::min(links, sends) : sends;

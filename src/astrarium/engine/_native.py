@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from astrarium.engine.attached import run_attached
-from astrarium.engine.outcome import Outcome
+from astrarium.engine.outcome import Outcome, outcome_of
 from astrarium.engine.plan import Kind, Plan
 from astrarium.errors import AstrariumError, InternalError, PluginError, StallError, TraceError, UnsupportedError
 
@@ -70,7 +70,7 @@ def run(plan: Plan, *, record: bool, fold: bool, kept: Measurements | None = Non
     except MemoryError as error:
         raise _too_large() from error
     if isinstance(answer, dict):
-        return Outcome(**answer)
+        return outcome_of(answer)
     kind, what = answer
     if kind == "stall":
         raise StallError(what)
@@ -100,7 +100,7 @@ def run_with(plan: Plan, team: Team, *, record: bool) -> Outcome:
     """Run a Plan with plug-ins in the core; every rank, every message."""
     if plan.attached:
         return run_attached(plan, partial(run_with, team=team, record=record))
-    return Outcome(**_with(plan, team, record))
+    return outcome_of(_with(plan, team, record))
 
 
 def run_fed(plan: Plan, feeder: Feeder, team: Team) -> dict[str, Any]:

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Outcome"]
+__all__ = ["Outcome", "PacketCounts", "outcome_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+
+
+def _no_numbers() -> I64:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class PacketCounts:
+    """What a medium of packets measured; arrays are empty where nothing was recorded.
+
+    Per link, by its number in the graph (of dims: network.graph): `queue` is the most bytes that waited for it,
+    `buffer` the most bytes that had its buffer (credits) or that its end kept of it (roce), `marks` the ECN marks of
+    its queue, `pauses` and `paused` how often and how long (ps) PFC stopped it.
+    Per message, by the time at which it asked for its first link (the first 2^20 that arrived): its NPUs, bytes, ps.
+    """
+
+    hops: int = 0       # packets that crossed a link, counted once for each link
+    queue: I64 = field(default_factory=_no_numbers)
+    buffer: I64 = field(default_factory=_no_numbers)
+    marks: I64 = field(default_factory=_no_numbers)
+    pauses: I64 = field(default_factory=_no_numbers)
+    paused: I64 = field(default_factory=_no_numbers)
+    source: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    destination: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    size: I64 = field(default_factory=_no_numbers)
+    asked: I64 = field(default_factory=_no_numbers)
+    arrived: I64 = field(default_factory=_no_numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +77,15 @@ class Outcome:
     counted: int = 0
     in_program_order: bool = False
     link_number: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    packets: PacketCounts | None = None     # of a medium of packets
 
     @property
     def makespan(self) -> int:
         """The last rank's finish, ps."""
         return int(np.maximum.reduce(self.finish, initial=0))
+
+
+def outcome_of(columns: Mapping[str, Any]) -> Outcome:
+    """The Outcome that the core wrote as a dict."""
+    packets = columns.get("packets")
+    return Outcome(**{**columns, "packets": None if packets is None else PacketCounts(**packets)})

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from astrarium.vocab import Schedule
 
 __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
-           "CollectivePlan", "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "Phase", "Pick",
-           "Plan", "Policy", "Program", "Remote", "RemoteKind", "Shape", "code_of"]
+           "CollectivePlan", "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "PacketRules",
+           "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape", "code_of"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor
@@ -222,6 +222,40 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class RoceRules:
+    """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
+    Deployments, SIGCOMM 2015 (figure 14; section 4 for the buffer of a Trident II and for PFC): 40 Gb/s links.
+
+    Marks: of a queue of up to `kmin` bytes none, up to `kmax` a share up to `pmax`, above it all.
+    """
+
+    buffer: int = 12_000_000        # bytes of a node, shared by its links
+    alpha: float = 1.0              # a link is paused where it has more than this share of what is free
+    kmin: int = 5_000               # bytes
+    kmax: int = 200_000             # bytes
+    pmax: int = 10_000              # parts per million
+    gain: float = 1 / 256
+    additive: float = 0.005         # bytes per ns: 40 Mb/s
+    cnp_interval: int = 50_000_000  # ps between two CNPs for a flow
+    alpha_timer: int = 55_000_000   # ps without a CNP, after which alpha falls
+    rate_timer: int = 55_000_000    # ps from one increase of the rate to the next
+    byte_counter: int = 10_000_000  # bytes from one increase of the rate to the next
+    recovery: int = 5               # increases of fast recovery
+
+
+@dataclass(frozen=True)
+class PacketRules:
+    """How a medium of packets carries messages."""
+
+    size: int = 4096                # payload bytes of a packet; the last one of a message has what is left
+    header: int = 0                 # bytes that each packet has beside them
+    buffer: int = 0                 # bytes at a link's end where the graph has 0; 0: any number. Without `roce`
+    spray: bool = False             # packets take equal links in turn, beyond the message's first link
+    seed: int = 0                   # of the hash that chooses marks
+    roce: RoceRules | None = None   # None: credits
+
+
+@dataclass(frozen=True)
 class NetworkPlan:
     """What moves bytes. With a `graph` its links do, and `dims` are only those that collectives are laid out on.
 
@@ -235,6 +269,7 @@ class NetworkPlan:
     cut_through: bool = False   # contention: heads are forwarded as they arrive, not whole messages
     graph: Graph | None = None  # None: the dims say it all, and ways are computed
     ecmp: int = 0
+    packets: PacketRules = PacketRules()    # for media of packets
 
 
 class Changing(enum.IntEnum):

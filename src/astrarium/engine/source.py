@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.engine._native import HAVE_CORE
-from astrarium.engine.outcome import Outcome
+from astrarium.engine.outcome import Outcome, outcome_of
 from astrarium.engine.plan import Backend, Kind, Lane, Order, Plan, Program
 from astrarium.engine.plugins.feeder import Feeder
 from astrarium.engine.plugins.given import Plugins, Team
@@ -59,7 +59,7 @@ class SourceOutcome:
         ranks = len(self.stage.npu_of)
         order = [place for rank in range(ranks) for place in self._places[rank]]
         sizes = [0, *(len(self._places[rank]) for rank in range(ranks))]
-        return Outcome(**{**self.columns, "row": np.arange(ranks, dtype=np.int32), "folded": False,
+        return outcome_of({**self.columns, "row": np.arange(ranks, dtype=np.int32), "folded": False,
                           "node_ptr": np.cumsum(sizes).astype(np.int64), "start": self.start[order],
                           "end": self.end[order], "events": self.events})
 

@@ -23,6 +23,7 @@ from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
 from astrarium.network.dims import plan_dims
+from astrarium.network.packets import with_packets
 from astrarium.network.planned import changes_of, network_plan
 from astrarium.trace.columns import Traces
 from astrarium.trace.work import TraceClass
@@ -136,6 +137,8 @@ def surroundings(design: Design, dims: tuple[Dim, ...]) -> dict[str, Any]:
     """What a Plan and a Stage say beside ranks and their work."""
     network = replace(network_plan(design.network, design.network.backend if has_medium(design) else Backend.FOREIGN),
                       dims=dims)
+    if network.backend == "packets":
+        network = with_packets(design.network.packets, network)
     return {"network": network,
             "policy": _policy(design), "remote": plan_remote(behind(design.memory)), "lanes": design.system.lanes,
             "reduce_bandwidth": _reduce_bandwidths(design)}

@@ -13,6 +13,7 @@ from astrarium.config.spec import specs
 from astrarium.network.change import Change
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.ns3.settings import Ns3
+from astrarium.network.packets import Packets
 from astrarium.network.shapes import DIM_NAME, Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch, Torus
 from astrarium.registry import Kind
 
@@ -34,7 +35,7 @@ def _library_rules(network: Network) -> Iterator[Problem]:
 
 
 def _switching_rules(network: Network) -> Iterator[Problem]:
-    if network.backend != "contention" and network.switching != "store_and_forward":
+    if network.backend not in ("contention", "packets") and network.switching != "store_and_forward":
         yield Problem("switching", f"means nothing where backend is {network.backend}", "backend: contention")
 
 
@@ -52,6 +53,11 @@ def _fabric_rules(network: Network) -> Iterator[Problem]:
     from astrarium.network.planned import faults
 
     yield from faults(network)
+
+
+def _packets_rules(network: Network) -> Iterator[Problem]:
+    if network.backend != "packets" and network.packets != Packets():
+        yield Problem("packets", f"means nothing where backend is {network.backend}", "backend: packets")
 
 
 def _one_dim(name: str) -> Mapping[str, Any]:
@@ -73,14 +79,16 @@ class Network(Config, frozen=True):
     """Dims, innermost first, or a fabric, and the model that times messages on them."""
 
     shorthand: ClassVar[Shorthand | None] = Shorthand(_one_dim, DIM_NAME, merge=_placed)
-    rules = (_size_rules, _library_rules, _switching_rules, _ns3_rules, _fabric_rules)
+    rules = (_size_rules, _library_rules, _switching_rules, _packets_rules, _ns3_rules, _fabric_rules)
     dims: Annotated[Sequence[Dim], Knob("Dims, innermost first. Beside a fabric: what it is, or on what collectives "
                                         "are laid out.")] = ()
     backend: Annotated[str, Knob("How messages share links.", choices=Kind("backend"))] = "closed_form"
     library: Annotated[str | None, Knob("Shared library of a network plug-in (backend: library).", file=True)] = None
     switching: Annotated[Literal["store_and_forward", "cut_through"],
-                         Knob("What contention forwards from link to link: whole messages, or heads as they arrive.")
+                         Knob("What contention (packets) forwards from link to link: whole messages (packets), or "
+                              "heads as they arrive.")
                          ] = "store_and_forward"
+    packets: Annotated[Packets, Knob("Packets, buffers and transport (backend: packets).")] = Packets()
     options: Annotated[str, Knob("What a plug-in back end is told; it reads this as it likes.")] = ""
     ns3: Annotated[Ns3, Knob("What ns-3 simulates, and how its program is run (backend: ns3).")] = Ns3()
     fabric: Annotated[Fabric | None, Knob("Graph of XPUs, NICs, switches and links, in place of dims.")] = None

@@ -33,6 +33,7 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     check_plan(plan)
     sizes = [len(program.node_id) for program in plan.programs]
     kept = Record([sizes[c] for c in plan.program_of.tolist()]) if record else None
+    packets = None
     kept_by: list[str] = []       # what keeps ranks for ever, as far as it is known
     engine: AstraEngine | NativeEngine
     if plan.policy.order == Order.ASTRA_SIM:
@@ -41,7 +42,7 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     else:
         engine = NativeEngine(plan, kept, team)
         engine.run()
-        kept_by = engine.waits()
+        kept_by, packets = engine.waits(), engine.packets()
     ranks = engine.ranks
     stalled = [(r.rank, r.rows, r.nodes, r.meetings) for r in ranks if r.nodes.left]
     if stalled:
@@ -50,6 +51,6 @@ def execute(plan: Plan, *, record: bool = False, team: Team | None = None) -> Ou
     finish = np.array([r.nodes.finish for r in ranks], dtype=np.int64)
     return Outcome(row=np.arange(len(ranks), dtype=np.int32), finish=finish,
                    busy=np.array([r.nodes.busy for r in ranks], dtype=np.int64),
-                   events=engine.clock.events, folded=False,
+                   events=engine.clock.events, folded=False, packets=packets,
                    **(kept.columns() if kept else no_record()),
                    **(engine.traffic.columns(int(finish.max(initial=0))) if engine.traffic else no_traffic()))

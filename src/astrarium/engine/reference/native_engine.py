@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Backend, Changing, Kind, Lane, Plan, RemoteKind
 from astrarium.engine.plugins.given import Team, ask_whole
 from astrarium.engine.plugins.library import Library
@@ -61,6 +62,10 @@ class NativeEngine:
                    if rank.nodes.left}
         return ([] if not stopped else self.network.waits()) + [
             f"NPU {npu} stands still for ever, since {since} ps" for npu, since in stopped.items() if since is not None]
+
+    def packets(self) -> PacketCounts | None:
+        """What a medium of packets measured."""
+        return None if self.foreign is not None else medium_kind(self.plan.network.backend).counts(self.network)
 
     def pick(self, rank: int, lane: int, nodes: list[int]) -> int:
         """The choice of the scheduling plug-in."""

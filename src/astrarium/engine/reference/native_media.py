@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from astrarium import registry
+from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import Changes, NetworkPlan
 from astrarium.engine.reference.clock import Event
 from astrarium.engine.reference.native_clock import BatchClock, Key, Order
@@ -38,6 +39,10 @@ def _all_or_nothing(network: NetworkPlan) -> Sequence[int]:
     return ()
 
 
+def _no_packets(medium: Any) -> None:
+    del medium
+
+
 @dataclass(frozen=True)
 class MediumKind:
     """A class of media, as its line in the registry (kind `backend`) has it: `open` makes one for a run.
@@ -45,7 +50,7 @@ class MediumKind:
     `takes_graph`: it has links of its own; a graph may give them, and they may change. `takes_memories`: links of a
     switch have the bandwidth of their place (`Dim.ends`). `check` raises UnsupportedError
     for a network that it cannot carry. `whole` gives, per dim of the traffic, the parts per ps of a busy link; nothing
-    where a link is busy or not.
+    where a link is busy or not. `counts`: what a medium of packets measured.
     """
 
     open: Callable[[BatchClock, NetworkPlan, Traffic | None, Changes | None], Medium]
@@ -53,6 +58,7 @@ class MediumKind:
     takes_memories: bool = False
     check: Callable[[NetworkPlan], None] = _any_network
     whole: Callable[[NetworkPlan], Sequence[int]] = _all_or_nothing
+    counts: Callable[[Any], PacketCounts | None] = _no_packets
 
 
 def medium_kind(name: str) -> MediumKind:

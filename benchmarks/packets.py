@@ -1,0 +1,145 @@
+"""Packet-hops per CPU second of `network.backend: packets`, on fat trees of two levels; and one large all_to_all.
+
+usage: packets.py [--npus 128 1024 8192] [--transport credits roce] [--all-to-all NPUS]
+
+A permutation drawn from a seed (every NPU sends 8, 1 and 1 MiB at 128, 1,024 and 8,192 NPUs to another), ECMP, links of
+50 GB/s and 500 ns, packets of 4,096 B; credits: buffers of 256 KiB a link, roce: of 64 MB a switch. The run is taken
+whole: reading the plan, the engine, the packets. A packet-hop is one packet over one link. --all-to-all: a direct
+all_to_all of 1 MiB sent per NPU, and the memory of its process.
+
+Targets on one core: credits 7, 5 and 4 million packet-hops/s, roce half of that; 8,192 NPUs: 5 minutes and 4 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import time
+
+import numpy as np
+from _measure import machine
+
+from astrarium.collective.algorithms import Options, build
+from astrarium.engine import Outcome, execute
+from astrarium.engine.plan import (
+    Algorithm,
+    Chunk,
+    CollectivePlan,
+    Dim,
+    Graph,
+    Kind,
+    Lane,
+    NetworkPlan,
+    PacketRules,
+    Phase,
+    Plan,
+    Program,
+    RoceRules,
+    Shape,
+)
+from astrarium.vocab import CommOp
+
+LEAF = {128: 16, 1024: 32, 8192: 64}      # NPUs of a leaf, and spines
+TARGETS = {128: 7.0, 1024: 5.0, 8192: 4.0}      # million packet-hops/s of credits
+MESSAGE = {128: 8 << 20, 1024: 1 << 20, 8192: 1 << 20}
+ROCE = RoceRules(buffer=64_000_000, kmin=100_000, kmax=400_000, pmax=100_000, additive=0.05)
+
+
+def fat_tree(npus: int, leaf: int, buffer: int) -> Graph:
+    """Leaves of so many NPUs, and as many spines."""
+    leaves = npus // leaf
+    npu, spine = np.arange(npus), np.tile(np.arange(leaf), leaves)
+    up = [npu, npus + npu // leaf], [npus + np.repeat(np.arange(leaves), leaf), npus + leaves + spine]
+    source = np.concatenate([up[0][0], up[0][1], up[1][0], up[1][1]]).astype(np.int32)
+    target = np.concatenate([up[0][1], up[0][0], up[1][1], up[1][0]]).astype(np.int32)
+    links = source.size
+    return Graph(npus + leaves + leaf, source, target, np.full(links, 50.0), np.full(links, 500.0),
+                 np.full(links, buffer), np.ones(links, np.int32))
+
+
+def network(npus: int, transport: str, buffer: int = 1 << 18) -> NetworkPlan:
+    rules = PacketRules(roce=ROCE if transport == "roce" else None)
+    return NetworkPlan("packets", (Dim(Shape.SWITCH, npus, 50.0, 500.0),), packets=rules, ecmp=7,
+                       graph=fat_tree(npus, LEAF[npus], buffer))
+
+
+def plan_of(npus: int, program: Program, slots: np.ndarray, collectives: tuple[CollectivePlan, ...],
+            fabric: NetworkPlan) -> Plan:
+    """Every rank runs the program; its arguments are a row of `slots` [npus, slots, 2]."""
+    each = slots.shape[1]
+    columns = [np.ascontiguousarray(slots[:, :, k].reshape(-1), np.int32) for k in (0, 1)]
+    return Plan(npus, (program,), np.zeros(npus, np.int32), np.arange(npus, dtype=np.int32),
+                np.arange(npus + 1, dtype=np.int64) * each, *columns, np.zeros(npus * each, np.int32), (), collectives,
+                fabric)
+
+
+def program_of(kinds: list[Kind], size: int) -> Program:
+    count = len(kinds)
+    none = np.zeros(count, np.int64)
+    return Program(np.arange(count, dtype=np.uint64), np.array(kinds, np.uint8), np.full(count, Lane.COMM, np.int16),
+                   none, none, np.full(count, size, np.int64), np.arange(count, dtype=np.int32),
+                   np.zeros(count, np.int32), np.zeros(count + 1, np.int32), np.zeros(0, np.int32))
+
+
+def permutation(npus: int, fabric: NetworkPlan) -> Plan:
+    """Every NPU sends one message, and receives one."""
+    order = list(range(npus))
+    random.Random(17).shuffle(order)
+    to = np.empty(npus, np.int64)
+    to[order] = order[1:] + order[:1]
+    back = np.argsort(to)
+    slots = np.zeros((npus, 2, 2), np.int64)
+    slots[:, 0, 0], slots[:, 1, 0] = to, back
+    program = program_of([Kind.SEND, Kind.RECV], MESSAGE[npus])
+    lanes = program.lane.copy()
+    lanes[1] = -1
+    program = Program(**{**program.__dict__, "lane": lanes})
+    return plan_of(npus, program, slots, (), fabric)
+
+
+def all_to_all(npus: int, fabric: NetworkPlan) -> Plan:
+    """One direct all_to_all of 1 MiB sent per NPU."""
+    size = 1 << 20
+    schedule = build("direct", CommOp.ALL_TO_ALL, npus, Options())
+    phase = Phase(0, CommOp.ALL_TO_ALL, Algorithm.SCHEDULE, size, npus, 1, schedule=schedule,
+                  block_size=size // schedule.blocks)
+    collective = CollectivePlan(CommOp.ALL_TO_ALL, size, (Chunk(1, (phase,)),))
+    slots = np.zeros((npus, 1, 2), np.int64)
+    slots[:, 0, 1] = -1
+    return plan_of(npus, program_of([Kind.COLLECTIVE], 0), slots, (collective,), fabric)
+
+
+def measured(plan: Plan) -> tuple[Outcome, float]:
+    before = time.process_time()
+    outcome = execute(plan, fold=False)
+    return outcome, time.process_time() - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--npus", type=int, nargs="*", default=[128, 1024, 8192], choices=list(LEAF))
+    parser.add_argument("--transport", nargs="*", default=["credits", "roce"])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--all-to-all", type=int, default=0, choices=[0, *LEAF])
+    options = parser.parse_args()
+    print(machine())
+    for npus in options.npus:
+        for transport in options.transport:
+            runs = [measured(permutation(npus, network(npus, transport))) for _ in range(options.runs)]
+            outcome, seconds = min(runs, key=lambda run: run[1])
+            assert outcome.packets is not None
+            rate, target = outcome.packets.hops / seconds / 1e6, TARGETS[npus] / (2 if transport == "roce" else 1)
+            print(f"{npus:5} NPUs, permutation, {transport:8} {outcome.packets.hops:9} packet-hops {seconds:6.2f} CPU s"
+                  f" {rate:6.2f} M/s  >= {target:.1f} {'ok' if rate >= target else 'MISSED'}"
+                  f"  makespan {outcome.makespan / 1e6:.1f} us", flush=True)
+    if options.all_to_all:
+        outcome, seconds = measured(all_to_all(options.all_to_all, network(options.all_to_all, "credits")))
+        assert outcome.packets is not None
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"{options.all_to_all:5} NPUs, all_to_all of 1 MiB, credits {outcome.packets.hops:9} packet-hops "
+              f"{seconds:6.1f} CPU s, {peak:.2f} GB  makespan {outcome.makespan / 1e6:.1f} us")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+// Networks that packets cannot cross.
+#pragma once
+#include "plan/plan.hpp"
+
+namespace astrarium::packets {
+
+void check(const Network& network);  // throws Unsupported; the same words as astrarium.engine.reference.packet_rules
+// Whether messages at one first link go one after the other, so that those that wait need not exist.
+inline bool pulls(const Network& network) { return !network.packets.roce; }
+
+}  // namespace astrarium::packets

@@ -1,0 +1,306 @@
+// Lossless by credits: a packet starts where the buffer at the link's end has room for it. A unit is a port. Its queue is the sorted front
+// of its inbox: what came in a window is sorted once, behind what waited before.
+#include <algorithm>
+#include <type_traits>
+
+#include "media/packets/net.hpp"
+
+namespace astrarium::packets {
+namespace {
+
+struct Credit {
+    Tick time;
+    std::int64_t bytes;
+};
+
+struct alignas(64) Port {
+    // What others touch, in one line of the cache.
+    std::vector<Packet> inbox;   // [head, sorted): the queue; from `sorted` on what may come later
+    std::vector<Credit> credits; // on their way back; [returned, ordered): by time
+    Tick latency = 0;
+    bool limited = false, asleep = false;  // asleep: until there is room
+    bool own_before = false;     // the last packet was of a message that begins here
+    // The port's own.
+    std::uint32_t head = 0, sorted = 0, seen = 0;  // seen: counted in `waiting`
+    std::uint32_t returned = 0, ordered = 0;
+    std::uint32_t first = none, last = none;       // messages that begin here
+    std::int32_t target = 0;
+    Tick free = 0;
+    std::int64_t room = 0;       // bytes at the end that nobody has
+    std::int64_t waiting = 0, peak = 0, least = 0;  // of the queue; least: room
+};
+
+// What ports send each other in a window is handed over a little later, when its place is in the cache.
+template <class What>
+struct Outbox {
+    static constexpr std::size_t size = 32;
+    struct Entry {
+        std::uint32_t link;
+        What what;
+    };
+    Entry entries[size];
+    std::size_t made = 0, fetched = 0, given = 0;
+};
+
+class Credits final : public Transport {
+public:
+    Credits(Net& net, Windows& windows) : net_(net), windows_(windows), ports_(net.ways->wires.size()) {
+        for (std::size_t k = 0; k < ports_.size(); ++k) {
+            ports_[k].room = ports_[k].least = net.ways->wires[k].buffer;
+            ports_[k].limited = ports_[k].room > 0;
+            limited_ = limited_ || ports_[k].limited;
+            ports_[k].latency = net.ways->wires[k].latency, ports_[k].target = net.ways->wires[k].target;
+        }
+    }
+
+    void ask(std::uint32_t cargo, std::uint32_t link, Tick now) override {
+        Port& port = ports_[link];
+        if (port.first == none)
+            port.first = cargo;
+        else
+            net_.cargos[port.last].next = cargo;
+        port.last = cargo;
+        windows_.mark(now, link);
+    }
+
+    void run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) override {
+        constexpr std::size_t ahead = 6;
+        for (std::size_t k = 0; k < units.size(); ++k) {
+            if (k + 2 * ahead < units.size()) __builtin_prefetch(&ports_[units[k + 2 * ahead]]), __builtin_prefetch(&ports_[units[k + 2 * ahead]].head);
+            if (k + ahead < units.size()) fetch(ports_[units[k + ahead]]);
+            run(units[k], begin, until);
+        }
+        hand_over(packets_, 0);
+        hand_over(credits_, 0);
+    }
+
+    bool keeps(std::uint32_t link) const override { return ports_[link].head < ports_[link].inbox.size() || ports_[link].first != none; }
+
+    void explain(std::vector<std::string>& waits) const override {
+        for (std::uint32_t link = 0; link < ports_.size(); ++link) {
+            const Port& port = ports_[link];
+            if (!keeps(link) || port.free == never) continue;
+            std::int64_t bytes = 0;
+            for (std::size_t k = port.head; k < port.inbox.size(); ++k) bytes += port.inbox[k].bytes + net_.rules.header;
+            waits.push_back(name_of(net_, link) + ": " + std::to_string(bytes) + " bytes wait, " + std::to_string(port.room) + " of " +
+                            std::to_string(net_.ways->wires[link].buffer) + " bytes are free at its end");
+        }
+    }
+
+    void report(PacketCounts& out) const override {
+        for (std::size_t k = 0; k < ports_.size(); ++k) {
+            const Port& port = ports_[k];
+            out.queue.push_back(port.peak), out.buffer.push_back(port.limited ? net_.ways->wires[k].buffer - port.least : 0);
+        }
+    }
+
+private:
+    static void fetch(const Port& port) {
+        __builtin_prefetch(port.inbox.data() + port.head), __builtin_prefetch(port.inbox.data() + port.head + 2), __builtin_prefetch(port.inbox.data() + port.head + 4);
+        __builtin_prefetch(port.credits.data()), __builtin_prefetch(port.credits.data() + 4);
+    }
+
+    void run(std::uint32_t link, Tick begin, Tick until) {
+        Port& port = ports_[link];
+        port.asleep = false;
+        if (port.limited) take_old_credits(port, begin);
+        sort(port, until);
+        for (Start start; find_start(port, start, until);) transmit(link, port, start);
+        if (net_.record) count(port, until);
+        compact(port);
+    }
+
+    static bool before(const Packet& x, const Packet& y) { return x.time != y.time ? x.time < y.time : x.came < y.came; }
+
+    void sort(Port& port, Tick until) {
+        std::vector<Packet>& all = port.inbox;
+        const auto fresh = all.begin() + port.sorted;
+        if (fresh == all.end()) return;
+        if (all.end() - fresh > 64) {
+            if (!std::is_sorted(fresh, all.end(), before)) std::stable_sort(fresh, all.end(), before);
+        } else {
+            for (auto k = fresh + 1; k < all.end(); ++k)
+                for (auto at = k; at > fresh && before(*at, at[-1]); --at) std::swap(*at, at[-1]);
+        }
+        while (port.sorted < all.size() && all[port.sorted].time < until) ++port.sorted;
+    }
+
+    struct Start {
+        Tick at = 0;
+        bool mine = false;  // of a message that begins here
+    };
+
+    // When the next packet starts; false: not in this window. At each instant at which something changes the port looks at the packet whose
+    // turn it is.
+    bool find_start(Port& port, Start& start, Tick until) {
+        const Tick transit = port.head < port.sorted ? port.inbox[port.head].time : never;
+        const Tick own = port.first != none ? net_.cargos[port.first].asked : never;
+        if (transit == never && own == never) return false;
+        start.at = std::max(port.free, std::min(transit, own));
+        while (start.at < until) {
+            start.mine = own <= start.at && (transit > start.at || !port.own_before);
+            if (!port.limited) return true;
+            const std::int64_t bytes = size(port, start.mine);
+            if (net_.record || port.room < bytes) take_credits(port, start.at);
+            if (port.room >= bytes) return true;
+            Tick next = port.returned < port.credits.size() ? port.credits[port.returned].time : never;
+            for (const Tick other : {transit, own})
+                if (other > start.at) next = std::min(next, other);
+            if (next >= until) return sleep(port);
+            start.at = next;
+        }
+        if (start.at != never) windows_.mark(start.at, number(port));
+        return false;
+    }
+
+    bool sleep(Port& port) {
+        port.asleep = true;
+        if (port.returned < port.credits.size()) windows_.mark(port.credits[port.returned].time, number(port));
+        return false;
+    }
+
+    std::uint32_t number(const Port& port) const { return static_cast<std::uint32_t>(&port - ports_.data()); }
+
+    std::int64_t size(const Port& port, bool mine) const {
+        return (mine ? std::min(net_.cargos[port.first].to_send, net_.rules.size) : port.inbox[port.head].bytes) + net_.rules.header;
+    }
+
+    static void take_credits(Port& port, Tick now) {
+        std::vector<Credit>& all = port.credits;
+        for (; port.ordered < all.size(); ++port.ordered)
+            for (std::size_t at = port.ordered; at > port.returned && all[at].time < all[at - 1].time; --at) std::swap(all[at], all[at - 1]);
+        while (port.returned < all.size() && all[port.returned].time <= now) port.room += all[port.returned++].bytes;
+    }
+
+    // Before a window: those that are back, in any order.
+    static void take_old_credits(Port& port, Tick begin) {
+        std::vector<Credit>& all = port.credits;
+        std::size_t kept = 0;
+        for (std::size_t k = port.returned; k < all.size(); ++k) {
+            if (all[k].time < begin)
+                port.room += all[k].bytes;
+            else
+                all[kept++] = all[k];
+        }
+        all.resize(kept);
+        port.returned = 0, port.ordered = kept > 0;
+    }
+
+    // `left`: when the packet left the buffer at the end of the link.
+    void give_back(std::uint32_t link, Tick left, std::int64_t bytes) { put(credits_, link, Credit{left, bytes}); }
+
+    template <class What>
+    void put(Outbox<What>& box, std::uint32_t link, const What& what) {
+        box.entries[box.made++ % box.size] = {link, what};
+        __builtin_prefetch(&ports_[link]);
+        if (box.made - box.fetched > box.size / 2) {
+            Port& port = ports_[box.entries[box.fetched++ % box.size].link];
+            if constexpr (std::is_same_v<What, Packet>)
+                __builtin_prefetch(port.inbox.data() + port.inbox.size(), 1);
+            else
+                __builtin_prefetch(port.credits.data() + port.credits.size(), 1);
+        }
+        if (box.made - box.given == box.size) hand_over(box, box.size - 1);
+    }
+
+    template <class What>
+    void hand_over(Outbox<What>& box, std::size_t keep) {
+        for (; box.made - box.given > keep; ++box.given) give(box.entries[box.given % box.size].link, box.entries[box.given % box.size].what);
+        box.fetched = std::max(box.fetched, box.given);
+    }
+
+    void give(std::uint32_t link, const Packet& packet) {
+        ports_[link].inbox.push_back(packet);
+        windows_.mark(packet.time, link);
+    }
+    void give(std::uint32_t link, const Credit& credit) {
+        Port& port = ports_[link];
+        if (!port.limited) return;
+        port.credits.push_back({add(credit.time, port.latency), credit.bytes});
+        if (port.asleep) windows_.mark(port.credits.back().time, link);
+    }
+
+    void transmit(std::uint32_t link, Port& port, const Start& which) {
+        const auto [start, mine] = which;
+        Packet packet;
+        const std::uint32_t cargo = mine ? port.first : port.inbox[port.head].cargo;
+        if (mine) {
+            Cargo& c = net_.cargos[cargo];
+            packet = {start, start, none, cargo, c.destination, static_cast<std::uint32_t>(std::min(c.to_send, net_.rules.size))};
+        } else {
+            packet = port.inbox[port.head];
+        }
+        const Tick serial = net_.serial(link, packet.bytes), end = net_.finish(link, start, serial);
+        if (end == never) return void(port.free = never);
+        if (net_.record) count(port, start + 1);
+        const std::int64_t bytes = packet.bytes + net_.rules.header;
+        port.free = std::max(end, packet.tail), port.own_before = mine;
+        if (port.limited) port.room -= bytes, port.least = std::min(port.least, port.room);
+        net_.charge(link, packet.bytes, start, end - start);
+        if (mine)
+            leave(port, cargo);
+        else
+            ++port.head, port.waiting -= bytes;
+        send_on(link, port, packet, start);
+    }
+
+    // A packet of a message that begins here has left.
+    void leave(Port& port, std::uint32_t cargo) {
+        Cargo& c = net_.cargos[cargo];
+        c.to_send -= std::min(c.to_send, net_.rules.size);
+        if (c.to_send > 0) return;
+        const MessageId follower = net_.run.follow(c.id);
+        if (follower == Carried::no_message) {
+            port.first = c.next;
+            return;
+        }
+        const std::uint32_t behind = c.next, next = net_.load(follower, net_.run.flight(follower), c.asked);
+        net_.cargos[next].next = behind;
+        port.first = next;
+        if (behind == none) port.last = next;
+    }
+
+    void send_on(std::uint32_t link, Port& port, Packet packet, Tick start) {
+        const std::int64_t bytes = packet.bytes + net_.rules.header;
+        const Tick tail = add(port.free, port.latency);
+        ++net_.hops;
+        if (packet.came != none && limited_) give_back(packet.came, port.free, bytes);
+        if (port.target == packet.destination) {
+            if (port.limited) give_back(link, tail, bytes);
+            return net_.arrived(packet.cargo, tail);
+        }
+        const std::uint32_t next = net_.ways->next(link, packet.destination, net_.cargos[packet.cargo].pair);
+        packet.time = net_.cut_through ? std::min(tail, start + net_.head[link] + port.latency) : tail;
+        packet.tail = tail, packet.came = link;
+        put(packets_, next, packet);
+    }
+
+    // The queue as it is before `until`: what came since it was counted.
+    void count(Port& port, Tick until) {
+        for (; port.seen < port.sorted && port.inbox[port.seen].time < until; ++port.seen) {
+            port.waiting += port.inbox[port.seen].bytes + net_.rules.header;
+            port.peak = std::max(port.peak, port.waiting);
+        }
+    }
+
+    // A short queue moves to the front, so that it stays in the cache; a long one once in a while.
+    static void compact(Port& port) {
+        const std::size_t left = port.inbox.size() - port.head;
+        if (port.head == 0 || (left > 32 && left > port.head)) return;
+        port.inbox.erase(port.inbox.begin(), port.inbox.begin() + port.head);
+        port.sorted -= port.head, port.seen -= std::min(port.seen, port.head), port.head = 0;
+    }
+
+    Net& net_;
+    Windows& windows_;
+    bool limited_ = false;  // any port
+    std::vector<Port> ports_;
+    Outbox<Packet> packets_;
+    Outbox<Credit> credits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> open_credits(Net& net, Windows& windows) { return std::make_unique<Credits>(net, windows); }
+
+}  // namespace astrarium::packets

@@ -1,0 +1,50 @@
+#include "media/packets/net.hpp"
+
+#include <algorithm>
+
+namespace astrarium::packets {
+
+Net::Net(const Plan& plan, bool with_record, Carried& carried)
+    : rules(plan.network.packets), cut_through(plan.network.cut_through), record(with_record), run(carried), traffic(plan.network, PortRows::each(plan), with_record),
+      ways(open_ways(plan, traffic)) {
+    for (std::uint32_t link = 0; link < ways->wires.size(); ++link) {
+        const Wire& wire = ways->wires[link];
+        full.push_back(wire.serial(rules.size + rules.header)), head.push_back(wire.serial(rules.header));
+        if (plan.link_rates) plan.link_rates->copy(link, link, rates);
+    }
+}
+
+std::uint32_t Net::load(MessageId id, const Flight& flight, Tick now) {
+    if (spare.empty()) spare.push_back(static_cast<std::uint32_t>(cargos.size())), cargos.emplace_back();
+    const std::uint32_t cargo = spare.back();
+    spare.pop_back();
+    const std::int64_t packets = flight.size == 0 ? 1 : (flight.size + rules.size - 1) / rules.size;
+    if (packets > 0xffffffff) throw Unsupported("a message of more than 2^32 packets");
+    cargos[cargo] = {id, flight.source, flight.destination, static_cast<std::uint32_t>(packets), flight.size, flight.size, now, 0, ways->pair(flight.source, flight.destination), asked++};
+    return cargo;
+}
+
+void Net::arrived(std::uint32_t cargo, Tick when) {
+    Cargo& c = cargos[cargo];
+    c.done = std::max(c.done, when);
+    if (--c.left > 0) return;
+    if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size});
+    run.delivered(c.id, c.done);
+    spare.push_back(cargo);
+}
+
+void Net::report(PacketCounts& out) const {
+    std::vector<Sent> all = sent_;
+    std::sort(all.begin(), all.end());
+    for (const Sent& s : all) {
+        out.source.push_back(s.source), out.destination.push_back(s.destination), out.size.push_back(s.size);
+        out.asked.push_back(s.asked), out.arrived.push_back(s.arrived);
+    }
+}
+
+std::string name_of(const Net& net, std::uint32_t link) {
+    const Wire& wire = net.ways->wires[link];
+    return "link " + std::to_string(link) + " from node " + std::to_string(wire.source) + " to node " + std::to_string(wire.target);
+}
+
+}  // namespace astrarium::packets

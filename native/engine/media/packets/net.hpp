@@ -1,0 +1,93 @@
+// What both transports of packets share: links, ways, windows, the messages under way, and what was measured.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "media/packets/windows.hpp"
+#include "media/packets/wires.hpp"
+
+namespace astrarium::packets {
+
+// A message under way: a cursor at its source, a count at its destination.
+struct Cargo {
+    MessageId id = 0;
+    std::int32_t source = 0, destination = 0;
+    std::uint32_t left = 0;      // packets that have not arrived
+    std::int64_t size = 0, to_send = 0;  // bytes
+    Tick asked = 0, done = 0;    // done: when the last packet so far arrives
+    std::uint64_t pair = 0;      // hash of the ends
+    std::uint64_t number = 0;    // in the order in which messages asked
+    std::uint32_t next = none;   // behind it at its first link
+    std::uint32_t flow = none;   // roce
+};
+
+// A packet that is or will be at a port.
+struct Packet {
+    Tick time = 0, tail = 0;     // its head (stored and forwarded: its tail), and its tail, are at the port
+    std::uint32_t came = none;   // by this link
+    std::uint32_t cargo = 0;
+    std::int32_t destination = 0;
+    std::uint32_t bytes = 0;     // payload
+};
+
+struct Net {
+    Net(const Plan& plan, bool record, Carried& run);
+    std::uint32_t load(MessageId id, const Flight& flight, Tick now);  // a new cargo
+    void arrived(std::uint32_t cargo, Tick when);                      // one of its packets
+    // When the last byte of a packet that starts now has left; `never`: the link stands still for ever before.
+    Tick finish(std::uint32_t link, Tick start, Tick serial) const {
+        return rates.empty() ? start + serial : rates.finish(link, start, serial);
+    }
+    void charge(std::uint32_t link, std::int64_t bytes, Tick start, Tick busy) {
+        if (!record) return;
+        const Wire& wire = ways->wires[link];
+        traffic.charge(wire.number, false, bytes, busy);
+        if (wire.leaves_npu) traffic.use(wire.dim, start, busy, 0);
+    }
+    Tick serial(std::uint32_t link, std::int64_t payload) const {
+        return payload == rules.size ? full[link] : ways->wires[link].serial(payload + rules.header);
+    }
+
+    const PacketRules& rules;
+    const bool cut_through, record;
+    Carried& run;
+    Traffic traffic;
+    std::unique_ptr<Ways> ways;
+    std::vector<Tick> full, head;  // per link: of a whole packet, of a header
+    Rates rates;
+    std::vector<Cargo> cargos;
+    std::vector<std::uint32_t> spare;
+    std::uint64_t asked = 0;       // messages
+    std::uint64_t hops = 0;        // packets that began to cross a link
+    void report(PacketCounts& out) const;
+
+private:
+    struct Sent {  // a message that has arrived
+        Tick asked, arrived;
+        std::int32_t source, destination;
+        std::int64_t size;
+        auto operator<=>(const Sent&) const = default;
+    };
+    static constexpr std::size_t most_sent = 1 << 20;
+    std::vector<Sent> sent_;
+};
+
+// How packets wait. A unit is what runs through a window by itself: a port, or a node.
+class Transport {
+public:
+    virtual ~Transport() = default;
+    virtual void ask(std::uint32_t cargo, std::uint32_t link, Tick now) = 0;
+    virtual void run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) = 0;
+    virtual void explain(std::vector<std::string>& waits) const = 0;  // what keeps packets for ever
+    virtual bool keeps(std::uint32_t link) const = 0;                 // whether packets wait for it
+    virtual void report(PacketCounts& out) const = 0;                 // per link
+};
+
+std::unique_ptr<Transport> open_credits(Net& net, Windows& windows);
+std::unique_ptr<Transport> open_roce(Net& net, Windows& windows);
+
+// For stalls: "link 3 from node 1 to node 2".
+std::string name_of(const Net& net, std::uint32_t link);
+
+}  // namespace astrarium::packets

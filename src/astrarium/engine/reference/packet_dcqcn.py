@@ -1,0 +1,65 @@
+"""The rate of a flow: the reaction point of DCQCN (Zhu et al., SIGCOMM 2015, section 3.1), without hyper increase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astrarium.engine.plan import RoceRules
+from astrarium.engine.reference.rates import NEVER
+
+__all__ = ["Rate"]
+
+
+@dataclass(slots=True)
+class Rate:
+    """Rates are bytes per ns; timers are caught up when the flow sends."""
+
+    line: float
+    current: float
+    target: float
+    alpha: float = 1.0
+    alpha_at: int = NEVER       # when their timers are over, ps
+    rate_at: int = NEVER
+    timers: int = 0             # increases since the last cut
+    counts: int = 0
+    bytes: int = 0              # since the last increase by bytes
+    limited: bool = False       # below the line's
+
+    def cut(self, rules: RoceRules, now: int) -> None:
+        """A CNP has come."""
+        self.catch_up(rules, now)
+        if not self.limited:
+            self.current = self.line
+        self.target = self.current
+        self.current = max(self.current * (1 - self.alpha / 2), rules.additive)
+        self.alpha = (1 - rules.gain) * self.alpha + rules.gain
+        self.alpha_at, self.rate_at = now + rules.alpha_timer, now + rules.rate_timer
+        self.timers = self.counts = self.bytes = 0
+        self.limited = True
+
+    def catch_up(self, rules: RoceRules, now: int) -> None:
+        """What the timers did until now."""
+        while self.alpha_at <= now:
+            self.alpha = (1 - rules.gain) * self.alpha
+            self.alpha_at += rules.alpha_timer
+        while self.limited and self.rate_at <= now:
+            self.timers += 1
+            self._increase(rules)
+            self.rate_at += rules.rate_timer
+
+    def sent(self, rules: RoceRules, size: int) -> None:
+        """A packet has begun to leave."""
+        if not self.limited:
+            return
+        self.bytes += size
+        if self.bytes >= rules.byte_counter:
+            self.bytes -= rules.byte_counter
+            self.counts += 1
+            self._increase(rules)
+
+    def _increase(self, rules: RoceRules) -> None:
+        if max(self.timers, self.counts) > rules.recovery:
+            self.target = min(self.target + rules.additive, self.line)
+        self.current = (self.current + self.target) / 2
+        if self.target >= self.line and self.current >= 0.999999 * self.line:
+            self.limited = False
