@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.synthesise import Example, Model, examples_of, examples_of_generated, fidelity, learn, sample

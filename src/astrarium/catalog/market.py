@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.catalog import load
 from astrarium.catalog.files import VARIABLE
@@ -16,8 +17,7 @@ from astrarium.units import Bandwidth, CarbonIntensity, CarbonMass, EnergyPrice,
 __all__ = ["Part", "carbon_of", "part", "pue_of", "tariff_of"]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One row of parts; None or 0 where the row does not say it.
 
     `price` $ of one; `share`: price of the rest of a host over that of its devices; `rent` $ of a device for an hour.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.compute.arrays import Arrays, Words, product_cycles
 from astrarium.compute.checked import to_ps
@@ -32,8 +32,7 @@ MATRIX = ("gemm", "grouped_gemm")
 KNOBS = {"fp8": "fp8_rate", "fp8_block": "fp8_rate", "int8": "int8_rate", "fp32": "fp32_rate"}
 
 
-@dataclass(frozen=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """What times kernels: the arrays, their cycles per ns, the vector unit's flop/ns (None: not said), and (number
     format, products over those in 16 bits)."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 __all__ = ["Outcome"]
 
@@ -13,8 +12,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(Struct, frozen=True, eq=False):
     """Times in ps. Unfolded runs have one row per rank; folded ones a row per class.
 
     `start` and `end` [sum of nodes over rows] hold every node's issue and completion, row after row (`node_ptr`

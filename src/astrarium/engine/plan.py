@@ -7,11 +7,11 @@ same integers. Times are integer picoseconds, sizes bytes, bandwidths bytes per 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.vocab import Schedule
 
@@ -96,8 +96,7 @@ class Pick(enum.IntEnum):
     LAST_HALF = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+class Program(Struct, frozen=True, eq=False):
     """What each rank of one class runs. Nodes ascend by node id; `child` holds indexes into this program.
 
     Shapes: every array is [nodes], except child_ptr [nodes + 1] and child [edges].
@@ -140,8 +139,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     phases: tuple[Phase, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class CustomProgram:
+class CustomProgram(Struct, frozen=True, eq=False):
     """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: a position).
 
     Under ASTRA-sim's order `roots` has, per program, the nodes without parents as they become free, and `child` of a
@@ -155,8 +153,7 @@ class CustomProgram:
     roots: tuple[I32, ...] = ()
 
 
-@dataclass(frozen=True)
-class CollectivePlan:
+class CollectivePlan(Struct, frozen=True):
     """How one (group, op, size) runs; many nodes share one.
 
     Native: a participant's chunks enter their phases in turns, `active_chunks` inside a list at once (0: all). `turns`
@@ -176,16 +173,14 @@ class CollectivePlan:
     how: str = ""
 
 
-@dataclass(frozen=True)
-class Dim:
+class Dim(Struct, frozen=True):
     shape: Shape
     npus: int
     bandwidth: float         # bytes per ns of one link, one direction
     latency: float           # ns of one hop
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Struct, frozen=True, eq=False):
     """Nodes and directed links. The plan's NPUs are nodes 0..npus-1; further nodes are devices, such as switches.
 
     Every array is [links], a link's number is its row; two nodes may have several links. All nodes pass messages on,
@@ -202,8 +197,7 @@ class Graph:
     lanes: I32       # virtual channels that share it, at least 1. For media of packets; others ignore it
 
 
-@dataclass(frozen=True)
-class NetworkPlan:
+class NetworkPlan(Struct, frozen=True):
     """What moves bytes. With a `graph` its links do, and `dims` are only those that collectives are laid out on.
 
     `ecmp` (with a graph): FIRST_LINK, or the seed of a hash of seed, source NPU, destination NPU and node. It chooses
@@ -225,8 +219,7 @@ class Changing(enum.IntEnum):
     LINK = 1    # the bytes of all messages on it
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(Struct, frozen=True, eq=False):
     """What goes at another speed from some time on, until its next change. Arrays [changes], in any order; of two
     changes of one thing at one time the later row counts.
 
@@ -247,8 +240,7 @@ class RemoteKind(enum.IntEnum):
     POOL = 3
 
 
-@dataclass(frozen=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """Remote memory: access = latency + size / bandwidth; PER_NODE and POOL serve one access at a time, FIFO."""
 
     kind: RemoteKind = RemoteKind.NONE
@@ -257,8 +249,7 @@ class Remote:
     npus_per_node: int = 1
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The two compatibility tables, as data: tie order and resources, and duration functions."""
 
     order: Order = Order.CANONICAL
@@ -271,8 +262,7 @@ class Policy:
     shared_bus: tuple[float, float, float, float, int] | None = None   # LogGP: L, o, g, G; local-reduction-delay
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Struct, frozen=True, eq=False):
     """A lowered design.
 
     Rank r runs `programs[program_of[r]]` on NPU `npu_of[r]`. A comm node with slot s of rank r finds its arguments at

@@ -6,8 +6,9 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from astrarium.catalog.market import part
 from astrarium.config.named import merged

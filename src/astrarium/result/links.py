@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Plan
@@ -17,8 +16,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Links:
+class Links(Struct, frozen=True, eq=False):
     """Links or ports that carried something [links].
 
     `source` or `target` is -1 where a switch or a port has no peer: with closed_form a row with target -1 is a port
@@ -43,8 +41,7 @@ class Links:
         return f"dim {int(self.dim[link])}: " + " ".join(ends)
 
 
-@dataclass(frozen=True, eq=False)
-class Dims:
+class Dims(Struct, frozen=True, eq=False):
     """Per network dim [dims]: bytes sent (counted where they leave), mean and highest utilisation of its links.
 
     `busy_over_time` [dims, bins]: how long its links out of NPUs were busy in each bin of `bin` ps, added up; the last

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis
@@ -14,8 +15,7 @@ from astrarium.search.scope import Scope, plain, used
 __all__ = ["Component", "Rule", "components_of", "levels_of"]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One constraint: its text, its tree, and where it was written."""
 
     text: str
@@ -23,8 +23,7 @@ class Rule:
     where: str
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(Struct, frozen=True):
     """Some axes (`places`: their numbers, in the diagram's order) and their feasible combinations."""
 
     places: tuple[int, ...]

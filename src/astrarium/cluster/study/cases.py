@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.cluster.study.parameters import Book
 from astrarium.config import decode
@@ -18,8 +19,7 @@ __all__ = ["Case", "case_of", "name_of"]
 KEYS = ("title", "nodes", "splits", "baseline", "axes", "workload", "footprint", "update", "node_counts")
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """`splits`: model-parallel nodes (MP) of the strategies; `axes`: which axis of the workload is MP (`model`), which
     is DP (`data`), which divides the tables of a recommendation model (`tables`, as many as there are nodes).
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Traces
@@ -18,8 +17,7 @@ __all__ = ["Message", "Program", "program"]
 LANELESS = "profiled"      # such traces hold the order on every stream and thread as dependencies
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """One communication: `op` None for sends and receives, whose `peer` is a rank; `group` () for all ranks."""
 
     op: CommOp | None
@@ -30,8 +28,7 @@ class Message:
     sends: bool = False
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """The nodes of a rank; lists are [nodes], times in seconds. `lane` is -1 where dependencies hold the order."""
 
     rank: int
