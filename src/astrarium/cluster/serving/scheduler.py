@@ -39,7 +39,7 @@ class Step(Struct, frozen=True):
     prefill: tuple[tuple[Job, int], ...]
 
 
-class Scheduler(Struct):
+class Scheduler(Struct, dict=True):
     """The queue and the cache of one server. `free` blocks of the cache; `handing` requests whose cache is on its way
     here; `guesses` of a draft that every decoding sequence has verified in a step; `gave_way`: whether the last step
     preempted somebody."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Traces
@@ -60,7 +61,7 @@ def program(traces: Traces, rank: int) -> Program:
         if max(members) >= traces.ranks:
             raise InputError(traces.sources[rank], f"group {name!r} has rank {max(members)}",
                              expected=f"ranks 0 to {traces.ranks - 1}: a trace for each")
-    return Program(**{**mine.__dict__, "groups": tuple(sorted(found - {every}))})
+    return replace(mine, groups=tuple(sorted(found - {every})))
 
 
 def _sequence(one: Program, group: tuple[int, ...]) -> list[tuple[CommOp | None, int]]:
