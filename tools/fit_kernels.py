@@ -18,11 +18,11 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from astrarium.compute.kernels import FAMILIES, DeviceModel, Machine, Part, write
 from astrarium.compute.kernels import read as load

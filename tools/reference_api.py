@@ -48,8 +48,11 @@ def found(module: str, name: str) -> tuple[str, ast.stmt] | None:
 
 
 def signature(module: str, node: ast.stmt) -> str:
-    """The lines of a `def` or `class` statement up to its body, without decorators' lines and the last colon."""
+    """The lines of a `def` or `class` statement up to its body, without decorators' lines and the last colon; of a
+    Struct its name."""
     assert isinstance(node, (*FUNCTIONS, ast.ClassDef))
+    if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Struct" for base in node.bases):
+        return f"class {node.name}"
     lines = tree(module)[1][node.lineno - 1:node.body[0].lineno - 1]
     text = textwrap.dedent("\n".join(lines)).rstrip()
     return text.split("  #")[0].rstrip().removesuffix(":")
@@ -83,8 +86,8 @@ def entry(module: str, name: str) -> str:
 
 
 def columns(module: str, node: ast.stmt) -> str:
-    """The public fields of a dataclass, as they are written there; nothing for functions and for config classes."""
-    if not isinstance(node, ast.ClassDef) or not any("dataclass" in ast.unparse(d) for d in node.decorator_list):
+    """The public fields of a Struct, as they are written there; nothing for functions and for config classes."""
+    if not isinstance(node, ast.ClassDef) or not any(ast.unparse(base) == "Struct" for base in node.bases):
         return ""
     lines = tree(module)[1]
     fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]

@@ -9,8 +9,9 @@ here is refused by the path that lacks it; see `astrarium.cost`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.catalog.market import carbon_of, pue_of, tariff_of
@@ -28,8 +29,7 @@ from astrarium.units import (
 __all__ = ["Cost"]
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """Names of the rows of a kind of the catalog; `part`: of parts of this kind alone."""
 
     kind: str

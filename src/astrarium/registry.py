@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, cast
+
+from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 
@@ -20,8 +21,7 @@ __all__ = ["GROUP", "Entry", "Kind", "built_ins", "entries", "kinds", "load", "n
 GROUP = "astrarium.plugins"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One thing to choose: `target` is "module:object"; `package` names who brought it, empty for a built-in."""
 
     kind: str
@@ -300,8 +300,7 @@ def _resolve(target: str, package: str = "") -> Any:
         raise InputError(f"{package}: {target}", f"the plug-in cannot be loaded ({error})") from error
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind, as config classes hold it: membership is answered from the built-ins before plug-ins are looked for."""
 
     kind: str

@@ -6,11 +6,11 @@ Frozen data without behaviour of its own; anything with a choice in it lives in 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 __all__ = ["KERNELS", "TERMS", "CommOp", "Kernel", "NodeKind", "PeerMode", "Placed", "Schedule"]
 
@@ -152,8 +152,7 @@ class PeerMode(enum.IntEnum):
     ABSOLUTE = 2  # peer x, block x: a program per role
 
 
-@dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(Struct, frozen=True, eq=False):
     """One collective algorithm for one operation on `n` participants, as data.
 
     The payload of a participant is cut into `blocks` equal blocks (padded up to a multiple of `blocks`). Participant

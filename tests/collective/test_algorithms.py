@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.commands import PlugIn
 
 from astrarium.collective.algorithms import ALGORITHMS, Options, build, supporting

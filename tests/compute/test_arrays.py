@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.compute.systolic_machine import double_buffered, output_stationary, tiles_of, weight_stationary
 
 from astrarium.compute.arrays import Arrays, Dataflow, Words, accesses, cycles, product_cycles, traffic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import Any
 
@@ -82,9 +81,6 @@ def corrupt(rng: random.Random, value: Any, name: str = "") -> Any:
         at = rng.randrange(len(value))
         changed = (corrupt(rng, value[at], name),)
         return rng.choice([value[:at] + changed + value[at + 1:]] * 8 + [value[:at], value + value[-1:], ()])
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        field = rng.choice(dataclasses.fields(value)).name
-        return dataclasses.replace(value, **{field: corrupt(rng, getattr(value, field), field)})
     if isinstance(value, msgspec.Struct):
         field = rng.choice(value.__struct_fields__)
         return msgspec.structs.replace(value, **{field: corrupt(rng, getattr(value, field), field)})
@@ -169,7 +165,7 @@ def test_corrupted_custom_collectives(seed: int, fold: bool, order: Order) -> No
     rng, plan = random.Random(seed), custom_plan(order)
     for _ in range(rng.randint(1, 3)):
         custom = corrupt(rng, plan.collectives[0].custom)
-        plan = dataclasses.replace(plan, collectives=(dataclasses.replace(plan.collectives[0], custom=custom),))
+        plan = msgspec.structs.replace(plan, collectives=(msgspec.structs.replace(plan.collectives[0], custom=custom),))
         if not isinstance(custom, CustomProgram):
             break
     answers(plan, fold=fold)
@@ -192,7 +188,7 @@ def custom_plan(order: Order = Order.CANONICAL, **fields: Any) -> Plan:
                            tuple(np.array([(p + 1) % 4, (p - 1) % 4], np.int32) for p in range(4)),
                            tuple(np.zeros(2, np.int32) for _ in range(4)),
                            (np.arange(2, dtype=np.int32),) * 4 if order == Order.ASTRA_SIM else ())
-    plan = CollectivePlan(CommOp.ALL_REDUCE, 400, (), custom=dataclasses.replace(custom, **fields))
+    plan = CollectivePlan(CommOp.ALL_REDUCE, 400, (), custom=msgspec.structs.replace(custom, **fields))
     network = LINE if order == Order.CANONICAL else NetworkPlan(Backend.LINKS, LINE.dims, whole_ns=True)
     return plan_of([[collective(0)] for _ in range(4)], network, collectives=[plan], policy=Policy(order=order))
 
@@ -209,13 +205,13 @@ def test_the_plans_that_are_corrupted_run() -> None:
 
 def changed(schedule: Schedule, **arrays: list[int]) -> Schedule:
     """`schedule` with some arrays replaced."""
-    return dataclasses.replace(schedule, **{name: np.array(values, np.int32) for name, values in arrays.items()})
+    return msgspec.structs.replace(schedule, **{name: np.array(values, np.int32) for name, values in arrays.items()})
 
 
 def with_element(schedule: Schedule, name: str, at: int, value: int) -> Schedule:
     array = getattr(schedule, name).copy()
     array[at] = value
-    return dataclasses.replace(schedule, **{name: array})
+    return msgspec.structs.replace(schedule, **{name: array})
 
 
 SCHEDULES = {
@@ -232,9 +228,9 @@ SCHEDULES = {
     "blocks descend": lambda: with_element(RING, "send_block_ptr", 1, 1 << 20),
     "program beyond the programs": lambda: with_element(TREE, "program", 3, TREE.send_ptr.size - 1),
     "negative program": lambda: with_element(TREE, "program", 0, -1),
-    "xor without a power of two": lambda: dataclasses.replace(CUBE, n=3, program=CUBE.program[:3]),
-    "fewer reduces than receives": lambda: dataclasses.replace(RING, recv_reduce=RING.recv_reduce[:-1]),
-    "a mode that does not exist": lambda: dataclasses.replace(RING, peer_mode=7),
+    "xor without a power of two": lambda: msgspec.structs.replace(CUBE, n=3, program=CUBE.program[:3]),
+    "fewer reduces than receives": lambda: msgspec.structs.replace(RING, recv_reduce=RING.recv_reduce[:-1]),
+    "a mode that does not exist": lambda: msgspec.structs.replace(RING, peer_mode=7),
 }
 
 
@@ -263,14 +259,14 @@ PAIR = [[send(1, 8)], [recv(0, 8)], [], []]
 
 
 def base(**fields: Any) -> Plan:
-    return dataclasses.replace(plan_of(PAIR, LINE), **fields)
+    return msgspec.structs.replace(plan_of(PAIR, LINE), **fields)
 
 
 def sharing(sizes: list[int], slots: list[int]) -> Plan:
     """Two sends of one rank with these bytes and slots."""
     plan = plan_of([[send(1, size) for size in sizes], [recv(0, size) for size in sizes], [], []], LINE)
-    first = dataclasses.replace(plan.programs[0], slot=np.array(slots, np.int32))
-    return dataclasses.replace(plan, programs=(first, *plan.programs[1:]))
+    first = msgspec.structs.replace(plan.programs[0], slot=np.array(slots, np.int32))
+    return msgspec.structs.replace(plan, programs=(first, *plan.programs[1:]))
 
 
 def turning(*lists: list[Any], more: Chunk | None = None, **fields: Any) -> Plan:
@@ -286,7 +282,7 @@ def lane(**fields: Any) -> Plan:
     """A plan of one program whose columns are replaced."""
     plan = plan_of([[delay(5), delay(5, 0)]], LINE)
     columns = {name: np.array(values, getattr(plan.programs[0], name).dtype) for name, values in fields.items()}
-    return dataclasses.replace(plan, programs=(dataclasses.replace(plan.programs[0], **columns),))
+    return msgspec.structs.replace(plan, programs=(msgspec.structs.replace(plan.programs[0], **columns),))
 
 
 PLANS = {
@@ -335,8 +331,8 @@ PLANS = {
     "negative parents": lambda: lane(parents=[-1, 1]),
     "a parent too many": lambda: lane(parents=[0, 2]),
     "an edge twice": lambda: lane(child=[1, 1], child_ptr=[0, 2, 2]),
-    "a group below all ranks": lambda: dataclasses.replace(run_of(RING, 4), slot_b=np.full(4, -2, np.int32)),
-    "ASTRA-sim in fractions of ns": lambda: dataclasses.replace(custom_plan(Order.ASTRA_SIM), network=NetworkPlan(
+    "a group below all ranks": lambda: msgspec.structs.replace(run_of(RING, 4), slot_b=np.full(4, -2, np.int32)),
+    "ASTRA-sim in fractions of ns": lambda: msgspec.structs.replace(custom_plan(Order.ASTRA_SIM), network=NetworkPlan(
         Backend.LINKS, LINE.dims, whole_ns=False)),
     "a phase wider than its group": lambda: run_of(RING, 4, stride=2),
     "a schedule of another size": lambda: run_of(RING, 8),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.plans.draw import random_plan
 from tests.plans.hand import Node, collective, delay, native_collective, plan_of, recv, send
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.draws import draws
 from tests.plans.draw import random_plan
 from tests.plans.graphs import Link, graph_from, random_graph, shortest_ways

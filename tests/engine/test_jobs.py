@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.draws import draws
 from tests.engine.test_reference_core import assert_same
 from tests.plans.draw import random_case

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.draws import draws
 from tests.plans.draw import random_plan
 from tests.plans.graphs import graph_from, random_graph, shortest_ways

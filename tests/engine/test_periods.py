@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.plans.hand import Node, collective, delay, native_collective, plan_of, program
 
 from astrarium import engine

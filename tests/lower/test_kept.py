@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,6 @@ def _same(one: Any, other: Any) -> bool:
     """Whether two Plans, or parts of them, are equal to the last bit."""
     if isinstance(one, np.ndarray):
         return bool(one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes())
-    if is_dataclass(one):
-        return type(one) is type(other) and all(_same(getattr(one, each.name), getattr(other, each.name))
-                                                for each in fields(one))
     if isinstance(one, msgspec.Struct):
         return type(one) is type(other) and all(_same(getattr(one, name), getattr(other, name))
                                                 for name in one.__struct_fields__)

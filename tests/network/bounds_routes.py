@@ -7,7 +7,8 @@ coordinate * product of the inner dims' sizes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 __all__ = ["Link", "Message", "Side", "bytes_per_link", "hops", "route"]
 
@@ -15,8 +16,7 @@ Link = tuple[int, int, int]
 Message = tuple[int, int, int]     # source NPU, destination NPU, bytes
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Struct, frozen=True):
     """One dim: ring, one_way, switch, full, mesh or cube; bandwidth in bytes/ns, latency in ns per hop."""
 
     kind: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.network.fabrics import NUMBERS, all_reduce, edge, link, saved, two_hosts
 from tests.plans.hand import Node, plan_of, recv, send
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.lower.kept import Kept
 from astrarium.planner.explore import memory_of, workload_of
@@ -20,8 +22,7 @@ SPARSE = Decoder(layers=4, d_model=1024, heads=8, ffn=2816, vocab=32000,
                  moe=Experts(experts=8, top_k=2, expert_ffn=2816))
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A job on a machine, with parts of the layout fixed so that all of it can be simulated."""
 
     name: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.draws import draws
 from tests.planner.spaces import DENSE, LONG, MEASURED, QUICK, SPARSE, Case, exhaustive
 

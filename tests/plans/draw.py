@@ -10,9 +10,10 @@ import math
 import os
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium import engine
@@ -30,8 +31,7 @@ __all__ = ["SEED", "Case", "RandomProgram", "programs", "random_case", "random_p
 SEED = int(os.environ.get("ASTRARIUM_SEED") or 15)
 
 
-@dataclass(frozen=True)
-class Mix:
+class Mix(Struct, frozen=True):
     """What is drawn how often: at most `npus` ranks; back ends, one of them each; the share of settings that most
     systems leave alone (and that keep ranks from being equal); the share of programs of whole-world collectives, and of
     collectives that wait for the one before."""
@@ -49,8 +49,7 @@ CASES = Mix(npus=12, backends=("closed_form", "contention") * 3 + ("packets",), 
 PLANS = Mix(npus=8, backends=("closed_form", "contention", "fluid"), odd=0.3, world_on_links=0.2, ordered=1.0)
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A native design and the traces that it runs; `text` says what they do."""
 
     design: ar.Design
@@ -61,8 +60,7 @@ class Case:
         return f"{self.design}\n{self.text}"
 
 
-@dataclass(frozen=True, eq=False)
-class RandomProgram:
+class RandomProgram(Struct, frozen=True, eq=False):
     """`plan` is ready to run; `text` says what it is, so that a failure can be read without running it again."""
 
     seed: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from astrarium.engine import HAVE_CORE, execute
 from astrarium.engine.plan import Backend, NetworkPlan, Plan, Shape

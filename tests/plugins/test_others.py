@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.commands import PlugIn
 from tests.plans.hand import Kind, Node, collective, delay, native_collective, plan_of, two_level
 

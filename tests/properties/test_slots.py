@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.plans.draw import SEED, programs, wanted
 
 from astrarium import engine

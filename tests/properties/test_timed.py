@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.plans.draw import SEED, programs, wanted
 from tests.plans.programs import NS
 

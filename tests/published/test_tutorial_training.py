@@ -8,11 +8,11 @@ takes 1 ns for each step and 1 ns (the file's update time) after each collective
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium.config import Config

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.report.test_pages import checked, training
 
 import astrarium as ar

@@ -4,10 +4,10 @@ other. `fresh` is a second held-out part, with sequences and replicas of its own
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from astrarium.compute.config import Replay
 from astrarium.config import replace as changed

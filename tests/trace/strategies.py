@@ -55,7 +55,7 @@ def assert_equal(left: Traces, right: Traces) -> None:
 
 
 def assert_equal_columns(left: Columns, right: Columns) -> None:
-    for name in Columns.__dataclass_fields__:
+    for name in Columns.__struct_fields__:
         a, b = getattr(left, name), getattr(right, name)
         if isinstance(a, np.ndarray):
             assert a.dtype == b.dtype, name

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,7 +64,7 @@ def test_ranks_equal_up_to_place_share_a_class(pure: bool) -> None:
 ], ids=lambda change: next(iter(change)))
 def test_any_other_difference_makes_another_class(change: dict[str, object], pure: bool) -> None:
     node = Node(1, "gemm", 4, duration=5, attrs=(Attribute("num_ops", 2, "int64_val"),))
-    files = [encode_trace(Metadata(), [each]) for each in (node, dataclasses.replace(node, **change))]  # type: ignore[arg-type]
+    files = [encode_trace(Metadata(), [each]) for each in (node, msgspec.structs.replace(node, **change))]  # type: ignore[arg-type]
     assert len(traces_of_bytes(files, pure=pure).classes) == 2
 
 
@@ -96,10 +96,10 @@ def families(draw: st.DrawFn) -> list[bytes]:
 def varied(draw: st.DrawFn, node: Node) -> Node:
     if node.type not in (5, 6, 7):
         return node
-    attrs = tuple(dataclasses.replace(attr, value=draw(st.integers(0, 1 << 20)))
+    attrs = tuple(msgspec.structs.replace(attr, value=draw(st.integers(0, 1 << 20)))
                   if attr.name in PLACE and attr.kind == "int64_val" else attr for attr in node.attrs)
     name = draw(st.text("ab", min_size=1, max_size=200)) if node.name else ""
-    return dataclasses.replace(node, name=name, attrs=attrs)
+    return msgspec.structs.replace(node, name=name, attrs=attrs)
 
 
 @pytest.mark.skipif(not HAVE_CORE, reason="no compiled core")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from astrarium.errors import InputError
@@ -50,7 +50,7 @@ def test_only_edited_nodes_change(tmp_path: Path) -> None:
     odd = tagged(200, 0, varint(7)) + tagged(1, 0, b"\x82\x00")   # an unknown field, an id that is not in shortest form
     write_trace(tmp_path / "in.0.et", b"", [odd, Node(3, "c", 4, duration=1)])
     traces = read_traces(tmp_path / "in")
-    longer = dataclasses.replace(read_node(traces, 0, 1), duration=9)
+    longer = msgspec.structs.replace(read_node(traces, 0, 1), duration=9)
     write_traces(traces, tmp_path / "out", edits={(0, 1): longer})
     assert list(node_messages((tmp_path / "out.0.et").read_bytes()))[1] == odd
     assert read_traces(tmp_path / "out").classes[0].duration.tolist() == [0, 9]
@@ -65,7 +65,7 @@ def test_edits_of_a_rank_that_is_not_the_first_of_its_class(tmp_path: Path) -> N
     assert len(traces.classes) == 1
     node = read_node(traces, 2, 1)
     assert node.name == "ar 2"
-    write_traces(traces, tmp_path / "out", edits={(2, 1): dataclasses.replace(node, attrs=node.attrs[:-1])})
+    write_traces(traces, tmp_path / "out", edits={(2, 1): msgspec.structs.replace(node, attrs=node.attrs[:-1])})
     again = read_traces(tmp_path / "out")
     assert again.rank_class.tolist() == [0, 0, 1]
     assert again.classes[1].group.tolist() == [[-1]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from msgspec.structs import replace
 
 from astrarium.validate.designs import candidates
 from astrarium.validate.predict import NotPredictable, Prediction, predict

@@ -12,9 +12,10 @@ import functools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.catalog.columns import COLUMNS, PRECISIONS
 from astrarium.catalog.files import VARIABLE, parse, rows_of
@@ -33,8 +34,7 @@ RECORDS = ("fitted", "intervals", "left_out")
 """What validation left: rows that were fitted, intervals of step times, errors of sources that no fit had."""
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """`compute` and `memory` are keyword arguments of Roofline and Memory; `row`: all columns, as text with units
     (`clock`, `l2`, `power`, `scale_up`, ...; what nobody publishes is not there)."""
 
@@ -61,8 +61,7 @@ class Device:
         return FlopRate(rates[precision])
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """`npus` of a `device`, joined by the dims `inner`; `outer`, where there is one, joins hosts (rows of networks)."""
 
     name: str
@@ -74,8 +73,7 @@ class Host:
     source: str
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
     collectives.toml, where collectives were measured on it); npus and latency, where None, are yours."""
 

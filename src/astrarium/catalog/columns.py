@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 from astrarium.units import (
@@ -37,8 +38,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 INCLUDED = ("device", "nic")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """`takes` raises InputError (without a path) for what the column cannot hold; `needed`: a row must have it."""
 
     takes: Callable[[Any], object]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.catalog import row_of
 from astrarium.catalog.files import VARIABLE
@@ -13,8 +14,7 @@ from astrarium.units import Bandwidth, CarbonIntensity, CarbonMass, EnergyPrice,
 __all__ = ["Part", "carbon_of", "part", "pue_of", "tariff_of"]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One row of parts; None or 0 where the row does not say it.
 
     `price` $ of one; `share`: price of the rest of a host over that of its devices; `rent` $ of a device for an hour.

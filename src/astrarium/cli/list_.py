@@ -6,8 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag
 from astrarium.errors import InputError, nearest
@@ -27,8 +29,7 @@ OPERATIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One thing to choose. `package` brought a plug-in (empty: built in); `source` published the figures."""
 
     kind: str

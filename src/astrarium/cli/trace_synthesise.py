@@ -206,7 +206,7 @@ def _conditions(options: argparse.Namespace, model: Model) -> dict[str, float]:
 
 # ------------------------------------------------------------ compare
 def _compare(options: argparse.Namespace) -> int:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from astrarium.report.synthesis import COLUMNS, compare, summary
     from astrarium.report.tables import Table, print_tables

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag
 

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from msgspec.structs import asdict
 
 from astrarium.cli.arguments import Parser, json_flag, whole
 from astrarium.cli.imports import say_imports

@@ -8,9 +8,10 @@ member adds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp, Schedule
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Bound", "bound", "check_bound", "steps"]
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """At most so many blocks sent and received by one participant, and so many messages in a chain."""
 
     sent: int

@@ -10,11 +10,12 @@ shape and the design: equal ranks choose alike, on every machine, with either en
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from astrarium.collective.compose import Composition
 from astrarium.collective.estimate import Reach

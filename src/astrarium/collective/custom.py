@@ -25,7 +25,7 @@ _US = 1_000_000  # ps
 Message = tuple[int, int, int, int]  # source and destination position, tag, bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)      # not a Struct: equality leaves a field out
 class CustomNode:
     """One node: `peer` is a position of the group (sends and receives), `size` bytes, `duration` ps (delays)."""
 

@@ -13,10 +13,10 @@ names b once per item. A barrier moves knowledge: everyone must have heard from 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.collective import exam_order, exam_shape
 from astrarium.collective.messages import Expanded, expand, message_blocks
@@ -29,8 +29,7 @@ Held = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Proof:
+class Proof(Struct, frozen=True, eq=False):
     """What the exam measured: blocks sent and received per participant [n], messages, and the longest chain of messages
     of which each needs the one before. `in_place` is False where that proof was not asked for, or left out for its
     size."""

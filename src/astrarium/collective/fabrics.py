@@ -10,9 +10,11 @@ own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium import catalog
 from astrarium.errors import InputError, nearest
@@ -27,8 +29,7 @@ Lines = tuple[Line, ...]
 OF_TRAINING = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 
 
-@dataclass(frozen=True)
-class Fabric:
+class Fabric(Struct, frozen=True):
     """`link`: bytes/ns out of one NPU as the data sheet has it. `ops`: op -> ranks -> lines (kind host); `lines`: of
     two hosts (kind hosts). `like`: fabrics whose lines are taken, with this link. `exchange`: lines of DeepEP's kernels
     (dispatch, combine, and both `_low_latency`). `in_network`: the switch reduces (NVLink SHARP). `over`: op -> (hosts,

@@ -7,11 +7,12 @@ gather come back. Only lines of NPUs that a holder of data (or the root's path) 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
 from math import lcm
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import fields
 
 from astrarium.collective.groups import SubDim
 from astrarium.collective.messages import expand, message_blocks, ranges
@@ -22,8 +23,7 @@ __all__ = ["hierarchical"]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
+class _Table(Struct, frozen=True, eq=False):
     """Messages and receives of the whole group: sends [messages], `length` and `block` their blocks; receives."""
 
     src: I64

@@ -30,8 +30,9 @@ the tree and pass the NICs' ring rate).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import exp, log, log2
+
+from msgspec import Struct
 
 from astrarium.collective.bandwidth import bus_factor
 from astrarium.collective.fabrics import Fabric, Lines
@@ -44,8 +45,7 @@ _SAME = {CommOp.REDUCE_SCATTER_BLOCK: CommOp.REDUCE_SCATTER}
 _OVER_HOSTS = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A group: so many ranks in each of so many hosts."""
 
     per_host: int

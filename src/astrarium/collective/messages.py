@@ -7,10 +7,11 @@ participant); `expand` lists the messages of any schedule, participant by partic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.vocab import CommOp, PeerMode, Schedule
 
@@ -21,8 +22,7 @@ I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Messages:
+class Messages(Struct, frozen=True, eq=False):
     """A collective as messages in logical time.
 
     `src`, `dst`, `time`, `after`, `reduce` are [messages]; `block_ptr` is [messages + 1] into `block`. A message may
@@ -43,8 +43,7 @@ class Messages:
         return int(self.time.max(initial=-1)) + 1
 
 
-@dataclass(frozen=True, eq=False)
-class Expanded:
+class Expanded(Struct, frozen=True, eq=False):
     """Every message of a schedule: participant p sends messages `send_ptr[p]:send_ptr[p+1]` in program order.
 
     `dst`, `needs`, `match`, `entry` are [messages]: receiver, receives that the sender needs first, number of the

@@ -7,7 +7,8 @@ write, must be ordered by the steps' dependencies and messages, whatever the tim
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.collective.msccl import RECEIVES, SENDS, check_blocks, msccl_op
 from astrarium.collective.msccl_xml import Algo, Gpu, Step
@@ -21,8 +22,7 @@ Place = tuple[int, str, int]             # GPU, buffer, chunk
 _LOCAL = frozenset({"rrc", "rrs", "rrcs"})  # add the local source to what arrives
 
 
-@dataclass(frozen=True)
-class _At:
+class _At(Struct, frozen=True):
     gpu: int
     block: int
     place: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
+
+from msgspec import Struct, field
 
 from astrarium.collective.exam_order import firing_order
 from astrarium.collective.messages import Expanded, expand, message_blocks
@@ -25,16 +26,14 @@ SPREAD = (CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.GA
 MOST_STEPS = 4_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class _Message:
+class _Message(Struct, frozen=True, eq=False):
     """What one message carries: where from at the sender, where to at the receiver, chunk by chunk."""
 
     source: Sequence[Place]
     target: Sequence[Place]
 
 
-@dataclass(eq=False)
-class _Gpu:
+class _Gpu(Struct, eq=False):
     """One GPU while its steps are collected."""
 
     blocks: dict[Key, list[str]] = field(default_factory=dict)

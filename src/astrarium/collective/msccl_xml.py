@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from xml.parsers import expat
+
+from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 
@@ -19,8 +20,7 @@ MAX_STEPS = 4_000_000
 _PARENT = {"algo": "", "gpu": "algo", "tb": "gpu", "step": "tb"}
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step of a thread block; `depends` is (thread block, step) or None."""
 
     type: str
@@ -31,8 +31,7 @@ class Step:
     line: int
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """A thread block: its peers (-1: none), channel, and steps in order."""
 
     id: int
@@ -43,8 +42,7 @@ class Block:
     line: int
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(Struct, frozen=True):
     """One GPU: chunks of its input, output and scratch buffers, and its thread blocks."""
 
     id: int
@@ -52,8 +50,7 @@ class Gpu:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Algo:
+class Algo(Struct, frozen=True):
     """A whole algorithm; `gpus[i]` is GPU i."""
 
     name: str

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.collective.bandwidth import bus_factor
 from astrarium.collective.lines import fit_lines, least
@@ -33,8 +33,7 @@ RANK = re.compile(r"^#\s+Rank\s+(\d+)(?:\s+Group\s+(\d+))?\b.*?\bon\s+(\S+)\s+(d
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Log:
+class Log(Struct, frozen=True, eq=False):
     """One test: `size` bytes (nccl-tests' S) and `ns`, out of place, [rows]."""
 
     op: CommOp

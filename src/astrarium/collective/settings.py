@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
 
 from astrarium.collective.algorithms import Options
 from astrarium.collective.compose import Composition
@@ -17,16 +19,14 @@ from astrarium.vocab import CommOp
 __all__ = ["Free", "Link", "Settings"]
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """A network dim as Themis sees it: `bandwidth` out of one NPU in bytes/ns, `latency` of one message in ns."""
 
     bandwidth: float
     latency: float
 
 
-@dataclass(frozen=True)
-class Free:
+class Free(Struct, frozen=True):
     """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
     beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
     chunks in flight per phase where the design says how many."""
@@ -40,8 +40,7 @@ class Free:
     active: int | None = None
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True, dict=True):
     """How collectives of one operation run.
 
     `algorithms`: one per network dim, innermost first, or a single one for all dims (`direct:7`: window 7).

@@ -11,15 +11,15 @@ Dims of equal load keep the order of the chunk before, as in ASTRA-sim (tag tuto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.collective.groups import SubDim
 
 __all__ = ["DimCost", "loads", "orders"]
 
 
-@dataclass(frozen=True)
-class DimCost:
+class DimCost(Struct, frozen=True):
     """What a dim costs an NPU: `fixed` ns per reduce_scatter or all_gather; `bandwidth` out of an NPU, bytes/ns."""
 
     fixed: float

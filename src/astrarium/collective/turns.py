@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 __all__ = ["Visit", "turns"]
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(Struct, frozen=True):
     """A chunk in one of its phases: `size` bytes as it arrives, which takes the ports of `dim` for `ps`."""
 
     dim: int

@@ -14,12 +14,12 @@ is what SCALE-Sim 3.0.0 counts, which hides the drain).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 __all__ = ["RATES", "WORDS", "Arrays", "Dataflow", "Tiles", "Traffic", "Words", "accesses", "cycles", "product_cycles",
            "traffic"]
@@ -30,8 +30,7 @@ PARTS = tuple(2**power for power in range(9))
 """Into how many equal parts a product may be cut (`Arrays.cut`)."""
 
 
-@dataclass(frozen=True)
-class Arrays:
+class Arrays(Struct, frozen=True):
     """`count` equal arrays of rows x columns that multiply and add once a cycle; `ifmap`, `filter`, `ofmap`: bytes of
     the buffers that all of them share, half of which hold what is in use and half what comes or goes.
 

@@ -7,13 +7,14 @@ import importlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.compute.kernels import DeviceModel, Machine, from_sheet, latency_ns, load
 from astrarium.compute.kernels.correction import Correction, corrected_by
@@ -30,8 +31,7 @@ FOLDS = 5
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(Struct, frozen=True, eq=False):
     """`base`: a measured device, or a data sheet; `rows`: "family/precision" -> (shape [columns, n], ns [n])."""
 
     base: str | Machine

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.compute.replay import replay_astra_sim, replay_native
 from astrarium.compute.roofline import roofline_astra_sim, roofline_native
@@ -17,8 +17,7 @@ __all__ = ["DURATIONS", "Durations"]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Durations:
+class Durations(Struct, frozen=True):
     """`roofline(flops, bytes, peak, bandwidth)` -> ps; `replay(micros, missing ns)` -> (ps, which have none)."""
 
     roofline: Callable[..., I64]

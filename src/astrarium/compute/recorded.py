@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.compute.operators import kernel_of
 from astrarium.compute.timings import Timing
@@ -22,8 +22,7 @@ STREAM_NS = 10_000  # that a kernel must take that only moves bytes: a shorter o
 BESIDE = 0.05       # of a kernel's time that another may run beside it
 
 
-@dataclass
-class Share:
+class Share(Struct):
     """So many GPU operations, which took so long."""
 
     operations: int = 0
@@ -35,8 +34,7 @@ class Share:
         self.ns += ns
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """`times`: kernel -> ns of each of its calls; `unused`: why -> what was not used, most time first."""
 
     times: Mapping[Kernel, Sequence[int]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.compute.arrays import RATES, Arrays, Words, product_cycles
 from astrarium.compute.checked import to_ps
@@ -31,8 +31,7 @@ I64 = npt.NDArray[np.int64]
 MATRIX = ("gemm", "grouped_gemm")
 
 
-@dataclass(frozen=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """What times kernels: the arrays, their cycles per ns, the vector unit's flop/ns (None: not said), and (number
     format, products over those in 16 bits)."""
 

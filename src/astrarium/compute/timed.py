@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.compute.checked import to_ps
 from astrarium.compute.config import Compute
@@ -46,8 +47,7 @@ class Predicted(Compute, frozen=True, kw_only=True):
                        ] = default(None)
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(Struct, frozen=True, eq=False):
     """The nodes of a class by what times them: indexes of hosts, of nodes with a kernel, of the others."""
 
     host: I64

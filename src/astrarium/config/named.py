@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from astrarium.config.spec import Problem, join
 from astrarium.errors import InputError
@@ -25,8 +26,7 @@ def merged(plain: Plain, beside: Plain) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class Shorthand:
+class Shorthand(Struct, frozen=True):
     """How text stands for a config class: the name of something known, or a file."""
 
     plain: Callable[[str], Plain]       # the plain data that the text stands for; raises InputError

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.config.base import Config
 from astrarium.config.calls import sentence_of
@@ -16,8 +17,7 @@ from astrarium.errors import InputError
 __all__ = ["FieldInfo", "fields"]
 
 
-@dataclass(frozen=True)
-class FieldInfo:
+class FieldInfo(Struct, frozen=True):
     """One knob. `when` names the variant that has it (`compute.model=roofline`), empty where every one does."""
 
     path: str

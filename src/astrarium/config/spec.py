@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 __all__ = ["FieldSpec", "Knob", "Problem", "Variants", "default", "join", "specs"]
 
@@ -21,8 +21,7 @@ class Variants(Protocol):
     def __contains__(self, name: object) -> bool: ...
 
 
-@dataclass(frozen=True)
-class Knob:
+class Knob(Struct, frozen=True):
     """Annotation of a config field: a help sentence and what is legal beyond the type."""
 
     help: str
@@ -38,8 +37,7 @@ class Knob:
         return self.choices if isinstance(self.choices, tuple) else tuple(self.choices.names())
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing wrong with a value; `path` is relative to the section whose rule reports it."""
 
     path: str
@@ -52,8 +50,7 @@ class Problem:
         return Problem(join(parent, self.path), self.message, self.expected, self.did_you_mean)
 
 
-@dataclass(frozen=True)
-class FieldSpec:
+class FieldSpec(Struct, frozen=True):
     """One field of a config class."""
 
     name: str

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from astrarium.config.spec import join
 from astrarium.errors import InputError
@@ -28,8 +28,7 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
-@dataclass
-class Document:
+class Document(Struct):
     """What a file holds: plain data, and the line (from 1) on which each dotted path stands."""
 
     data: Any = None

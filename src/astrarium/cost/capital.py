@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.catalog.market import Part, part
 from astrarium.cost.fabric import Counts, counts
@@ -14,8 +15,7 @@ from astrarium.errors import InputError, UnsupportedError
 __all__ = ["CAPITAL_COST", "EMBODIED_CARBON", "Line", "bill", "capital_cost", "dollars", "embodied_carbon"]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """So many pieces of a part of the catalog, at so many US dollars each."""
 
     what: str

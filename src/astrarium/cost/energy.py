@@ -9,9 +9,8 @@ The first sum is that of ASTRA-sim's tutorial at ISCA 2026 (energy of kernels + 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
@@ -27,8 +26,7 @@ COUNTED = (Backend.PORTS, "contention")      # networks that record what leaves 
 KINDS = ("power", "idle_power")
 
 
-@dataclass(frozen=True)
-class Energy:
+class Energy(Struct, frozen=True):
     """Joules: of NPUs while they compute, of NPUs at all other times, of each network dim."""
 
     compute: float

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium.catalog.market import Part, part
 from astrarium.design import Design
@@ -31,8 +32,7 @@ __all__ = ["Counts", "Tree", "counts", "hosts_of", "tree"]
 MOST_TIERS = 8
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A fat tree: its tiers, its switches, the links between them."""
 
     tiers: int
@@ -40,8 +40,7 @@ class Tree:
     trunks: int
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Pieces that a design is built of. `npus`: those of whole hosts; `nics`: ports of cards."""
 
     hosts: int

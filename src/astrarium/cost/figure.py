@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -14,8 +15,7 @@ from astrarium.result import Result
 __all__ = ["Figure", "refuse_without", "without"]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One figure, in ns, bytes, byte/ns or what its sentence says.
 
     `of_result`, `of_both` or `of_design` computes it (`record`: node times must be kept). Over several cases of a

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.design import Design
@@ -19,8 +20,7 @@ WIDE = 16           # hosts over which gradients are reduced, from which rows ar
 FEWEST = 10         # rows below which the ends of an interval would be the largest errors themselves
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """`share` of `rows` unseen rows of a stack on a device were measured between `low` and `high` times the predicted
     time. Both are None for an unvalidated design; `why` says what it lacks. `of`: of which part of the
     rows it is."""

@@ -11,10 +11,9 @@ figures are the design's own: nothing is assumed where one is missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.cost.figure import Figure, refuse_without, without
 from astrarium.design import Design, npu_types
@@ -32,8 +31,7 @@ __all__ = ["OPERATION_ENERGY", "Operations", "check_operations", "operation_ener
 HOPS = {"switch": 2.0, "fully_connected": 1.0}
 
 
-@dataclass(frozen=True)
-class Operations:
+class Operations(Struct, frozen=True):
     """Joules: idle power of all NPUs over the run, what is computed, what memory moves, each network dim."""
 
     idle: float

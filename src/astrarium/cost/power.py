@@ -10,9 +10,9 @@ Network energy per bit (`network.dims[].energy`) is not in it: the switches' and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.catalog.market import Part, part
@@ -29,8 +29,7 @@ __all__ = ["POWER_MEAN", "POWER_PEAK", "SITE_ENERGY", "SitePower", "check_site",
            "site_energy", "site_power", "watts"]
 
 
-@dataclass(frozen=True)
-class SitePower:
+class SitePower(Struct, frozen=True):
     """W: of all NPUs while they compute (`active`) and while they do not (`idle`), of the `rest`; and the PUE."""
 
     active: float

@@ -9,8 +9,9 @@ results do not depend on the order of arithmetic; nothing ever exceeds a capacit
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 
@@ -23,8 +24,7 @@ UNIT = 2520 << 30
 Resource = TypeVar("Resource", bound=Hashable)
 
 
-@dataclass(eq=False, slots=True)
-class _Activity(Generic[Resource]):
+class _Activity(Struct, Generic[Resource], eq=False):
     left: int       # at `since`
     resources: tuple[Resource, ...]
     ended: Callable[[], None]

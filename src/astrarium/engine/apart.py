@@ -9,11 +9,11 @@ that it has alone (`engine.jobs`). Where that does not follow from the plan, job
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.engine.jobs import of_collectives, part_of
 from astrarium.engine.outcome import Outcome

@@ -9,10 +9,10 @@ they use have programs of their own. Callers see the NPUs' numbers, and the memo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Dim, Kind, Order, Plan, Program, Shape

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import CollectivePlan, Kind, Order, Plan, Program
@@ -27,8 +28,7 @@ I64 = npt.NDArray[np.int64]
 NO_ID = 2**64 - 1      # of a node that is in no trace
 
 
-@dataclass(frozen=True, eq=False)
-class JobPlan:
+class JobPlan(Struct, frozen=True, eq=False):
     """A workload lowered on the machine's network, and the NPU of each of its ranks [ranks].
 
     Lowering composes collectives of the NPUs in the plan's `npu_of`: a phase runs in one dim. `npus` may differ from
@@ -44,8 +44,7 @@ class JobPlan:
     start: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class JoinedJobs:
+class JoinedJobs(Struct, frozen=True, eq=False):
     """One Plan of all jobs. Ranks are numbered job after job: job j has `first[j]` to `first[j + 1] - 1`."""
 
     plan: Plan

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 __all__ = ["Outcome", "PacketCounts", "outcome_of"]
 
@@ -19,8 +19,7 @@ def _no_numbers() -> I64:
     return np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class PacketCounts:
+class PacketCounts(Struct, frozen=True, eq=False):
     """What a medium of packets measured; arrays are empty where nothing was recorded.
 
     Per link, by its number in the graph (of dims: network.graph): `queue` is the most bytes that waited for it,
@@ -42,8 +41,7 @@ class PacketCounts:
     arrived: I64 = field(default_factory=_no_numbers)
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(Struct, frozen=True, eq=False):
     """Times in ps. Unfolded runs have one row per rank; folded ones a row per class.
 
     `start` and `end` [sum of nodes over rows] hold every node's issue and completion, row after row (`node_ptr`

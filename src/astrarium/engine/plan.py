@@ -7,11 +7,11 @@ same integers. Times are integer picoseconds, sizes bytes, bandwidths bytes per 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.vocab import Schedule
 
@@ -96,8 +96,7 @@ class Pick(enum.IntEnum):
     LAST_HALF = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
+class Program(Struct, frozen=True, eq=False):
     """What each rank of one class runs. Nodes ascend by node id; `child` holds indexes into this program.
 
     Shapes: every array is [nodes], except child_ptr [nodes + 1] and child [edges].
@@ -141,8 +140,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     phases: tuple[Phase, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class CustomProgram:
+class CustomProgram(Struct, frozen=True, eq=False):
     """A custom collective: per position a small program of SEND, RECV and DELAY nodes (slot_peer: a position).
 
     Under ASTRA-sim's order `roots` has, per program, the nodes without parents as they become free, and `child` of a
@@ -156,8 +154,7 @@ class CustomProgram:
     roots: tuple[I32, ...] = ()
 
 
-@dataclass(frozen=True)
-class CollectivePlan:
+class CollectivePlan(Struct, frozen=True):
     """How one (group, op, size) runs; many nodes share one.
 
     Native: a participant's chunks enter their phases in turns, `active_chunks` inside a list at once (0: all). `turns`
@@ -177,8 +174,7 @@ class CollectivePlan:
     how: str = ""
 
 
-@dataclass(frozen=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """A memory at every switch of a dim, with `links` to it. A REMOTE node that names it is one message between its NPU
     and the memory at that NPU's switch, from there (a load) or to it (a store). The NPU at place p of the dim uses link
     p modulo `links`."""
@@ -194,8 +190,7 @@ def code_of(memory: int, store: bool) -> int:
     return -2 - 2 * memory - store
 
 
-@dataclass(frozen=True)
-class Dim:
+class Dim(Struct, frozen=True):
     shape: Shape
     npus: int
     bandwidth: float         # bytes per ns of one link, one direction
@@ -203,8 +198,7 @@ class Dim:
     ends: tuple[Attached, ...] = ()     # inside the engine (`attached.widened`): a switch's last places are memories
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Struct, frozen=True, eq=False):
     """Nodes and directed links. The plan's NPUs are nodes 0..npus-1; further nodes are devices, such as switches.
 
     Every array is [links], a link's number is its row; two nodes may have several links. All nodes pass messages on,
@@ -221,8 +215,7 @@ class Graph:
     lanes: I32       # virtual channels that share it, at least 1. For media of packets; others ignore it
 
 
-@dataclass(frozen=True)
-class RoceRules:
+class RoceRules(Struct, frozen=True):
     """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
     Deployments, SIGCOMM 2015 (figure 14; section 4 for the buffer of a Trident II and for PFC): 40 Gb/s links.
 
@@ -243,8 +236,7 @@ class RoceRules:
     recovery: int = 5               # increases of fast recovery
 
 
-@dataclass(frozen=True)
-class PacketRules:
+class PacketRules(Struct, frozen=True):
     """How a medium of packets carries messages."""
 
     size: int = 4096                # payload bytes of a packet; the last one of a message has what is left
@@ -255,8 +247,7 @@ class PacketRules:
     roce: RoceRules | None = None   # None: credits
 
 
-@dataclass(frozen=True)
-class NetworkPlan:
+class NetworkPlan(Struct, frozen=True):
     """What moves bytes. With a `graph` its links do, and `dims` are only those that collectives are laid out on.
 
     `ecmp` (with a graph): FIRST_LINK, or the seed of a hash of seed, source NPU, destination NPU and node. It chooses
@@ -279,8 +270,7 @@ class Changing(enum.IntEnum):
     LINK = 1    # the bytes of all messages on it
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(Struct, frozen=True, eq=False):
     """What goes at another speed from some time on, until its next change. Arrays [changes], in any order; of two
     changes of one thing at one time the later row counts.
 
@@ -301,8 +291,7 @@ class RemoteKind(enum.IntEnum):
     POOL = 3
 
 
-@dataclass(frozen=True)
-class Remote:
+class Remote(Struct, frozen=True):
     """Remote memory: access = latency + size / bandwidth; PER_NODE and POOL serve one access at a time, FIFO."""
 
     kind: RemoteKind = RemoteKind.NONE
@@ -311,8 +300,7 @@ class Remote:
     npus_per_node: int = 1
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """The two compatibility tables, as data: tie order and resources, and duration functions."""
 
     order: Order = Order.CANONICAL
@@ -325,8 +313,7 @@ class Policy:
     shared_bus: tuple[float, float, float, float, int] | None = None   # LogGP: L, o, g, G; local-reduction-delay
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Struct, frozen=True, eq=False):
     """A lowered design.
 
     Rank r runs `programs[program_of[r]]` on NPU `npu_of[r]`. A comm node with slot s of rank r finds its arguments at

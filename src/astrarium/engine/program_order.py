@@ -8,10 +8,10 @@ each then waits for the other. Real stacks issue in program order, in which this
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Order, Plan, Program

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
 from operator import is_
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
+from msgspec import Struct
 
 __all__ = ["Shared"]
 
@@ -38,11 +37,11 @@ class Shared:
 
 
 def _has_fields(value: object) -> bool:
-    return is_dataclass(value) or isinstance(value, msgspec.Struct)
+    return isinstance(value, Struct)
 
 
 def _names(value: Any) -> Sequence[str]:
-    return value.__struct_fields__ if isinstance(value, msgspec.Struct) else [field.name for field in fields(value)]
+    return value.__struct_fields__      # type: ignore[no-any-return]
 
 
 def _key(part: Any) -> Any:

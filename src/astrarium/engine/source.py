@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.engine._native import HAVE_CORE
 from astrarium.engine.outcome import Outcome, outcome_of
@@ -25,8 +26,7 @@ I64 = npt.NDArray[np.int64]
 COMM = (Kind.COLLECTIVE, Kind.SEND, Kind.RECV)
 
 
-@dataclass(frozen=True, eq=False)
-class SourceOutcome:
+class SourceOutcome(Struct, frozen=True, eq=False, dict=True):
     """What was done, in order of hand-out: `work` and, of each, issue `start` and `end` in ps [works]."""
 
     work: tuple[Work, ...]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.plan import CustomProgram, Kind, Program
 from astrarium.errors import InputError, TraceError
@@ -16,8 +15,7 @@ I32 = npt.NDArray[np.int32]
 RUNS = (Kind.SEND, Kind.RECV, Kind.DELAY)
 
 
-@dataclass(frozen=True, eq=False)
-class CustomCollective:
+class CustomCollective(Struct, frozen=True, eq=False):
     """A custom collective as ASTRA-sim reads it: program q is trace `prefix.q.et`, read from `sources[q]`.
 
     `peer`, `tag` [comm nodes]; `roots`: the nodes without parents in the order in which they become free.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Backend, Plan, Remote, RemoteKind
 from astrarium.errors import InputError, nearest
@@ -33,8 +34,7 @@ IGNORED_BY_ASTRA_SIM = {"boost-mode", "intra-dimension-scheduling", "inter-dimen
 """Keys of shipped example files that ASTRA-sim reads no longer: reported as unused, like any unknown key."""
 
 
-@dataclass(frozen=True)
-class AstraInputs:
+class AstraInputs(Struct, frozen=True):
     """Everything that ASTRA-sim's command line names, parsed. `notes` lists keys that nothing reads.
 
     `memory_trace` is what the files of `track-local-mem` begin with, None where that is off.
@@ -77,8 +77,7 @@ def read_inputs(workload: str, system: str, network: str, memory: str | None, gr
     return AstraInputs(workload, parsed, dims, remote, chosen, kinds[backend], tuple(notes), _memory_trace(system))
 
 
-@dataclass(frozen=True, eq=False)
-class AstraWorkload:
+class AstraWorkload(Struct, frozen=True, eq=False):
     """What was read of a workload: its traces, the same by index, and all communicator groups."""
 
     traces: Traces

@@ -7,10 +7,11 @@ are never shared, hops across dims, the algorithms' machines, tie order) are AST
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from astrarium.engine.plan import Plan, Policy, Program
 from astrarium.errors import UnsupportedError
@@ -20,8 +21,7 @@ __all__ = ["ALL", "FINER", "RULES", "AstraRules", "in_ps"]
 FINER = 1000        # ps in the ns that the engine truncates to
 
 
-@dataclass(frozen=True)
-class AstraRules:
+class AstraRules(Struct, frozen=True):
     """Which rules hold; native's are in the place of the others."""
 
     whole_ns: bool = True

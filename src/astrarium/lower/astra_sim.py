@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.engine.plan import (
     Algorithm,
@@ -46,8 +47,7 @@ COLLECTIVE, SEND, RECV, REMOTE = int(Kind.COLLECTIVE), int(Kind.SEND), int(Kind.
 SHAPES = {"Ring": Shape.RING, "Switch": Shape.SWITCH, "FullyConnected": Shape.FULLY_CONNECTED}
 
 
-@dataclass(frozen=True)
-class AstraDim:
+class AstraDim(Struct, frozen=True):
     """One dim of network.yml: its block name, NPUs, "GB/s" (2^30 bytes) and ns."""
 
     topology: str
@@ -56,8 +56,7 @@ class AstraDim:
     latency: float
 
 
-@dataclass(frozen=True)
-class AstraSystem:
+class AstraSystem(Struct, frozen=True):
     """system.json and the command line's flags as values; a default is what ASTRA-sim does without the key.
 
     `implementations[op]` is the list per dim ("ring", "direct4"...); `custom[op]` and `custom_nodes[node id]` replace

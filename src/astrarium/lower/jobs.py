@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import TypeVar, overload
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.engine.jobs import JobPlan, join_jobs

@@ -5,9 +5,10 @@ Whoever runs many designs makes a `Kept` and gives it to every run. Results do n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from astrarium.cache import Cache
 from astrarium.collective.lower import ScheduleCache, schedule_cache
@@ -23,8 +24,7 @@ WORKS = 128             # workloads, with what is lowered from them: a few MB ea
 COLLECTIVES = 1 << 13   # settings, choices and plans
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(Struct, frozen=True, eq=False, dict=True):
     """What runs share. Bounded; for several threads at once.
 
     `works` by (workload, ranks, where tensors are placed).

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.trace.work import TraceClass
@@ -19,8 +19,7 @@ I64 = npt.NDArray[np.int64]
 MEMBER_TABLE = 1 << 26  # entries of the group x rank table; larger ones are searched
 
 
-@dataclass(frozen=True, eq=False)
-class Members:
+class Members(Struct, frozen=True, eq=False):
     """Who is in which group, one entry per member of each: `owner`, the number of the group, and `member`, the rank."""
 
     groups: Sequence[I32]

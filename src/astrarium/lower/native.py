@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.cache import Cache
 from astrarium.collective.config import active_chunks_of
@@ -95,8 +96,7 @@ def _replay(design: Design, work: Work) -> Plan:
                 **{**around, "network": replace(around["network"], backend=Backend.PORTS, graph=None)})
 
 
-@dataclass(frozen=True, eq=False)
-class _Programs:
+class _Programs(Struct, frozen=True, eq=False):
     """Classes with their Programs; NPU and program of every rank."""
 
     rows: tuple[Row, ...]
@@ -105,8 +105,7 @@ class _Programs:
     program_of: I32
 
 
-@dataclass(frozen=True, eq=False)
-class _Columns:
+class _Columns(Struct, frozen=True, eq=False):
     """Arguments of all ranks, and the collectives that they number."""
 
     pointer: I64

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
+from msgspec.structs import replace
 
 from astrarium.collective.config import (
     OPERATIONS,

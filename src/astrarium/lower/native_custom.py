@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.collective.config import OPERATIONS
 from astrarium.collective.custom import from_traces
@@ -19,8 +20,7 @@ __all__ = ["CustomSource", "custom_sources"]
 MAX_FILE = 64 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class CustomSource:
+class CustomSource(Struct, frozen=True, eq=False):
     """One custom algorithm: `fixed` carries its own sizes, `algorithm` is scaled to each payload."""
 
     path: str

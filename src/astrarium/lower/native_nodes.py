@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import fields
 
 from astrarium.cache import frozen
 from astrarium.compute.config import Compute, replays_all

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.cache import Cache, frozen
 from astrarium.compute.config import replays_all
@@ -32,8 +34,7 @@ I32 = npt.NDArray[np.int32]
 LOWERED = 256       # of one Work: programs, shapes of groups, columns of arguments, tuples of collectives
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(Struct, frozen=True, eq=False, dict=True):
     """`classes` cover every rank once; `groups[g]` holds the ranks of group g in order; `names[g]` is its name.
 
     `meetings` are the plans of recorded collectives that replay together (`recorded_meetings`), where there are any.
@@ -48,7 +49,10 @@ class Work:
     source: Traces | Generated | None = None
     meetings: tuple[CollectivePlan, ...] = ()
     jobs: tuple[PlacedWork, ...] = ()
-    lowered: Cache[Any] = field(default_factory=lambda: Cache(LOWERED), init=False)
+
+    @cached_property
+    def lowered(self) -> Cache[Any]:
+        return Cache(LOWERED)
 
     @property
     def ranks(self) -> int:
@@ -56,8 +60,7 @@ class Work:
         return sum(trace.ranks.size for trace in self.classes) + sum(job.work.ranks for job in self.jobs)
 
 
-@dataclass(frozen=True, eq=False)
-class PlacedWork:
+class PlacedWork(Struct, frozen=True, eq=False):
     """The work of one job of several, the design that it is by itself (on its NPUs), and when it begins (ps)."""
 
     design: Design

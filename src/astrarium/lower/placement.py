@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -48,8 +49,7 @@ def placed_of(design: Design, kept: Kept | None = None) -> Placed | None:
     return _Places(memory, work, forms).placed(fixed, automatic)
 
 
-@dataclass
-class _Places:
+class _Places(Struct):
     memory: Memory
     work: Transformer
     forms: Forms | None

@@ -7,10 +7,10 @@ network a later one may become ready first, on one rank and not on the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.engine.plan import Lane

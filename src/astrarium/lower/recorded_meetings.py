@@ -7,10 +7,10 @@ every member takes the shortest duration of all, which is that of the last to co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.collective.custom import CustomNode, custom_program
 from astrarium.engine.plan import CollectivePlan, CustomProgram, Kind, Program

@@ -3,10 +3,9 @@ as the distinct partners, not as the nodes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.lower.distinct import distinct_rows
 from astrarium.trace.work import TraceClass

@@ -18,10 +18,10 @@ store), so the levels above move them once. Loads and stores take equally long.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.memory.config import Remote
@@ -31,8 +31,7 @@ __all__ = ["Crossed", "crossed", "is_switched", "pool_ns"]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Crossed:
+class Crossed(Struct, frozen=True):
     """One level of a pool: `size` bytes that one of its `ends` moves per byte of an NPU, and its `rate` in byte/ns."""
 
     name: str

@@ -14,8 +14,9 @@ its public code, willjwon/astra-network-analytical, CostModel.cc at b64d6a3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium.errors import UnsupportedError
 from astrarium.network.config import LinkDim, Network, Ring
@@ -24,8 +25,7 @@ from astrarium.network.needs import needs_dims
 __all__ = ["LIBRA", "Prices", "network_bandwidth", "network_cost", "tiers_of"]
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """US dollars per GB/s, by tier; a component that a tier has no price for cannot be there."""
 
     link: Mapping[str, float]

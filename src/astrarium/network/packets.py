@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec.structs import replace
 
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.engine.plan import FIRST_LINK, NetworkPlan, PacketRules, RoceRules

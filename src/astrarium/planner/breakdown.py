@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.plan import Kind
 from astrarium.planner.costs import durations
@@ -29,8 +29,7 @@ collective counts from the moment when its last member is there, a message from 
 and collectives of several stages. bubble: the rest."""
 
 
-@dataclass(frozen=True)
-class Breakdown:
+class Breakdown(Struct, frozen=True):
     """ns of every part of PARTS, per stage and as the mean over all ranks; each adds up to the step."""
 
     stages: tuple[Mapping[str, float], ...]

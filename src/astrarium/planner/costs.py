@@ -7,11 +7,11 @@ on how many replicas there are: a few hundred sets of blocks serve tens of thous
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.lower.native_nodes import program_of
 from astrarium.planner.chain import longest_chain
@@ -34,8 +34,7 @@ F64 = npt.NDArray[np.float64]
 Axes = tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Costs:
+class Costs(Struct, frozen=True, eq=False):
     """Sums over the blocks in front of each, [blocks + 1], for one micro-batch on one rank.
 
     `forward`, `backward`: ns of the longest chain of a block's nodes from its entry to its exit, collectives at their

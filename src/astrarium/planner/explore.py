@@ -6,8 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.errors import InputError, StallError, StoppedError
 from astrarium.lower.kept import Kept
@@ -29,8 +32,7 @@ __all__ = ["Candidate", "Explored", "Progress", "Trial", "busy_of", "candidates"
            "workload_of"]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A layout that may fit, with its floors; `least`: that of the objective."""
 
     layout: Layout
@@ -43,8 +45,7 @@ class Candidate:
         return self.least, self.layout
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A layout that was looked at: bytes of the fullest rank, ns of a step, and the objective (NaN: it does not fit, or
     `problem` says why nobody knows); `least`: floor of the objective."""
 
@@ -57,8 +58,7 @@ class Trial:
     least: float = 0.0
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far it is on a device: layouts that the rules allow, those left of them that may fit, simulated; the fastest
     so far, and the next ones in line, whose floors nothing of theirs is below."""
 
@@ -70,8 +70,7 @@ class Progress:
     waiting: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True)
-class Explored:
+class Explored(Struct, frozen=True):
     """`found`: the best, best first. `layouts` that the rules allow; `too_large`: those whose memory does not
     fit, as far as they were looked at. `unknown`: layouts that were not finished within the limit, with floors below
     the last that was found; without any, nothing in the space is better than `found`."""
@@ -83,8 +82,7 @@ class Explored:
     unknown: tuple[Trial, ...]
 
 
-@dataclass
-class _Search:
+class _Search(Struct, dict=True):
     """What layouts of one job on one machine share."""
 
     job: Job
@@ -92,11 +90,11 @@ class _Search:
     kept: Kept
     guard: Guard
     objective: Objective = TIME
-    wires: Wires = field(init=False)
     costs: dict[Layout, Costs | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.wires = Wires(self.machine.network, self.machine.collective.model)
+    @cached_property
+    def wires(self) -> Wires:
+        return Wires(self.machine.network, self.machine.collective.model)
 
     def candidate(self, layout: Layout) -> Candidate | None:
         """A layout with its floors; None where a size of the model does not divide, or where recomputing attention's

@@ -15,11 +15,11 @@ owns, plus what its micro-batches in flight have saved when it has run ahead as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.planner.costs import Costs
 from astrarium.planner.job import Job
@@ -36,8 +36,7 @@ SAFE = 1 - 1e-6     # floors are floats, nodes are whole picoseconds
 ZERO_AXES = frozenset({"ep", "idp", "odp", "cp"})
 
 
-@dataclass(frozen=True)
-class Floor:
+class Floor(Struct, frozen=True):
     """ns of a step at least, bytes of the fullest rank at least, ns for which NPUs compute at least, in the mean."""
 
     time: float
@@ -132,8 +131,7 @@ def _shards(axes: Sequence[str], mesh: Mesh) -> tuple[tuple[str, ...], int]:
     return real, mesh.size(real) if real else 1
 
 
-@dataclass(frozen=True)
-class _Gradients:
+class _Gradients(Struct, frozen=True):
     """Per block: ns to reduce its gradients, to gather its weights, and of gathering weights behind the step."""
 
     reduce: F64

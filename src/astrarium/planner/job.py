@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.compute.config import Roofline
 from astrarium.design import Design
@@ -23,8 +23,7 @@ __all__ = ["ENDS", "Job", "job_of"]
 ENDS = 2        # embedding and head, which Megatron-LM can count as a layer each
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True, dict=True):
     """`base` holds the model, the samples and all settings that are the same in every layout; its own layout is one
     rank. `assumed`: sentences about what the caller left open."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from astrarium.errors import InputError
 from astrarium.planner.job import Job
@@ -19,8 +21,7 @@ MOST_CP = 16
 LONG = 32768            # tokens of a sample beyond which cp leaves the host
 
 
-@dataclass(frozen=True, order=True)
-class Layout:
+class Layout(Struct, frozen=True, order=True):
     """One parallelisation; ranks = tp * cp * pp * dp, ep is a part of dp. `tp_sequence` is Megatron's sequence
     parallelism; `virtual_stages` above 1 means interleaved 1F1B."""
 

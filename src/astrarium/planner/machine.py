@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.collective.config import Collective
@@ -35,8 +36,7 @@ NOWHERE = Cost()      # nothing is said of prices
 STREAMS = 4         # collectives in flight: tp or ep, cp, gradients, weights
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """`npus` NPUs of `device`; `assumed`: sentences about what the caller left open."""
 
     device: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium.cost import FIGURES
 from astrarium.cost.capital import capital_cost
@@ -31,8 +32,7 @@ __all__ = ["OBJECTIVES", "TIME", "Objective", "objective_of", "priced"]
 HOUR_NS, KWH_NJ = 3.6e12, 3.6e15
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(Struct, frozen=True):
     """`per_ns` of a step's time and `per_busy_ns` of the mean computing time; `figure`: that of `cost` which it is."""
 
     name: str

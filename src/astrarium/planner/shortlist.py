@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.cost.interval import Interval, interval_of
 from astrarium.design import Design
@@ -23,8 +24,7 @@ WORDS = {"compute": "compute", "recompute": "recomputation", "tp": "exposed tp c
          "pp": "exposed pp communication", "bubble": "bubble"}
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True, dict=True):
     """One layout. `time` ns of a step; `memory` of `capacity` bytes of the fullest NPU; `mfu` 0 to 1; `tokens` per
     second and NPU; `lost`: what makes it slower than the best one. `tie`: whether one of the two is within the interval
     of the other (None: it is the best one, or one of them is unvalidated). `value`: the objective's; `figures`: those
@@ -70,8 +70,7 @@ class Line:
                 "value": self.value, "figures": dict(self.figures)}
 
 
-@dataclass(frozen=True)
-class Shortlist:
+class Shortlist(Struct, frozen=True):
     """`lines`, best first. `layouts` that the rules allow, `too_large` of which do not fit, `simulated` of which
     were; `unknown`: those that were not simulated to the end (layout and why, floor of the objective), the only ones
     that may be better. `assumed`: what the caller left open. `conditions`: what holds for every line; `models`: which

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium import catalog
 from astrarium.catalog.market import part
@@ -21,8 +22,7 @@ __all__ = ["Terms", "assumptions", "cost_of", "powers_of", "terms_of", "usual_co
 POWERS = ("power", "idle_power")
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """`cost`: fields of the section, `like` a row of the catalog among them; `compute`: what an NPU draws, where the
     catalog does not say it. `budget` US dollars of all that is bought, `power` W of the site; None: no limit."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from astrarium.result import Result
 from astrarium.result.nodes import Work
@@ -17,8 +16,7 @@ __all__ = ["Unit", "units_of"]
 MOST = 400_000      # compute nodes that are looked at
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """One pass of a micro-batch through a part of the model: `way` forward, backward or step (the optimizer's)."""
 
     way: str

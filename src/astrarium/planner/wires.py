@@ -16,12 +16,12 @@ takes (`collective.model`), that is its floor.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.timers import Timer, Way
@@ -42,8 +42,7 @@ _SENT: Mapping[CommOp, Sent] = MappingProxyType({
 """Share of the payload that a member sends over the dims outside its block, of n members, B blocks, m in each."""
 
 
-@dataclass(frozen=True, eq=False)
-class Wires:
+class Wires(Struct, frozen=True, eq=False):
     """Floors of collectives on a network, for meshes of ranks placed in order."""
 
     network: Network

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.profile.recorded import TOGETHER, WORLD, Calls, collective_calls, is_timed, start_ns
@@ -21,8 +21,7 @@ LONGEST_NS = 1 << 53    # 104 days
 RESOLUTION = 1000       # ns in which recorded times are whole
 
 
-@dataclass(frozen=True, eq=False)
-class Clocks:
+class Clocks(Struct, frozen=True, eq=False):
     """Start times of the ranks of a recorded job; arrays [ranks], ns.
 
     `begin` is when each rank's trace begins, after the first, corrected clocks. `root` is the first of the ranks that

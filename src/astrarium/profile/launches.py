@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Columns
@@ -53,8 +53,7 @@ class Operator(NamedTuple):
     outputs: tuple[Argument, ...] | None
 
 
-@dataclass(frozen=True, eq=False)
-class Launches:
+class Launches(Struct, frozen=True, eq=False):
     """Arrays [GPU operations], times in ns. `other`: COMMUNICATION or COPY; "" is a kernel that computes. `owner`: the
     number of the operator call that launched it, -1 where none is known; `operator` describes a call by that number.
     `tick`: ns to which the recording rounds durations."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.columns import Columns, Traces
 from astrarium.trace.groups import group_key
@@ -24,8 +24,7 @@ TOGETHER = (CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.ALL_TO_ALL, CommOp.REDU
 """Operations in which every member needs data of every other, so that none ends before the last has begun."""
 
 
-@dataclass(frozen=True, eq=False)
-class Calls:
+class Calls(Struct, frozen=True, eq=False):
     """The collectives of one group on one rank in order of issue; arrays [collectives], times in ns of its clock."""
 
     node: I64       # index in the rank's columns

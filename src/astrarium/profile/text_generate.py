@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.profile.text_workload import LOOPS, Layer, Part, TextWorkload
@@ -46,8 +46,7 @@ def generate_text(work: TextWorkload, ranks: int, *, passes: int = 1, inner: int
     return Generated((builder.build(),), groups.members, groups.names, (None,))
 
 
-@dataclass(frozen=True, eq=False)
-class _Groups:
+class _Groups(Struct, frozen=True, eq=False):
     members: tuple[I32, ...]
     names: tuple[str, ...]
     of: dict[str, I32]          # all, inner, outer: [ranks] group of every rank
@@ -71,8 +70,7 @@ def _groups(work: TextWorkload, ranks: int, inner: int | None) -> _Groups:
     return _Groups(members, tuple(str(number) for number in range(1, len(members) + 1)), of)
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     """The nodes so far: `chain` is what the next compute node waits for, `pending` the collectives of weight gradients
     that a layer's next forward pass waits for."""
 

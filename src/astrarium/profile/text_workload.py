@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
 from astrarium.vocab import CommOp
@@ -24,8 +26,7 @@ HEAD = ("model_parallel_NPU_group", "checkpoints", "checkpoint_initiates")
 HEADER = "name, -1, then time, operation and bytes of forward, input gradient and weight gradient, and the update time"
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """How a keyword runs its layers.
 
     Over `forward` the collectives of forward and of input gradients run, over `weight` those of weight gradients:
@@ -54,8 +55,7 @@ LOOPS: Mapping[str, Loop] = MappingProxyType({
 """Keyword of the first line -> its training loop."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Time as the file counts it, and a collective of `size` bytes (None: none)."""
 
     time: int
@@ -63,8 +63,7 @@ class Part:
     size: int
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One line. `keyword`: whose groups its collectives use (HYBRID_CUSTOMIZED: its own)."""
 
     name: str
@@ -74,8 +73,7 @@ class Layer:
     keyword: str
 
 
-@dataclass(frozen=True)
-class TextWorkload:
+class TextWorkload(Struct, frozen=True):
     """A file. `inner`: ranks of a model-parallel group, where the file says so; `last_bottom`: the layer after which
     HYBRID_DLRM waits for the embeddings; `checkpoints`: layers whose input is kept, from which backward of `restarts`
     computes forward again.

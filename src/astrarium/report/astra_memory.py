@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine import Outcome
 from astrarium.errors import TraceError
@@ -47,16 +47,14 @@ def track_memory(outcome: Outcome, traces: Traces, prefix: str) -> list[int]:
     return [each.peak() for each in found]
 
 
-@dataclass(frozen=True, eq=False)
-class NodeTensors:
+class NodeTensors(Struct, frozen=True, eq=False):
     """What one node reads and writes: (tensor, bytes), without those of 0 bytes."""
 
     reads: tuple[tuple[str, int], ...]
     writes: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Lifetimes:
+class Lifetimes(Struct, frozen=True, eq=False):
     """The tensors of a row, in order of first use. Accesses are (start ns, end ns, node index; -1 nobody)."""
 
     size: dict[str, int]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium.report.html_page import note, row, signs
 from astrarium.report.svg import Area, Mark, Ruler, ruler_line, strip
@@ -20,8 +20,7 @@ SPREAD = 90.0       # px that the dots of a bin may take upwards
 RULER = Ruler(-EDGE, EDGE)
 
 
-@dataclass(frozen=True)
-class Dot:
+class Dot(Struct, frozen=True):
     """A predicted row and the value that it is scored by."""
 
     made: Prediction

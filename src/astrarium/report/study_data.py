@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.report.study_interval import StudyIntervals, study_intervals
@@ -31,8 +32,7 @@ __all__ = ["StudyReport", "Summary", "study_report"]
 BEST, TOP, CLOUD = 10, 100, 5000
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """One study in one line."""
 
     path: str
@@ -44,8 +44,7 @@ class Summary:
     best: float | None
 
 
-@dataclass(frozen=True)
-class StudyReport:
+class StudyReport(Struct, frozen=True, dict=True):
     """Studies of one space and goal, taken together. `best` are distinct designs, with the study that found each first;
     `cloud` some trials' objectives."""
 

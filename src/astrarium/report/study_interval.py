@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.cost import FIGURES
 from astrarium.cost.interval import Interval, interval_of, tied
@@ -15,8 +16,7 @@ from astrarium.search import Goal, Space, Trial
 __all__ = ["StudyIntervals", "study_intervals"]
 
 
-@dataclass(frozen=True)
-class StudyIntervals:
+class StudyIntervals(Struct, frozen=True):
     """Of trials, the best first: the interval of each (None: nothing was trained), and what was searched for."""
 
     goal: Goal

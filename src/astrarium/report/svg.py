@@ -8,7 +8,8 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 __all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "against", "bars", "lines", "over_time", "parallel", "points",
            "roofline", "ruler_line", "sign", "strip", "text"]
@@ -22,8 +23,7 @@ Scale = Callable[[float], float]
 Shown = Callable[[float], str]
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Struct, frozen=True):
     """One line of a chart with a band around it."""
 
     name: str
@@ -226,8 +226,7 @@ SHAPES = {"dot": "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z", "diamond": "M-6 0L0-6L6 0
           "left": "M-6 0L3-5V5Z", "right": "M6 0L-3-5V5Z"}
 
 
-@dataclass(frozen=True)
-class Ruler:
+class Ruler(Struct, frozen=True):
     """The values at the left and the right end of strips that stand below each other."""
 
     low: float
@@ -238,8 +237,7 @@ class Ruler:
         return f"{100 * (min(max(value, self.low), self.high) - self.low) / (self.high - self.low):.3f}%"
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A point of a strip: its value, its shape (of SHAPES), filled or an outline, `down` px below the middle; `says` is
     shown when it is pointed at."""
 
@@ -251,8 +249,7 @@ class Mark:
     says: str = ""
 
 
-@dataclass(frozen=True)
-class Area:
+class Area(Struct, frozen=True):
     """What lies between two values of a strip: a box `height` px high."""
 
     low: float

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium.compute.config import Roofline
 from astrarium.design import Design
@@ -26,8 +26,7 @@ COLUMNS = ("nodes", "tokens", "pairs", "degrees", "values", "durations", "overla
 """Errors of one comparison, all 0 for equal traces (`nearest` apart, which is 0 for a copy of an example)."""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """One pair of traces, worst of all stages: see Fidelity; `values` is the largest Kolmogorov-Smirnov distance of
     any attribute; `durations` the largest error of the simulated time of any kind of node (of kinds that take at least
     1 % of the run); `overlap` the difference of the shares of communication that computation hides; `makespan` the

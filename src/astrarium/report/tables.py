@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TextIO
+
+from msgspec import Struct
 
 __all__ = ["Table", "print_tables", "text_of"]
 
 GAP = "  "
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """`align` has one character per column: < or >. Without `head` there is no line of headings."""
 
     title: str

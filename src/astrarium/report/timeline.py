@@ -8,11 +8,11 @@ from __future__ import annotations
 import gzip
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import IO, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine import Outcome, Plan
 from astrarium.engine.plan import Kind, Lane, Program
@@ -38,8 +38,7 @@ CATEGORY = {Kind.DELAY: "compute", Kind.COLLECTIVE: "collective", Kind.SEND: "se
             Kind.REMOTE: "remote_memory"}
 
 
-@dataclass(frozen=True, eq=False)
-class Counter:
+class Counter(Struct, frozen=True, eq=False):
     """A quantity of one rank, or of the network, over time: `value[i]` holds from `time[i]` (ps) on."""
 
     name: str
@@ -48,8 +47,7 @@ class Counter:
     value: I64 | F64
 
 
-@dataclass(frozen=True, eq=False)
-class Recorded:
+class Recorded(Struct, frozen=True, eq=False):
     """A run with its nodes' times (`engine.execute(record=True)`), and what names the nodes.
 
     `counters(rank)` are drawn below the rank's tracks, `network` below all ranks.
@@ -227,8 +225,7 @@ class _About:
         return f'"op":"{op}","ranks":{ranks}'
 
 
-@dataclass(frozen=True)
-class Tracks:
+class Tracks(Struct, frozen=True):
     """`of` [nodes] is a node's track; `names` the tracks' names, by number from 0."""
 
     of: tuple[int, ...]

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.report.trace_svg import Shape, svg_text
@@ -34,8 +34,7 @@ SPLIT = re.compile(r"[./]|::")
 NS_PER_US, DEEPEST, SECONDS = 1000, 12, 300
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Struct, frozen=True):
     """A node, or all nodes of a scope."""
 
     label: str
@@ -44,8 +43,7 @@ class Box:
     recorded_us: int
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """Boxes and the dependencies between them: (from, to, kind) -> how many. `depth` of scopes, None: node by node."""
 
     boxes: tuple[Box, ...]

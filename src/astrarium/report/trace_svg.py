@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 __all__ = ["Shape", "svg_text"]
 
@@ -30,8 +31,7 @@ Edges = Mapping[tuple[int, int, Edge], int]
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A box: its lines of text and its colour (#rrggbb)."""
 
     lines: tuple[str, ...]
@@ -46,8 +46,7 @@ class Shape:
         return 2 * PAD + LINE * len(self.lines)
 
 
-@dataclass(frozen=True)
-class _Routes:
+class _Routes(Struct, frozen=True):
     """Boxes and bends by layer, bends numbered from the number of boxes up; the bends of every edge that has some."""
 
     rows: list[list[int]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, to_builtins
 
 from astrarium.collective.bandwidth import busbw
 from astrarium.report.tables import Table
@@ -23,8 +23,7 @@ NS_PER_US, LONGEST = 1000, 10
 Intervals = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
-class CollectiveTime:
+class CollectiveTime(Struct, frozen=True):
     """Collectives of one operation and number of ranks that have a recorded time; busbw in bytes per ns, or None.
 
     `op` is what ran; `all_reduce (reduce_scatter)` where that was asked for.
@@ -40,8 +39,7 @@ class CollectiveTime:
     busbw: float | None
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(Struct, frozen=True):
     """Recorded times of one rank in microseconds.
 
     `span` from the first start to the last end; `compute`, `communication` the time in which at least one such GPU
@@ -58,7 +56,8 @@ class Times:
 
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
-        return asdict(self)
+        found: dict[str, Any] = to_builtins(self)
+        return found
 
 
 def times_of(columns: Columns, texts: tuple[str, ...], groups: Mapping[str, tuple[int, ...]]) -> Times:

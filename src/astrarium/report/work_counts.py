@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.compute.config import Compute, Roofline
 from astrarium.compute.durations import DURATIONS
@@ -38,8 +38,7 @@ WHOLE = ("dp", "edp")
 P2P = {int(NodeKind.COMM_SEND): "send", int(NodeKind.COMM_RECV): "receive"}
 
 
-@dataclass
-class Operator:
+class Operator(Struct):
     """An operator of a block over an iteration: `times` per rank of each class that runs it; sums over all ranks.
 
     FLOPs: `gemm` of GEMM class (None: nobody tells classes apart), `vector` the others (None: nobody said any).
@@ -56,8 +55,7 @@ class Operator:
     time: int | None = None
 
 
-@dataclass
-class Traffic:
+class Traffic(Struct):
     """Collectives or messages of equal operation, axes, group and payload: `times` per rank of each class that has
     them, and the steps that they are of. `bytes` as Chakra counts them (all_gather: the shard)."""
 
@@ -227,7 +225,7 @@ def stage_memory(design: Design) -> list[dict[str, float]]:
     nobody knows."""
     count = _MEMORY.get(type(design.workload))
     stages = () if count is None else count(design)
-    return [{**{name: getattr(stage, name) for name in stage.__dataclass_fields__}, "total": stage.total}
+    return [{**{name: getattr(stage, name) for name in stage.__struct_fields__}, "total": stage.total}
             for stage in stages]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.collective.bandwidth import bus_factor, payload
 from astrarium.engine.outcome import Outcome
@@ -22,8 +21,7 @@ F64 = npt.NDArray[np.float64]
 Text = npt.NDArray[np.str_]
 
 
-@dataclass(frozen=True, eq=False)
-class Collectives:
+class Collectives(Struct, frozen=True, eq=False):
     """One row per collective, by its first start; times in ps.
 
     `payload` is S of nccl-tests in bytes. `start` is the first participant's issue, `ready` the last one's, `end` the

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.result.parts import NETWORK, PARTS, WAITING, parts_of
@@ -18,8 +17,7 @@ I64 = npt.NDArray[np.int64]
 TOGETHER = "network and waiting"    # in the place of both, where one rank alone was recorded
 
 
-@dataclass(frozen=True, eq=False)
-class Gap:
+class Gap(Struct, frozen=True, eq=False):
     """Times in ps. `predicted` [ranks, parts] of one step, `recorded` [ranks, parts] of `steps` steps, the parts as
     `names` says: of each rank they add up to that run's makespan. `communication`: (predicted, recorded), per rank the
     time with communication in flight or waited for, hidden under kernels or not. `ranks`: their numbers."""

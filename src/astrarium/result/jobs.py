@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.jobs import part_of
 from astrarium.engine.outcome import Outcome
@@ -21,15 +21,14 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class JobRanks:
+class JobRanks(Struct, frozen=True, eq=False):
     """Which ranks of a run are which job: `first` [jobs + 1] numbers each one's first rank, `start` [jobs] is when it
     begins (ps); `run` simulates a plan as the run was."""
 
     names: tuple[str, ...]
     first: tuple[int, ...]
     start: tuple[int, ...]
-    run: Callable[[Plan], Outcome] = field(repr=False)
+    run: Callable[[Plan], Outcome]
 
     def ranks(self, job: int) -> range:
         """The ranks of a job."""
@@ -41,8 +40,7 @@ class JobRanks:
         return f"{self.names[job]}, rank {rank - self.first[job]}"
 
 
-@dataclass(frozen=True, eq=False)
-class JobResult:
+class JobResult(Struct, frozen=True, eq=False, dict=True):
     """One job of a run. `makespan` and `alone` count from its start: among the others, and without them on the same
     NPUs. `exposed_comm` is that of its rank that finishes last (None: node times were not recorded)."""
 
@@ -52,7 +50,7 @@ class JobResult:
     start_ps: int
     makespan_ps: int
     exposed_comm_ps: int | None
-    _alone: Callable[[], int] = field(repr=False)
+    _alone: Callable[[], int]
 
     @cached_property
     def alone_ps(self) -> int:
@@ -98,8 +96,7 @@ def jobs_of(plan: Plan, outcome: Outcome, exposed_comm: I64 | None, among: JobRa
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class _Alone:
+class _Alone(Struct, frozen=True, eq=False):
     """Simulates one job without the others."""
 
     plan: Plan

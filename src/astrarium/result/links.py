@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Plan
@@ -25,8 +25,7 @@ class LinkNames(Protocol):
     def tier(self, link: int) -> str: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Links:
+class Links(Struct, frozen=True, eq=False):
     """Links or ports that carried something [links].
 
     Of a graph `source` and `target` are its nodes and `number` the links' rows in it (else empty), and `names` says
@@ -67,8 +66,7 @@ class Links:
         return f"NPU {number}" if number < self.npus else f"memory port {number - self.npus}"
 
 
-@dataclass(frozen=True, eq=False)
-class Dims:
+class Dims(Struct, frozen=True, eq=False):
     """Per network dim [dims]: bytes sent (counted where they leave), mean and highest utilisation of its links.
 
     `busy_over_time` [dims, bins]: how long its links out of NPUs were busy in each bin of `bin` ps, added up; the last

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.errors import InputError, TraceError, nearest
@@ -23,8 +23,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class TierUse:
+class TierUse(Struct, frozen=True, eq=False):
     """A tier of memory: `peak` bytes of each row [rows], NaN where the trace names no tensors, and the `capacity` in
     bytes that an NPU has of it."""
 
@@ -43,8 +42,7 @@ class TierUse:
         return bool((self.peak > self.capacity).any())
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryUse:
+class MemoryUse(Struct, frozen=True, eq=False):
     """`peak` bytes and `capacity` bytes of the local memory [rows], NaN where the trace names no tensors, or the design
     no capacity. `tiers`: the same of those behind it, by `Memory.tiers`.
 

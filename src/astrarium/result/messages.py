@@ -5,11 +5,11 @@ Folded outcomes hold one row per class; only the ranks that the rows' own ranks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Plan
@@ -22,8 +22,7 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Comm:
+class Comm(Struct, frozen=True, eq=False):
     """Communication nodes of some ranks [entries]: slots as in a Plan, times in ps, `place` in the Outcome's arrays."""
 
     rank: I64
@@ -42,8 +41,7 @@ class Comm:
                     self.b[chosen], self.start[chosen], self.end[chosen], self.place[chosen])
 
 
-@dataclass(frozen=True, eq=False)
-class Messages:
+class Messages(Struct, frozen=True, eq=False):
     """Sends and the receives that took them [messages]; `send` and `recv` are entries of a Comm."""
 
     send: I64

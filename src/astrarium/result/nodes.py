@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Kind, Lane, Plan, Program
@@ -32,8 +32,7 @@ class Work(enum.IntEnum):
     WAIT = 6        # nothing that the trace names: on a critical path, and until a rank's recording begins
 
 
-@dataclass(frozen=True, eq=False)
-class Nodes:
+class Nodes(Struct, frozen=True, eq=False):
     """The nodes of every row of an Outcome, row after row; arrays [nodes of all rows], times in ps."""
 
     row: I32

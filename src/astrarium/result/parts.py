@@ -7,11 +7,11 @@ flight. So the parts of a rank add up to the makespan, exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.profile.kernel_names import ATTENTION, OTHER, PRODUCTS, kernel_class
 from astrarium.result.collectives import collective_numbers
@@ -42,8 +42,7 @@ _KINDS = {"gemm": PRODUCTS, "grouped_gemm": PRODUCTS, "attention": ATTENTION, "a
           "mla": ATTENTION}
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
+class Parts(Struct, frozen=True, eq=False):
     """`times` [rows of the Outcome, parts in the order of PARTS] in ps; `communication` [rows]: time with a collective
     or message in flight or waited for, hidden under kernels or not."""
 

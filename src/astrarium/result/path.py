@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
@@ -20,8 +19,7 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Path:
+class Path(Struct, frozen=True, eq=False):
     """The segments of the path in time order [segments]; ps. They follow each other without gaps and add up to the
     makespan. `rank` is the lowest rank of its row, `node` an index in its program (of a WAIT: the node that waited)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.result.nodes import first_ranks
@@ -12,8 +12,7 @@ from astrarium.trace.work import Generated
 __all__ = ["PhaseTime", "phase_times"]
 
 
-@dataclass(frozen=True)
-class PhaseTime:
+class PhaseTime(Struct, frozen=True):
     """A phase from the end of the one before (the first: from 0) to the end of its last node on any rank, in ps."""
 
     name: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Order
@@ -20,8 +20,7 @@ __all__ = ["Ranks", "ranks_of"]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
+class Ranks(Struct, frozen=True, eq=False):
     """Times in ps [rows].
 
     Natively compute + exposed_comm + exposed_memory + exposed_host + bubble = finish, and idle = makespan - finish:

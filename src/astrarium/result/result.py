@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
@@ -34,8 +34,7 @@ __all__ = ["Duration", "Result", "Size"]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+class Result(Struct, frozen=True, eq=False, dict=True):
     """A finished run. Times are integer ps in columns per row of `outcome` (a rank, or a class of equal ranks; rank
     r is row `outcome.row[r]`); everything below is computed when first asked for. `first_rank` is the job's number of
     rank 0, where one rank of a larger job ran alone: `summary` and the tables count from it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.units import Bytes, Time
@@ -25,8 +25,7 @@ FLOATS = ("_ns", "utilisation", "_gb_per_s", "peak_memory_bytes", "slowdown")   
 WRITTEN = "what `astrarium run --json` or `--parquet` writes"
 
 
-@dataclass(frozen=True, eq=False)
-class Stored:
+class Stored(Struct, frozen=True, eq=False):
     """A run that was written. `tables`: name -> column -> array, as `tables` gives them of a Result; `figures`,
     `training` and `interval` are as `run` prints them (empty where they were not written). Times have ps up to 2.5
     hours."""

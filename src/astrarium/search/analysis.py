@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.config import replace
 from astrarium.errors import InputError
@@ -25,8 +25,7 @@ F64 = npt.NDArray[np.float64]
 CHECKS = 80      # instants at which convergence is shown
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Struct, frozen=True):
     """One knob of the best design at another value, the other knobs moved only as far as the constraints ask for."""
 
     knob: str
@@ -35,8 +34,7 @@ class Sensitivity:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class Recheck:
+class Recheck(Struct, frozen=True):
     """A design's first objective on another network model; `other` is None where that model refuses it (`problem`)."""
 
     trial: Trial
@@ -44,8 +42,7 @@ class Recheck:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class Convergence:
+class Convergence(Struct, frozen=True):
     """Best objective so far of one agent over its seeds: quartiles at some numbers of distinct designs."""
 
     agent: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.config import Config, get, parse_path
 from astrarium.errors import InputError
@@ -14,8 +15,7 @@ from astrarium.search.typed import Field, field_at, parent_of
 __all__ = ["Axis", "axes_of", "spread", "variant_classes"]
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """One knob of a space. `paths`: what it sets (none: a variable). `values`, or a continuum."""
 
     name: str

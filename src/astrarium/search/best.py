@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.cost import FIGURES
 from astrarium.errors import InputError
@@ -87,8 +88,7 @@ def dominated_area(values: Sequence[Sequence[float]], worst: Sequence[float]) ->
     return area
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """A trial; the highest use of memory in bytes (None: the workload does not say, or it was not run again for it);
     US dollars of the kind `cost_of` (None: the design does not say enough)."""
 

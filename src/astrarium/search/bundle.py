@@ -14,11 +14,12 @@ import os
 import platform
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.config import replace_all
 from astrarium.config.base import Config
@@ -39,8 +40,7 @@ DATE = (1980, 1, 1, 0, 0, 0)
 EXPECTED = "a file of astrarium report --bundle"
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """A bundle that was unpacked: its study (whose files lie in the folder), and the lines of its trials."""
 
     path: str
@@ -50,8 +50,7 @@ class Bundle:
     folder: str
 
 
-@dataclass
-class _Names:
+class _Names(Struct):
     """Files of a design -> their names in the archive: those of one folder stay together."""
 
     folders: dict[str, str] = field(default_factory=dict)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from astrarium.errors import InputError, nearest
 from astrarium.search.typed import Field
@@ -17,8 +19,7 @@ __all__ = ["MAX_VALUES", "Choice", "Domain", "choice_of"]
 MAX_VALUES = 1_000_000
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The values of a knob. Either `values`, or `low` to `high` (both included) with `step`, or with `factor`, or, with
     neither, a continuum (`log`: even on a logarithmic scale). Quantities are text with a unit.
 
@@ -38,8 +39,7 @@ class Choice:
     ordered: bool | None = None
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(Struct, frozen=True):
     """A choice, typed: `values`, or where there are none the continuum from `low` to `high` (base units)."""
 
     values: tuple[Any, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.axes import Axis
@@ -18,8 +19,7 @@ class ContradictionError(InputError):
     """Constraints that no design meets together."""
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One constraint: its text, its tree, and where it was written."""
 
     text: str
@@ -27,8 +27,7 @@ class Rule:
     where: str
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(Struct, frozen=True):
     """Some axes (`places`: their numbers, in the diagram's order) and their feasible combinations."""
 
     places: tuple[int, ...]

@@ -15,8 +15,9 @@ import ast
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.config.yamlfile import read_text
 from astrarium.design import Design
@@ -79,8 +80,7 @@ _BY_SHAPE = "if(network.dims[*].shape == 'ring', 'ring', if(network.dims[*].shap
 _OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
-@dataclass(frozen=True)
-class KnobFile:
+class KnobFile(Struct, frozen=True):
     """What a knob file says: section -> name -> (values, mode), rule names, constraint lines."""
 
     name: str
@@ -154,8 +154,7 @@ def _range(found: Any, where: str) -> tuple[Any, ...]:
     raise InputError(where, f"{str(found)[:60]} is not a range", expected="a set, or (min, max, step)")
 
 
-@dataclass
-class _Made:
+class _Made(Struct):
     choices: dict[str, Any] = field(default_factory=dict)
     derived: dict[str, str] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)

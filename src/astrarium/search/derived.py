@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.cache import Cache
 from astrarium.search.axes import Axis
@@ -24,8 +26,7 @@ def token(number: Any) -> bytes:
     return repr(number).encode()
 
 
-@dataclass(frozen=True, eq=False)
-class Listed:
+class Listed(Struct, frozen=True, eq=False):
     """The values of an axis by index (the last one stands for -1, not chosen): in base units, at each of its paths,
     and as text."""
 
@@ -41,8 +42,7 @@ class Listed:
         return Listed((*numbers, plain(axis.otherwise)), tuple(put), (*map(token, numbers), b"-"))
 
 
-@dataclass(frozen=True, eq=False)
-class Derived:
+class Derived(Struct, frozen=True, eq=False, dict=True):
     """One derived path. `function` computes its value in base units from those of all axes; it depends on `places`
     (numbers of axes) alone, so that it is computed once for each of their combinations."""
 
@@ -50,7 +50,10 @@ class Derived:
     takes: Field
     function: Callable[[Sequence[Any]], Any]
     places: tuple[int, ...]
-    _known: Cache[Value] = field(default_factory=lambda: Cache(HELD), repr=False)
+
+    @cached_property
+    def _known(self) -> Cache[Value]:
+        return Cache(HELD)
 
     def of(self, point: Sequence[Any], numbers: Sequence[Any]) -> Value:
         """The value at a point; `numbers`: its axes in base units. Raises InputError where it cannot be computed."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.expression import FALSE, TRUE, Const, Interval, Node, bounds, names_in, put
@@ -22,8 +23,7 @@ NOTHING = Const(None)
 State = tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """One axis: its values as constants; `when` it is chosen at all, else `otherwise` is its value (None: no name)."""
 
     name: str
@@ -32,8 +32,7 @@ class Level:
     otherwise: Const = NOTHING
 
 
-@dataclass(frozen=True, slots=True)
-class _Branches:
+class _Branches(Struct, frozen=True):
     """The live branches of one node: values ascending (-1: not chosen), where each leads, and the paths before it."""
 
     values: tuple[int, ...]
@@ -45,8 +44,7 @@ class _Branches:
         return self.before[-1]
 
 
-@dataclass(frozen=True)
-class Diagram:
+class Diagram(Struct, frozen=True):
     """Feasible combinations, numbered 0..count-1 in lexical order of the value indexes (`names` order)."""
 
     names: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.config import Config, decode, to_plain
 from astrarium.config.spec import specs
@@ -18,8 +19,7 @@ TOGETHER = ("family",)      # a model whose fields differ is another model
 OWN_TAG = ("shape",)        # a dim of another shape keeps what both shapes have
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A knob (`network.dims[*].bandwidth`) with its values in both designs, one per place where they differ."""
 
     knob: str

@@ -6,8 +6,10 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.config import replace_all
 from astrarium.cost import FIGURES
@@ -29,8 +31,7 @@ MOMENT = 0.05       # seconds after which it does not wait for more
 SLACK = {"<=": (1, 0), "<": (1, 0), ">=": (0, 1), ">": (0, 1)}
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What a trial found. `values`: the objectives as they are (None where the design cannot be judged); `slacks`: by
     how much each requirement is met (negative: not); `problem`: why the design was refused."""
 
@@ -51,8 +52,7 @@ class Verdict:
         return self.problem.startswith(STOPPED)
 
 
-@dataclass(eq=False)
-class _Trial:
+class _Trial(Struct, eq=False):
     """A point on its way to a verdict."""
 
     point: Point
@@ -79,8 +79,7 @@ class _Trial:
             self.verdict = replace(verdict, seconds=self.seconds)
 
 
-@dataclass(frozen=True)
-class _Condition:
+class _Condition(Struct, frozen=True):
     """A requirement: its slack, and whether it can be judged before a run."""
 
     slack: Callable[[Sequence[Any]], float]

@@ -10,7 +10,8 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.agents.base import AgentOptions, Values
@@ -24,8 +25,7 @@ GOAL = Goal((Objective("value", "0"),))      # agents look at the number of obje
 PATIENCE = 50      # asks without anything new after which an agent is through
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A space, and what each point is worth (less is better)."""
 
     name: str
@@ -33,8 +33,7 @@ class Problem:
     value: Callable[[Point], float]
 
 
-@dataclass(frozen=True)
-class Exam:
+class Exam(Struct, frozen=True):
     """Medians over seeds of the best value after equally many distinct points; a `gain` above 1 beats random."""
 
     problem: str

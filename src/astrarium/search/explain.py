@@ -22,8 +22,10 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.design import Design
 from astrarium.errors import InputError, StallError
@@ -41,8 +43,7 @@ Run = Callable[[Design], int]
 Value = Callable[[Sequence[Difference]], int]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """What one knob (or several that only go together) does to the makespan; all in ps.
 
     `alone`: changed in the first design and nowhere else (None: refused); `step`: changed in its turn, one after the
@@ -57,8 +58,7 @@ class Change:
     error: float = 0.0
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """`changes` in the order in which `step` made them; `before`, `after`: makespans in ps. `orders`: how many counted;
     `simulated` and `refused`: designs that ran, and that could not; `filled`: of those that ran, where one axis of the
     parallelisation made up for others. `times`: what the time of the rank that finishes last went into in both designs

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.cost import FIGURES
 from astrarium.design import Design
@@ -32,8 +33,7 @@ NAMED: Mapping[str, str] = MappingProxyType({
 """Short names of objectives that papers use (COSMIC: runtime x bandwidth per NPU, runtime x network cost)."""
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(Struct, frozen=True):
     """One figure of merit: an expression over design paths and figures, or a function of (design, result)."""
 
     name: str
@@ -41,8 +41,7 @@ class Objective:
     maximize: bool = False
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """One of several workloads: the base with `changes` (path -> value). Times are added up with `weight`."""
 
     name: str
@@ -50,8 +49,7 @@ class Case:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """Objectives (several: a Pareto front), requirements (conditions a design must meet), and cases (none: one)."""
 
     objectives: tuple[Objective, ...]

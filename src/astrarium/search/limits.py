@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from astrarium.engine import Limit
 from astrarium.errors import InputError, StoppedError
@@ -19,8 +20,7 @@ STOPPED = "stopped at its limit"      # how the reasons of such trials begin
 DATA = 5        # place in /proc/self/statm of the pages that a process may write to
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """`seconds` of CPU time of the design's thread, `memory` in bytes beyond what the process holds when a design
     begins; None: no limit."""
 

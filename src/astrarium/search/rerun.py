@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.search.bundle import FILES, Bundle, lines_of, read_bundle
 from astrarium.search.evaluate import Verdict
@@ -20,8 +20,7 @@ from astrarium.search.workers import Workers
 __all__ = ["Rerun", "rerun"]
 
 
-@dataclass(frozen=True)
-class Rerun:
+class Rerun(Struct, frozen=True):
     """`study`: what ran now; `trials`: how many the bundle holds; `differs`: the first of them that is another now
     (None: every byte is the same); `stopped`: trials that ended at a limit there, which is not the same limit on
     another machine, and did not run again."""

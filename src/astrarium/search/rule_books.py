@@ -8,7 +8,8 @@ the engine, with links that are never shared, its hops, machines of algorithms a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from astrarium.collective.config import Collective, algorithms_of, chunks_of, composition_of
 from astrarium.config import replace_all

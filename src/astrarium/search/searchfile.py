@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.config.yamlfile import parse_yaml, read_text
 from astrarium.errors import InputError, nearest
@@ -19,8 +20,7 @@ __all__ = ["SEARCH_KEYS", "SearchFile", "load_search"]
 SEARCH_KEYS = ("minimize", "maximize", "require", "cases", "agent", "trials", "seed", "limit")
 
 
-@dataclass(frozen=True)
-class SearchFile:
+class SearchFile(Struct, frozen=True):
     """What a search file says; what it leaves out is empty or None."""
 
     space: Space

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from astrarium.design import Design
 from astrarium.errors import InputError
@@ -27,8 +29,7 @@ Point = tuple[Any, ...]
 """Per axis the index of its value; -1 where it is not chosen; a float where it is a continuum."""
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
+class Space(Struct, frozen=True, eq=False, dict=True):
     """What may be chosen, and which choices go together. Everything is checked when it is made (InputError).
 
     Rules of the base's workload (its `conditions`) are constraints, too.
@@ -49,7 +50,7 @@ class Space:
         if self.base is not None and not isinstance(self.base, Design):
             raise InputError("base", f"{type(self.base).__name__} is not a design", expected="a Design")
         if isinstance(self.where, str):
-            object.__setattr__(self, "where", (self.where,))
+            force_setattr(self, "where", (self.where,))
         _ = self.components, self._derived, self._updater
 
     @cached_property

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
+
+from msgspec.structs import fields
 
 from astrarium.config import to_plain
 from astrarium.config.base import ConfigError

@@ -15,11 +15,11 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.disk import FILES, damaged, disk_error, readable, replace_damaged
@@ -52,8 +52,7 @@ _NUMBERS = msgspec.json.Decoder(tuple[float | None, ...])
 _POINT: msgspec.json.Decoder[Point] = msgspec.json.Decoder(tuple[int | float, ...])
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One trial. `round`: the ask that proposed it; `design`: hash of what was simulated; `same_as`: an earlier
     trial of the same design, whose results these are."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.config import decode
 from astrarium.cost import FIGURES
@@ -23,8 +23,7 @@ from astrarium.search.study import FUNCTION, Plan
 __all__ = ["StoredStudy", "load_study", "study_of"]
 
 
-@dataclass(frozen=True)
-class StoredStudy:
+class StoredStudy(Struct, frozen=True):
     """A study file. `functions`: some objective was a Python function, so that no trial can be run again."""
 
     path: str

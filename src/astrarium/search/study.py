@@ -6,10 +6,11 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from astrarium.config import to_plain
 from astrarium.engine.plugins.given import checked
@@ -33,8 +34,7 @@ FUNCTION = "a Python function"
 TICK = 1.0
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a study is: the same plan gives the same trials, whatever the machine and the number of workers."""
 
     space: Space
@@ -44,7 +44,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         changed = [path for case in self.goal.cases for path in case.changes]
-        object.__setattr__(self, "space", self.space.for_cases(changed))
+        force_setattr(self, "space", self.space.for_cases(changed))
 
     @property
     def agent_name(self) -> str:
@@ -65,8 +65,7 @@ class Plan:
                 "agent": text(to_plain(self.agent, defaults=True)), "seed": str(self.seed)}
 
 
-@dataclass
-class Progress:
+class Progress(Struct):
     """Where a study is: handed to the caller at its beginning, after every batch, and within one after a trial when
     `TICK` seconds have passed."""
 
@@ -78,8 +77,7 @@ class Progress:
     refused: int = 0      # trials without values: a model refused the design, a requirement did, or a limit ended it
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(Struct, frozen=True):
     """What a search found. `best` is the first of the best feasible trials (None: there is none), `top` the ten best
     designs, `front` the trials that none beats in every objective, `distinct` the number of different designs;
     `seconds` are this run's; `refused` trials have no values, and `problem` says why the first of them has none."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.search.space import Point
@@ -25,8 +25,7 @@ TREES, LEAF, ROWS, HELD = 40, 4, 4000, 4      # every fourth trial is held out
 _Tree = tuple[npt.NDArray[np.int64], F64, npt.NDArray[np.int64], npt.NDArray[np.int64], F64]
 
 
-@dataclass(frozen=True)
-class Surrogate:
+class Surrogate(Struct, frozen=True):
     """A fitted proxy. `r2` and `relative_error` (root mean square, of the value) are of the trials left out, `held`."""
 
     trees: tuple[_Tree, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.config import Config, Knob, get, parse_path
 from astrarium.config.base import ConfigError
@@ -20,8 +21,7 @@ __all__ = ["Field", "field_at", "joined", "parent_of"]
 NO_KNOB = Knob("")
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """The field behind one path. `tags`: the legal names where the path picks a variant."""
 
     path: str

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from astrarium.cache import Cache
 from astrarium.config import Config, parse_path, replace_all, to_plain
@@ -36,8 +36,7 @@ class _Unset:
 UNSET = _Unset()
 
 
-@dataclass(eq=False)
-class _Part:
+class _Part(Struct, eq=False):
     """One section, or one list, of the base with what is put into it."""
 
     base: Any

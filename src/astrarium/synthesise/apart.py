@@ -7,10 +7,10 @@ over the others. It gathers weights under one name too, of blocks that differ, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.synthesise.examples import VALUES, Example
 from astrarium.synthesise.layout import SHARED
@@ -25,8 +25,7 @@ SIZE = VALUES.index("comm_size")
 EQUAL = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
-class Apart:
+class Apart(Struct, frozen=True, eq=False):
     """Tokens that are told apart: all of them, those whose collectives gather, and of these `after`: those that take
     on, one each, what another one has gathered -> that one."""
 

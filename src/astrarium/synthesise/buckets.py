@@ -9,11 +9,11 @@ FSDP and Megatron-LM reduce gradients.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.synthesise.laws import Count, Law
@@ -58,8 +58,7 @@ class Bucket(msgspec.Struct, frozen=True):
     then: Then | None
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
+class Filled(Struct, frozen=True, eq=False):
     """Collectives of one bucket in one trace: `token`, after main node `after`, waiting for main nodes since `since`;
     `piece` numbers those of one event; `rest`: what was left, not a full bucket."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.synthesise.fold import END, Program, loops
 from astrarium.synthesise.laws import Count, Form, fit_count, forms_of
@@ -62,8 +62,7 @@ def loop_sites(program: Program) -> Iterator[tuple[int, Program]]:
         yield at - len(body) - 1, body
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
+class _Group(Struct, frozen=True, eq=False):
     """Sites of one body that have the same symbols around them."""
 
     body: Program
@@ -76,8 +75,7 @@ class _Group:
         return len({row for row, _, _ in self.sites})
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """A law that holds for all sites of a group: names in its body, and how many examples say so."""
 
     names: frozenset[str]

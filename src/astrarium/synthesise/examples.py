@@ -4,10 +4,10 @@ conditions."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError, TraceError
 from astrarium.synthesise.layout import Layout, layout_of
@@ -27,8 +27,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Example:
+class Example(Struct, frozen=True, eq=False):
     """One rank's trace: `token` [nodes] indexes `tokens`; `values` [nodes, VALUES], NaN where the attribute is absent;
     node i waits for `parent[ptr[i]:ptr[i + 1]]`, all of them earlier. `conditions` name the rank's `stage` too."""
 

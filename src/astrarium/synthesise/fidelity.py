@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.synthesise.examples import VALUES, Example
 from astrarium.synthesise.tokens import Token
@@ -20,8 +20,7 @@ Key = TypeVar("Key")
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Fidelity:
+class Fidelity(Struct, frozen=True):
     """Distances from 0 (equal) to 1. `nodes` is synthetic / real.
 
     `tokens`: total variation between the shares of kinds of nodes; `pairs`: of neighbours in order; `degrees`: between

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.synthesise.buckets import Bucket, Then, Unit, pair_codes, site_codes
 from astrarium.synthesise.examples import VALUES, Example
@@ -28,8 +28,7 @@ NEAR = 1e-6
 NOTHING = 1e-3          # of the bytes of a bucket
 
 
-@dataclass(frozen=True)
-class _Event:
+class _Event(Struct, frozen=True):
     """What one example shows: units since the event before, all bytes, in how many pieces; where it is among main
     nodes, and the pair of tokens there; the last event or not."""
 
@@ -43,8 +42,7 @@ class _Event:
     last: bool
 
 
-@dataclass(frozen=True, eq=False)
-class _Shown:
+class _Shown(Struct, frozen=True, eq=False):
     """Collectives of a token in one example, by places among main nodes: what each waits for (`waits`; none: further
     pieces), the one before each (`close`), and bytes; and of the main nodes `sites` and `pairs`."""
 

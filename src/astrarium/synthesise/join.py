@@ -8,10 +8,10 @@ are those of the sender or of the first stage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.synthesise.examples import VALUES
 from astrarium.synthesise.layout import ROLES, SHARED, Layout
@@ -29,8 +29,7 @@ COMM = (NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV)
 Pair = tuple[tuple[int, int], tuple[int, int]]      # (stage, node) twice
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
+class Drawn(Struct, frozen=True, eq=False):
     """One stage: tokens [nodes], values [nodes, VALUES], who waits for whom (earlier nodes only)."""
 
     token: I64

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 
@@ -25,8 +25,7 @@ AXES = {"dp": (1,), "tp": (2,), "pp": (0,), "ends": (0,), "stage": (1, 2), "tp_p
         "all": (0, 1, 2)}
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """tp innermost, then dp, then pp: rank = tp coordinate + tp * (dp coordinate + dp * stage)."""
 
     tp: int

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.synthesise.apart import told_apart
@@ -63,8 +63,7 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     pieces: list[Pieces] = []
 
 
-@dataclass(frozen=True, eq=False)
-class Coded:
+class Coded(Struct, frozen=True, eq=False):
     """Examples with tokens numbered over all of them: `order` [examples][nodes], `main` the nodes outside buckets.
     `gathered` are the tokens of buckets, `after` those that take on what another one has gathered."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.synthesise.fold import END, Program
 from astrarium.synthesise.laws import Form, form_values, forms_of
@@ -49,8 +49,7 @@ class Orders(msgspec.Struct, frozen=True):
     fork: list[list[Split]]
 
 
-@dataclass
-class _Node:
+class _Node(Struct):
     """Where programs with one beginning go on: `ways` symbol -> node, `rows` program -> symbol; `before`: the node
     before, and the symbol that leads from there."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.synthesise.examples import VALUES, Example, values_of
@@ -24,8 +24,7 @@ TRIED = 12
 SMALL = 0.001       # share of all of a value below which a kind of node does not count
 
 
-@dataclass(frozen=True)
-class Reproduction:
+class Reproduction(Struct, frozen=True):
     """Of `tried` traces that were drawn at conditions that were learned, how far totals are from the example's (0.1:
     10 %; inf: nothing can be drawn): the `median` of the worst total of each, and the worst of all, `error`, of the
     total `what` at `conditions`."""

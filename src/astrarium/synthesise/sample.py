@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 from astrarium.synthesise.buckets import Bucket, Filled, fill, site_codes
@@ -30,8 +30,7 @@ TRIES = 8               # draws of a network, until all stages agree
 COMM = VALUES.index("comm_size")
 
 
-@dataclass(frozen=True)
-class Heads:
+class Heads(Struct, frozen=True):
     """Another model's part in the drawing: a program for conditions, and the centre of the sizes (see `_centres`)."""
 
     program: Callable[[Mapping[str, float], np.random.Generator], Program]
@@ -174,8 +173,7 @@ class _Drawer:
         return []
 
 
-@dataclass(frozen=True, eq=False)
-class _Line:
+class _Line(Struct, frozen=True, eq=False):
     """Collectives of all buckets in one line: their places among main nodes, and what they wait for."""
 
     key: F64

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.vocab import NodeKind
@@ -26,8 +26,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, order=True)
-class Token:
+class Token(Struct, frozen=True, order=True):
     """What nodes are told apart by: kind, name without numbers, host or not, operation, the role of the group or of
     the peer (see `layout`), priority, and dims that are involved (bits; -1: not said)."""
 
@@ -40,8 +39,7 @@ class Token:
     involved: int
 
 
-@dataclass(frozen=True, eq=False)
-class Told:
+class Told(Struct, frozen=True, eq=False):
     """What tokens are made of: [nodes] kind, host or not, and which of `names` (without numbers); of the communication
     nodes `comm`, ascending, [comm nodes] operation, group or peer (`other`), priority and dims; and the word for the
     group or peer of a node, by the node and `other`. InputError for more than MOST tokens."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.trace._wire import DELIMITED, FIXED32, FIXED64, VARINT, Cursor, signed
 
@@ -27,8 +28,7 @@ class Filling(enum.IntEnum):
     WRONG = 2
 
 
-@dataclass
-class Attribute:
+class Attribute(Struct):
     """`value` is None (nothing), int, float, bytes (string_val), list[bool] (bool_list) or Ellipsis (another)."""
 
     attr: int | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings, Severity
@@ -24,8 +24,7 @@ WORLD = -1
 Groups = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class _Calls:
+class _Calls(Struct, frozen=True, eq=False):
     """Collectives of all ranks, one entry per (rank, node), in the order in which each rank becomes ready for them."""
 
     group: I64     # number of the group, WORLD for all ranks
@@ -45,7 +44,7 @@ def check(traces: Traces, groups: Groups, orders: Sequence[I32], deps: Dependenc
     calls = [c for c in calls if len(c.rank)]
     if not calls:
         return
-    every = _Calls(*(np.concatenate([getattr(c, name) for c in calls]) for name in _Calls.__dataclass_fields__))
+    every = _Calls(*(np.concatenate([getattr(c, name) for c in calls]) for name in _Calls.__struct_fields__))
     _missing_groups(traces, every, groups, found)
     members = {WORLD: tuple(range(traces.ranks)), **{i: groups[name] for i, name in enumerate(names)}}
     _outsiders(traces, every, members, names, found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.columns import Attr, Columns, Traces
 from astrarium.trace.finding import Findings
@@ -18,8 +18,7 @@ __all__ = ["check"]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class _Messages:
+class _Messages(Struct, frozen=True, eq=False):
     """Point-to-point nodes of one class; [ranks of the class, messages], flattened. `usable`: can be matched."""
 
     rank: I64
@@ -41,7 +40,7 @@ def check(traces: Traces, found: Findings) -> None:
     parts = [part for part in parts if len(part.rank)]
     if not parts:
         return
-    m = _Messages(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Messages.__dataclass_fields__))
+    m = _Messages(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Messages.__struct_fields__))
     usable = _each(traces, m, found)
     _match(traces, m, usable, found)
 

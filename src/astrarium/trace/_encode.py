@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace._wire import VARINT, delimited, tagged, varint
 from astrarium.trace.memory_ops import tier_attributes
@@ -36,8 +36,7 @@ def _metadata() -> bytes:
     return encode_metadata(Metadata(VERSION, (attribute("kind", KIND),)))
 
 
-@dataclass(frozen=True, eq=False)
-class ClassFiles:
+class ClassFiles(Struct, frozen=True, eq=False):
     """The files of one class of ranks.
 
     `heads[i]` is node i's message without its length and without the attributes that differ between ranks, which come
@@ -95,8 +94,7 @@ class ClassFiles:
         return Template(whole, np.concatenate(goes), np.concatenate(comes), self.patches)
 
 
-@dataclass(frozen=True, eq=False)
-class Template:
+class Template(Struct, frozen=True, eq=False):
     """`whole` with byte `goes[i]` to be replaced by byte `comes[i]` of a row's patches, joined."""
 
     whole: U8

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Columns, Traces
@@ -41,8 +42,7 @@ WORDS = {int(kind): word for kind, word in (
     (NodeKind.METADATA, "meta"))}
 
 
-@dataclass(frozen=True)
-class Anonymised:
+class Anonymised(Struct, frozen=True):
     """The job without names; `names` maps new names to old ones (for who owns the trace); the largest relative changes
     that were made."""
 
@@ -105,8 +105,7 @@ class _Names:
         return place
 
 
-@dataclass(frozen=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     names: Mapping[str, str]
     members: Mapping[str, Sequence[int]]
 
@@ -120,8 +119,7 @@ def _renamed_groups(job: Job, traces: Traces) -> _Groups:
     return _Groups(names, members)
 
 
-@dataclass(frozen=True, eq=False)
-class _Own:
+class _Own(Struct, frozen=True, eq=False):
     """What ranks have of their own: the new names of their groups."""
 
     traces: Traces

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.errors import InternalError
 from astrarium.vocab import NodeKind
@@ -45,8 +45,7 @@ class Attr(enum.IntEnum):
     COMM_TAG = 11
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(Struct, frozen=True, eq=False, dict=True):
     """The nodes of one class of equal ranks, in file order. Arrays are read-only; [nodes] unless said otherwise.
 
     An attribute that is absent, or whose value has the wrong type, is 0 here; `has` and `is_wrong` tell.
@@ -85,9 +84,12 @@ class Columns:
     size: U32
     name_offset: U64
     name_size: U32
-    data: bytes = field(repr=False)       # file of the first rank of the class, decompressed
-    metadata: bytes = field(repr=False)   # its GlobalMetadata message
-    source_class: Any = field(repr=False)  # what rebuilds the other ranks' files
+    data: bytes          # file of the first rank of the class, decompressed
+    metadata: bytes      # its GlobalMetadata message
+    source_class: Any    # what rebuilds the other ranks' files
+
+    def __repr__(self) -> str:
+        return f"Columns({self.nodes} nodes)"
 
     @property
     def nodes(self) -> int:
@@ -165,8 +167,7 @@ class Columns:
         return self.data[start:start + int(self.meta_size[index])].decode("utf-8", "replace")
 
 
-@dataclass(frozen=True, eq=False)
-class Traces:
+class Traces(Struct, frozen=True, eq=False):
     """Execution traces of ranks 0 .. n-1."""
 
     classes: tuple[Columns, ...]
@@ -174,7 +175,7 @@ class Traces:
     rank_row: I32                # [ranks] row of the rank in its class's [ranks of the class, comm nodes] arrays
     texts: tuple[str, ...]       # process group names by number
     sources: tuple[str, ...]     # [ranks] the path, or a word for it, of each rank
-    described: Mapping[int, bytes] = field(default_factory=dict, repr=False)   # GlobalMetadata of profiled ranks
+    described: Mapping[int, bytes] = field(default_factory=dict)   # GlobalMetadata of profiled ranks
     groups: Mapping[str, tuple[int, ...]] | None = None     # in the place of those that the traces define
 
     @property

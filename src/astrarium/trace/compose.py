@@ -6,10 +6,10 @@ Generators of large workloads tile columns instead.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.work import TraceClass
 from astrarium.vocab import CommOp, NodeKind
@@ -20,8 +20,7 @@ I32 = npt.NDArray[np.int32]
 ALL = -1        # a collective of all ranks
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(Struct, frozen=True):
     kind: NodeKind
     name: str
     after: tuple[int, ...]

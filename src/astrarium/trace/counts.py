@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from astrarium.trace.columns import Attr, Columns, total
 from astrarium.trace.linked import labelled, logical_ops
@@ -19,8 +20,7 @@ RUN = (NodeKind.COMP, NodeKind.COMM_COLL, NodeKind.COMM_SEND, NodeKind.COMM_RECV
 _FILL, _COPY = ("memset", "fillbuffer"), ("memcpy", "copybuffer", "copyhost", "copydevice", "dmarequest")
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(Struct, frozen=True):
     """Counts of one rank's trace; recorded times in microseconds.
 
     `gpu_operations` are the kernels and copies of the accelerator (`accelerated`); fills of memory are `gpu_memsets`.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from astrarium.trace.columns import Columns, Traces, total
 from astrarium.trace.graph import graph_of
@@ -27,8 +28,7 @@ FIELDS = (("duration_us", "duration"), ("num_ops", "num_ops"), ("tensor_size", "
 MIX, ADD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """A pair of nodes (ids in the first and the second trace) with fields that differ: name -> (before, after)."""
 
     before: int
@@ -56,8 +56,7 @@ class Listed(Sequence[Item], Generic[Item]):
         return self._make(int(self._numbers[place]))
 
 
-@dataclass(frozen=True)
-class RankDiff:
+class RankDiff(Struct, frozen=True):
     """The difference of one pair of traces, and the ranks that have it.
 
     `removed` and `added` are (id, name) of nodes that only the first or the second has. `totals` has per kind of node
@@ -83,8 +82,7 @@ class RankDiff:
                 "changed": [asdict(each) for each in self.changed], "kinds": self.kinds, "totals": self.totals}
 
 
-@dataclass(frozen=True)
-class TraceDiff:
+class TraceDiff(Struct, frozen=True):
     """Differences by pair of classes; ranks that only one side has."""
 
     ranks: tuple[int, int]

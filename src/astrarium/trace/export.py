@@ -8,8 +8,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.trace._encode import ClassFiles, Template, class_files
@@ -25,8 +26,7 @@ Progress = Callable[[int, int], None]
 AHEAD = 4           # files under way per thread
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Struct, frozen=True):
     """What `write_generated` wrote: `files` of their own, `linked` further ranks that are equal to one of those,
     `bytes` of the files of their own, `groups` the path of the group file."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from astrarium.errors import short_name
 from astrarium.trace.read import spans
@@ -14,8 +15,7 @@ __all__ = ["Finding", "Findings", "Severity"]
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One fault. `node` is a node id. `code` is stable, for filters."""
 
     severity: Severity

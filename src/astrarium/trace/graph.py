@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace import _native
 from astrarium.trace.columns import Columns
@@ -16,8 +16,7 @@ __all__ = ["Dependencies", "Graph", "graph_of", "index_of", "ready_order", "runs
 Dependencies = Literal["data+ctrl", "data"]
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(Struct, frozen=True, eq=False):
     """Who waits for whom: node i for the indexes `parent[ptr[i]:ptr[i + 1]]`; -1 is a node that is missing.
 
     Control dependencies on missing nodes are left out; duplicates stay.

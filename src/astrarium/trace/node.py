@@ -6,8 +6,9 @@ Reading at scale goes through columns (`read_traces`); this is the form of a sin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 from astrarium.trace._oneof import DEFAULT_KIND, KINDS, decode_value, encode_value, kind_of
@@ -20,8 +21,7 @@ TRACE_KINDS = ("pre", "post", "profiled", "synthesised")
 """What a trace was made from: a model's graph as written, one that a compiler changed, a profile, or a generator."""
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """One attribute: `kind` is the oneof field (`int64_val`, `bool_list`, …), None where it has no value."""
 
     name: str
@@ -36,8 +36,7 @@ class Attribute:
                              expected="an oneof field of AttributeProto", did_you_mean=nearest(self.kind, KINDS))
 
 
-@dataclass(frozen=True)
-class IOInfo:
+class IOInfo(Struct, frozen=True):
     """Inputs or outputs of a node; each text is a printed Python list, as Chakra's converters write it."""
 
     values: str = ""
@@ -46,8 +45,7 @@ class IOInfo:
     unknown: bytes = b""
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(Struct, frozen=True):
     """The first message of a file."""
 
     version: str = ""
@@ -55,8 +53,7 @@ class Metadata:
     unknown: bytes = b""
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """One node; times in microseconds, dependencies are node ids, `type` is a vocab.NodeKind (or a number beyond)."""
 
     id: int = 0

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import TraceError, UnsupportedError
 from astrarium.vocab import Kernel
@@ -21,8 +21,7 @@ F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class TraceClass:
+class TraceClass(Struct, frozen=True, eq=False):
     """Traces of ranks that are equal up to groups, peers and tags. Nodes ascend by id; columns are [nodes].
 
     `num_ops` is NaN and `comm_type` -1 where the attribute is missing. `involved` is a bit per dim (bit 0 the
@@ -74,8 +73,7 @@ class TraceClass:
         return UnsupportedError(error.path, error.message, expected=expected)
 
 
-@dataclass(frozen=True, eq=False)
-class Tensors:
+class Tensors(Struct, frozen=True, eq=False):
     """Tensors of one class of equal ranks. Nodes are indexes by ascending node id.
 
     `size` bytes and `writer` (-1: there from the start) are [tensors]; tensor i is read by the nodes
@@ -92,8 +90,7 @@ class Tensors:
     tiers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """A stretch of a class's nodes, by id: `prefill` or `decode`; `tokens` that each sequence gains in it."""
 
     name: str
@@ -101,8 +98,7 @@ class Phase:
     tokens: float
 
 
-@dataclass(frozen=True, eq=False)
-class Generated:
+class Generated(Struct, frozen=True, eq=False):
     """What a workload generator makes: classes that cover every rank once, and the groups that they name.
 
     `groups[g]` holds the ranks of group g in order and `names[g]` its name, which is what a trace file writes as

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.validate.rows import Row
 
@@ -19,8 +19,7 @@ WORDS = ("gpu", "precision", "recompute", "zero")
 ROUNDS, RATE, DEPTH, LEAF = 200, 0.1, 4, 2
 
 
-@dataclass(frozen=True)
-class Trees:
+class Trees(Struct, frozen=True):
     """`start` and the trees that are added to it; a tree is (column, threshold, left, right) or a value."""
 
     start: float

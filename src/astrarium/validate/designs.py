@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium import catalog, config
 from astrarium.compute.kernels import load
@@ -35,8 +36,7 @@ MOST_TRIED = 6
 AGAIN = ("none", "selective", "full")       # what a row that does not state recomputation may have had, fastest first
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A design for a row. `assumed`: what the row does not state; `stated`: model, parallelism, batch and device
     are."""
 

@@ -4,11 +4,11 @@ they hold on rows that they have not seen."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, comb, floor, log
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium.cost.interval import FEWEST, SHARE, Interval, device_of, is_wide
 
@@ -38,8 +38,7 @@ def interval_score(low: float, high: float, value: float, share: float = SHARE) 
     return most - least + 2 / (1 - share) * (max(0.0, least - found) + max(0.0, found - most))
 
 
-@dataclass(frozen=True)
-class _Judge:
+class _Judge(Struct, frozen=True):
     """A row that judges: its source, stack and device, whether it is wide, measured over predicted time."""
 
     source: str
@@ -82,8 +81,7 @@ def intervals(found: Iterable[tuple[Prediction | NotPredictable, bool]]) -> Mapp
     return made
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     """How intervals hold for rows: `covered` of `rows` lie within the interval of all others of their kind. `fewest`,
     `most`: how many would in 95 of 100 such sets if the share were right. `score` the mean `interval_score`, `whole`
     that of one width for all rows, whatever their stack and device."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.errors import AstrariumError, InputError
 from astrarium.lower.kept import Kept
@@ -23,8 +24,7 @@ GIB = 2.0**30
 RATES = ("tok_s_gpu", "model_tflops_gpu", "busbw_GBs")
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(Struct, frozen=True):
     """One metric of a row: `measured`, `predicted`, both in the metric's unit."""
 
     metric: str
@@ -42,8 +42,7 @@ class Value:
         return self.measured / self.predicted - 1.0 if self.metric in RATES else self.error
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """A row, the design that was simulated for it, and its metrics; the first one is what the row is scored by."""
 
     row: Row
@@ -52,8 +51,7 @@ class Prediction:
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True)
-class NotPredictable:
+class NotPredictable(Struct, frozen=True):
     """A row without a prediction, and why."""
 
     row: Row

@@ -6,9 +6,10 @@ import csv
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium.errors import InputError, nearest
 
@@ -29,8 +30,7 @@ KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 LARGEST, WIDEST, LONGEST = 2**53, 256, 1 << 16
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One measured row: its place, its kind, and what it states (columns left empty are absent)."""
 
     file: str

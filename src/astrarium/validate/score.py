@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.validate.predict import NotPredictable, Prediction, Value
 
@@ -15,8 +15,7 @@ __all__ = ["Score", "errors_of", "score", "scored", "scores"]
 Found = Prediction | NotPredictable
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(Struct, frozen=True):
     """`median` and `p90` of absolute relative errors of times, `bias` their mean with sign; nan without rows.
 
     `covered` of `stated` rows (those with model, parallelism, batch and device) have a prediction. `apart`: predicted

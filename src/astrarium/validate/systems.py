@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.compute import kernels
@@ -14,8 +15,7 @@ from astrarium.validate.rows import Row
 __all__ = ["System", "network_of", "system_of"]
 
 
-@dataclass(frozen=True)
-class System:
+class System(Struct, frozen=True):
     """`device` and `inner` (the links inside a host of `hosted` NPUs) are rows of the catalog; `outer` joins hosts."""
 
     device: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.validate.baseline import fit, table_of
@@ -21,8 +21,7 @@ Found = Prediction | NotPredictable
 FEWEST = 4      # rows of a source, below which no rival is fitted
 
 
-@dataclass(frozen=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """Rows with their predictions; `fitted` says of each whether a stack was fitted on it; `groups` holds scores by
     what they group. Per source: `rival` is what trees without physics do; `left_out` what we do where the source was in
     no fit of a stack (the catalog's record: tools/fit_stacks.py --leave-out). `held`: how the intervals of step times

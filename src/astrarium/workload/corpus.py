@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from astrarium import config
 from astrarium.errors import InputError
@@ -24,8 +25,7 @@ CONDITIONS = ("batch", "d_model", "dp", "ffn", "kv_size", "layers", "micro_batch
 of a sample, micro-batches, and the layout of ranks."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """What is drawn from: layers of one stage, how much wider or narrower than the catalog's model, replicas."""
 
     layers: Sequence[int]

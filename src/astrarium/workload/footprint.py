@@ -7,10 +7,10 @@ simulation. Overlap can move it: work of two units at once holds the working mem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.vocab import Placed
 from astrarium.workload.assemble.builder import Template
@@ -30,8 +30,7 @@ __all__ = ["KINDS", "Footprint", "footprint", "footprints"]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """Bytes of one rank of a pipeline stage at the moment when it holds most.
 
     `weights`, `gradients` and `states` (of the optimizer) include what is gathered or not yet sharded at that moment.

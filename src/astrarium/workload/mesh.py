@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError, InternalError
 
@@ -37,15 +38,23 @@ def parse_order(text: str) -> tuple[str, ...]:
     return parts
 
 
-@dataclass(frozen=True)
-class Mesh:
+class Mesh(Struct, frozen=True, dict=True):
     """`axes` with their `sizes`, innermost first (rank = sum of coordinate * product of the sizes further in)."""
 
     axes: tuple[str, ...]
     sizes: tuple[int, ...]
-    _known: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _ranks: dict[tuple[str, ...], int] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _coordinates: dict[str, I32] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        return {}
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[str, ...], int]:
+        return {}
+
+    @cached_property
+    def _coordinates(self) -> dict[str, I32]:
+        return {}
 
     @property
     def ranks(self) -> int:

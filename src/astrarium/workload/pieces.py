@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from astrarium.vocab import CommOp, NodeKind
 
@@ -67,8 +68,7 @@ class Step(NamedTuple):
     host: float = 0
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Steps in order of issue. `exit` is the step (index) that gives what the next piece waits for; -1: its entry."""
 
     steps: tuple[Step, ...]
@@ -92,8 +92,7 @@ class Weight(NamedTuple):
     matrix: float = 0
 
 
-@dataclass(frozen=True)
-class BlockPieces:
+class BlockPieces(Struct, frozen=True):
     """A block (layer) for one micro-batch on one rank.
 
     `forward`; `backward` with recomputation, if any, in front; `weights`. `saved` bytes live from the end of forward to

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal
+
+from msgspec import Struct
 
 from astrarium.config import Config, Knob
 from astrarium.workload.assemble.recipe import Sizes
@@ -37,8 +38,7 @@ class Precision(Config, frozen=True, kw_only=True):
                                             "activations.")] = None
 
 
-@dataclass(frozen=True)
-class Optimizer:
+class Optimizer(Struct, frozen=True):
     """Moments per parameter and FLOPs of one step per parameter."""
 
     moments: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.pieces import BlockPieces, Piece, Sketch, Step

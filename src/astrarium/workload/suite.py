@@ -6,13 +6,14 @@ import hashlib
 import importlib
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from astrarium import catalog
 from astrarium.config import decode
@@ -28,8 +29,7 @@ LICENCE = "Apache-2.0"
 AXES = ("tp", "sp", "cp", "dp", "pp", "ep")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One benchmark: `workload` is the section of a design file; `checksum` what version 1 gives, where stated."""
 
     name: str
@@ -42,8 +42,7 @@ class Entry:
         return decode(Workload, self.workload)
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Struct, frozen=True):
     """What a benchmark is. Sums are over all ranks: nodes, flop, bytes that compute nodes move, bytes of collectives
     (as traces count them) and messages.
 
@@ -128,7 +127,7 @@ def checksum(made: Generated) -> str:
     any file."""
     digest = hashlib.sha256()
     for each in made.classes:
-        for name in (field for field in TraceClass.__dataclass_fields__ if field != "kernel"):
+        for name in (field for field in TraceClass.__struct_fields__ if field != "kernel"):
             value = getattr(each, name)
             if isinstance(value, np.ndarray):
                 digest.update(f"{name} {value.shape} {value.dtype.str}".encode())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.errors import InputError

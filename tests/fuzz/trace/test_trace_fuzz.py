@@ -49,7 +49,7 @@ def test_core_and_twin_agree_on_the_corpus() -> None:
         readable += 1
         check(core)
         for a, b in zip(core.classes, twin.classes, strict=True):
-            for name in Columns.__dataclass_fields__:
+            for name in Columns.__struct_fields__:
                 if isinstance(getattr(a, name), np.ndarray):
                     np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=f"{path.name} {name}")
     assert readable >= 10

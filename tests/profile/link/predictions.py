@@ -6,11 +6,11 @@ import gzip
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import astrarium as ar
 from astrarium.cli.replay_design import replay_design

@@ -9,7 +9,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from astrarium.trace import TraceBuilder
 from astrarium.trace._wire import DELIMITED, VARINT, delimited, packed, tagged, varint

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.units import format_rate, format_time
 
 __all__ = ["Allocation", "Provisioned"]
 
 
-@dataclass(frozen=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """Bandwidths (byte/ns out of one NPU) per dim, innermost first; simulated time (ns; weighted over workloads), US
     dollars of the network, and of network and NPUs where these have prices (else of the network)."""
 
@@ -26,8 +26,7 @@ class Allocation:
         return self.time * self.cost
 
 
-@dataclass(frozen=True)
-class Provisioned:
+class Provisioned(Struct, frozen=True):
     """The allocation to buy, beside the equal one and what the convex program gave.
 
     `objective`: `time` or `time_x_cost`. `bound`: a value of it that no allocation within the budget can be below.

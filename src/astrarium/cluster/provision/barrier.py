@@ -11,10 +11,9 @@ millisecond, and its multipliers give what a dollar is worth.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 __all__ = ["Feasible", "Least", "least_time"]
 
@@ -25,8 +24,7 @@ GAP = 1e-7          # relative to the time
 ROUGH, FINE = 1e-2, 1e-10     # Newton's decrements at which centres on the way, and the last one, are near enough
 
 
-@dataclass(frozen=True)
-class Feasible:
+class Feasible(Struct, frozen=True):
     """Bandwidths (byte/ns) that a budget allows. `rows` [rows, dims], `limits` [rows], `low` and `high` [dims]."""
 
     rows: F64
@@ -36,8 +34,7 @@ class Feasible:
     total: float | None = None
 
 
-@dataclass(frozen=True)
-class Least:
+class Least(Struct, frozen=True):
     """Bandwidths [dims], the least time (ns) that the cuts allow with them, a time that none is below, and ns per unit
     of each row's limit [rows] that more of it would save."""
 
@@ -66,8 +63,7 @@ def least_time(constant: F64, slope: F64, feasible: Feasible, start: F64) -> Lea
                  scale / (weight * slack))
 
 
-@dataclass(frozen=True)
-class _Scaled:
+class _Scaled(Struct, frozen=True):
     constant: F64
     slope: F64
     rows: F64

@@ -15,10 +15,10 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.cluster.provision.barrier import Feasible, Least, least_time
 
@@ -33,8 +33,7 @@ CLOSE_PRODUCT = 1e-4
 PRICES = 200        # prices looked at
 
 
-@dataclass(frozen=True)
-class Cheapest:
+class Cheapest(Struct, frozen=True):
     """Bandwidths with the least time x cost, this product's parts, and a product that none is below."""
 
     bandwidths: F64
@@ -43,8 +42,7 @@ class Cheapest:
     bound: float
 
 
-@dataclass
-class CuttingPlanes:
+class CuttingPlanes(Struct):
     """The cuts of an oracle found so far."""
 
     oracle: Oracle
@@ -104,8 +102,7 @@ class CuttingPlanes:
         return Cheapest(found, best.found.time, fixed + float(prices @ found), bound)
 
 
-@dataclass(frozen=True)
-class _At:
+class _At(Struct, frozen=True):
     """The least floor for a cost (of network and NPUs) of at most `cost`."""
 
     cost: float

@@ -16,11 +16,11 @@ function that is nowhere above the makespan. Rounding takes a byte per chunk and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.collective.algorithms import ALGORITHMS
 from astrarium.collective.config import algorithms_of, parse_algorithm
@@ -42,8 +42,7 @@ F64 = npt.NDArray[np.float64]
 ROUNDED = 0.002      # ns per step
 
 
-@dataclass(frozen=True)
-class _Pieces:
+class _Pieces(Struct, frozen=True):
     """Affine functions of y of which the largest counts: row i is constant[i] + slope[i] @ y. Arrays [pieces] and
     [pieces, dims]."""
 
@@ -57,8 +56,7 @@ class _Pieces:
         return float(values[row]), row
 
 
-@dataclass(frozen=True, eq=False)
-class DesignFloor:
+class DesignFloor(Struct, frozen=True, eq=False):
     """What a design takes at least. `dims`: their number."""
 
     dims: int
@@ -136,8 +134,7 @@ def _refuse(design: Design) -> None:
                                    expected="another shape; a torus as its ring dims")
 
 
-@dataclass(frozen=True, eq=False)
-class _Laws:
+class _Laws(Struct, frozen=True, eq=False, dict=True):
     """The pieces of a plan's collectives."""
 
     design: Design

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.cluster.provision.answer import Allocation, Provisioned
 from astrarium.cluster.provision.barrier import Feasible
@@ -70,8 +70,7 @@ def with_bandwidths(design: Design, bandwidths: Sequence[float]) -> Design:
                                 for place, each in enumerate(bandwidths)})
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
+class _Problem(Struct, frozen=True, eq=False):
     """What is asked, as numbers."""
 
     designs: Sequence[Design]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.cluster.serving.outcome import Served
 from astrarium.cluster.serving.requests import Requests
@@ -25,8 +25,7 @@ CLOCK = 2**62       # ps
 STEP, HANDED = 0, 1
 
 
-@dataclass
-class Server:
+class Server(Struct):
     """A scheduler with its cache, how long its steps take (ps), and the step that it is at."""
 
     scheduler: Scheduler
@@ -39,8 +38,7 @@ class Server:
         return len(self.scheduler.waiting) + len(self.scheduler.running) + self.scheduler.handing
 
 
-@dataclass(frozen=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """Servers that take requests, and, where prefill and decode are apart, those that decode: `transfer(front, back,
     tokens)` is then the time in ps in which a cache gets from one to the other. `overhead` ps between two steps.
     `yielded()`: tokens that a decoding sequence gets in a step (1, but for speculation).
@@ -55,8 +53,7 @@ class Fleet:
     yielded: Callable[[], int] = lambda: 1
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     """Who has come, and what has happened so far. `events`: (time, kind, order, server, job)."""
 
     requests: Requests

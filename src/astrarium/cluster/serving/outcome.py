@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.cluster.serving.policy import Objective
 
@@ -20,8 +20,7 @@ PS = 1e12
 PERCENTILES = (50, 90, 99)
 
 
-@dataclass(frozen=True, eq=False)
-class Served:
+class Served(Struct, frozen=True, eq=False, dict=True):
     """Times in ps [requests]: `arrival`, `first` token, `finish`; tokens of `prompt` and `output`; how often each was
     `preempted`. `gaps` [tokens after the first of each] between tokens. `steps` of all `servers`, `busy` ps in all,
     with `tokens` going through the model."""

@@ -6,12 +6,12 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.config import Config, Knob, Problem
 from astrarium.config.spec import Variants
@@ -31,8 +31,7 @@ FRACTION = re.compile(r"\.(\d+)")
 Rules = tuple[Callable[[Any], Iterable[Problem]], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Requests:
+class Requests(Struct, frozen=True, eq=False):
     """Arrival in ps (ascending), tokens of the prompt, tokens to generate [requests].
 
     `concurrency`: of a closed loop; then request i arrives when request i - concurrency or a later one has finished,

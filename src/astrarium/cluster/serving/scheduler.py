@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.cluster.serving.policy import Policy
 from astrarium.errors import InputError
@@ -11,8 +12,7 @@ from astrarium.errors import InputError
 __all__ = ["Job", "Scheduler", "Step"]
 
 
-@dataclass(eq=False)
-class Job:
+class Job(Struct, eq=False):
     """A request in progress. `todo` tokens must be in the cache before it gives a token: its prompt, and after a
     preemption what it had generated; `done` of them are. `target`: the server that its cache goes to."""
 
@@ -32,16 +32,14 @@ class Job:
         return self.generated > 0 and self.done == self.prompt + self.generated - 1
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """`decode` jobs, and (job, tokens) of prompts."""
 
     decode: tuple[Job, ...]
     prefill: tuple[tuple[Job, int], ...]
 
 
-@dataclass
-class Scheduler:
+class Scheduler(Struct, dict=True):
     """The queue and the cache of one server. `free` blocks of the cache; `handing` requests whose cache is on its way
     here; `guesses` of a draft that every decoding sequence has verified in a step; `gave_way`: whether the last step
     preempted somebody."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.cluster.serving.loop import Fleet, Server
@@ -63,7 +63,7 @@ def _servers(design: Design, shards: Sequence[Shards], policy: Policy, buckets: 
         raise InputError("memory.capacity", "is missing", expected="what bounds the cache")
     room = float(design.memory.capacity) * policy.memory_share
     guesses = speculation.tokens if speculation else 0
-    draft = replace(shards[0].replica, model=speculation.draft, _made={}) if speculation else None
+    draft = replace(shards[0].replica, model=speculation.draft) if speculation else None
     models = (shards[0].replica, draft) if draft else (shards[0].replica,)
     blocks = cache_blocks(models, room, policy.block, policy.max_tokens)
     return [Server(Scheduler(policy, blocks, guesses=guesses),

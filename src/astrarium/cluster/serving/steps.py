@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.cluster.serving.policy import Buckets
 from astrarium.cluster.serving.scheduler import Step
@@ -28,8 +28,7 @@ Known = MutableMapping[tuple[object, ...], int]
 NAMES = (("step", 1.0), ("", 1.0))
 
 
-@dataclass(frozen=True)
-class StepTimes:
+class StepTimes(Struct, frozen=True):
     """Times in ps of the steps of a replica whose first rank is `start`, by shape; the design's other ranks are idle.
 
     With a `draft` every step of decoding sequences is `guesses` steps of the draft and one that verifies them; prompts
@@ -69,8 +68,7 @@ class StepTimes:
         return Program((self.replica, self.draft), (*rounds, Pass("verify", Packed((*parts, *shape.prompts)))))
 
 
-@dataclass(frozen=True)
-class TransferTimes:
+class TransferTimes(Struct, frozen=True):
     """Times in ps of a sequence's cache from one of `fronts` to one of `backs`, nothing else on the network."""
 
     design: Design
@@ -123,8 +121,7 @@ def _idle(ranks: int) -> Generated:
     return Generated((trace,), (), (), (None,))
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A step: decoding sequences, and prompts or parts of them."""
 
     decode: tuple[Sequences, ...]

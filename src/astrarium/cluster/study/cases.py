@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.cluster.study.parameters import Book
 from astrarium.config import decode
@@ -20,8 +21,7 @@ KEYS = ("title", *NEEDED, "footprint", "node_counts")
 AXES = ("model", "data", "tables")
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """`splits`: model-parallel nodes (MP) of the strategies; `axes`: which axis of the workload is MP (`model`), which
     is DP (`data`), which divides the tables of a recommendation model (`tables`, as many as there are nodes).
 
@@ -92,9 +92,9 @@ def case_of(book: Book, name: str) -> Case:
         if place not in axes:
             raise InputError(f"cases.{name}.axes.{place}", "is missing", expected="an axis of the workload, such as tp")
     for part in parts:
-        if part not in Footprint.__dataclass_fields__:
+        if part not in Footprint.__struct_fields__:
             raise InputError(f"cases.{name}.footprint.parts", f"{part!r} is no part of a footprint",
-                             expected="some of " + ", ".join(Footprint.__dataclass_fields__))
+                             expected="some of " + ", ".join(Footprint.__struct_fields__))
     if not isinstance(plain["update"], bool):
         raise InputError(f"cases.{name}.update", f"{plain['update']!r} is impossible", expected="true or false")
     (nodes,), (baseline,) = (_counts(name, key, [plain[key]]) for key in ("nodes", "baseline"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.cluster.study.lab import Lab, Point
 from astrarium.cluster.study.machines import Cluster
@@ -13,8 +14,7 @@ from astrarium.errors import InputError
 __all__ = ["Row", "bounds", "compared", "expansion_ratios", "ratio", "spread_ratio"]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A cluster with its best strategy (with times by phase), and what an iteration gains where one resource is twice
     as fast (1.3: it then takes 1 / 1.3 of the time)."""
 

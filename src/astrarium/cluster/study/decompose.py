@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.pieces import BlockPieces, Step
@@ -18,8 +19,7 @@ FORWARD, RECOMPUTATION, INPUT, WEIGHT, UPDATE = PHASES
 AGAIN = "again."            # how steps of backward are called that are forward's again
 
 
-@dataclass(frozen=True)
-class LayerPhase:
+class LayerPhase(Struct, frozen=True):
     """One phase of one kind of layer, for one micro-batch on one node.
 
     `layers`: how many layers of the model are of this kind. `products`: (batch, m, n, k) of matrix products; `flops`

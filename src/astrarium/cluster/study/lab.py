@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.cache import Cache
 from astrarium.cluster.study.cases import Case, case_of, name_of
@@ -32,8 +33,7 @@ __all__ = ["Lab", "Point"]
 HELD, POINTS = 4096, 65536
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Struct, frozen=True):
     """One strategy on one cluster. `seconds`: the time of an iteration, whether the footprint fits or not; `held`:
     bytes of one node that count; `parts`: times by phase, None where they were not asked for."""
 
@@ -56,8 +56,7 @@ class Point:
         return name_of(self.split, self.nodes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Shared:
+class _Shared(Struct, frozen=True, eq=False):
     """Caches of labs of one study: what runs share, footprints, phases of nodes, strategies, collective settings."""
 
     kept: Kept

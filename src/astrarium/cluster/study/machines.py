@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from astrarium.cluster.study.parameters import Book
 from astrarium.compute.config import Compute, Roofline
@@ -69,8 +70,7 @@ class Cluster(Config, frozen=True, kw_only=True):
         return self.compute or Roofline(self.peak, buffer=self.buffer)
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Where a footprint lies: bytes in local and in expanded memory, whether they fit, and the bandwidth of all of it
     (byte/ns): COMET's hybrid one, that of local memory where all lies there or there is no other memory."""
 

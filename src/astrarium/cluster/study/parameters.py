@@ -12,8 +12,10 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config import parse_path
 from astrarium.config.yamlfile import Document, parse_yaml, read_text
@@ -35,8 +37,7 @@ FIRST = re.compile(r"(\w+)(?:[:;](.*))?$", re.DOTALL)     # the name of a source
 HAS_NUMBER = re.compile(r"^\s*[-+.\d]")
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """One number of the file, with how well it is founded and where it is from."""
 
     value: Any
@@ -44,8 +45,7 @@ class Parameter:
     source: str
 
 
-@dataclass(frozen=True)
-class Book:
+class Book(Struct, frozen=True):
     """All parameters by path (`clusters.A0.peak`), what else the file says, and its name.
 
     `labels`: names of things by path. `sensitivities` and `questions`: as the file has them.
@@ -226,8 +226,7 @@ def _check_likes(name: str, likes: Mapping[str, Any], parameters: Mapping[str, P
                              expected="one of " + ", ".join(sorted(known)), did_you_mean=nearest(str(other), known))
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """A file and its lines, for messages."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.cluster.study.decompose import FORWARD, INPUT, PHASES, UPDATE, WEIGHT, phases_of_block
 from astrarium.result import Result
@@ -24,8 +24,7 @@ MOVES = np.array([work in (Work.COLLECTIVE, Work.MESSAGE, Work.MEMORY) for work 
 SUMS = ".gradients."        # collectives of gradients over data parallelism, which belong to no block
 
 
-@dataclass(frozen=True)
-class Breakdown:
+class Breakdown(Struct, frozen=True):
     """ns by phase (of PHASES): `compute`, and `exposed` communication: in flight while the node computes nothing. What
     is left of the makespan, the node waits for others (0 where all nodes are equal)."""
 

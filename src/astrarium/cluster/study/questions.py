@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from astrarium.cluster.study.compare import expansion_ratios, ratio
 from astrarium.cluster.study.lab import Lab
@@ -15,8 +16,7 @@ __all__ = ["Answer", "Changed", "answers", "sensitivities"]
 PLACES, STEPS = 7, 8        # values at which a range is looked at, then halvings between two of them
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """The ratios (by name) where one thing is different, and the best strategy (MP) of the first pair of clusters
     without and with expanded memory."""
 
@@ -25,8 +25,7 @@ class Changed:
     moved: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """By which factor one parameter would have to be scaled for a ratio to be `target`; None where no factor of the
     range does, in which the ratio goes from `low` to `high`."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.cluster.study.lab import Lab, Point
 from astrarium.cluster.study.machines import Cluster, Expansion
@@ -13,8 +14,7 @@ from astrarium.units import Bandwidth, Bytes, FlopRate
 __all__ = ["Grid", "by_split", "capacities", "expansions", "faster", "networks", "resources", "scaled"]
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """Points of `rows` x `columns`; None where no strategy fits. `best` chooses the fastest that fits of a row."""
 
     rows: tuple[str, ...]

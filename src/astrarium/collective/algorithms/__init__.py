@@ -7,9 +7,10 @@ operations (broadcast, reduce, gather, scatter) have their root at position 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import cast
+
+from msgspec import Struct
 
 from astrarium.collective.algorithms.options import Options
 from astrarium.errors import InputError, UnsupportedError, nearest
@@ -24,8 +25,7 @@ _ALL = frozenset({CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, C
                   CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER})
 
 
-@dataclass(frozen=True)
-class Algorithm:
+class Algorithm(Struct, frozen=True):
     """A registry line: where the builder is ("module:function"), one sentence, and the operations it has."""
 
     builder: str

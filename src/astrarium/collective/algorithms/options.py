@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from astrarium.errors import InputError
 
 __all__ = ["Options"]
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """`pipeline`: blocks in which chains and trees send their payload (a double tree: per tree). `window`: messages of
     `direct` that a participant has in flight beyond what it has received; -1: all at once."""
 

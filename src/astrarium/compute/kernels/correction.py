@@ -8,10 +8,9 @@ Learning", 2006, algorithm 2.1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.compute.kernels.forest import I16, SCALE
 from astrarium.compute.kernels.table import F64
@@ -24,8 +23,7 @@ AMPLITUDE, LENGTH, NOISE, OFFSET = 0.2, 8.0, 0.1, 1.0
 BLOCK = 256
 
 
-@dataclass(frozen=True, eq=False)
-class Correction:
+class Correction(Struct, frozen=True, eq=False):
     """`points` i16 [features, rows], `weight` f64 [rows]: what is added to log2 of a predicted time."""
 
     points: I16

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from astrarium.compute.kernels.forest import Forest
 from astrarium.compute.kernels.machine import Machine

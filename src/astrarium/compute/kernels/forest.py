@@ -7,10 +7,9 @@ Features are rounded to multiples of 1/512 before fitting and before evaluation,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 __all__ = ["LEAF_UNIT", "SCALE", "Forest", "fixed_point"]
 
@@ -27,8 +26,7 @@ def fixed_point(columns: npt.ArrayLike) -> I16:
     return units.astype(np.int16)
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
+class Forest(Struct, frozen=True, eq=False):
     """`feature` u8 and `threshold` i16 [trees, depth]; `leaf` i16 [trees, 2^depth] in units of 2^-12; `bias`.
 
     Bit i of a tree's leaf number is 1 where the feature of question i is above its threshold.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.errors import InputError, nearest
 
@@ -21,8 +23,7 @@ STANDS_IN: Mapping[str, tuple[str, ...]] = {"fp16": ("bf16",), "bf16": ("fp16",)
 SAME_RATE: Mapping[str, str] = {"fp16": "bf16", "bf16": "fp16", "fp8_block": "fp8"}
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """Data-sheet rates. `peaks`: flop/ns (dense) of matrix products by precision; `bandwidth`: byte/ns of local memory;
     `units`: SMs or cores over which tiles are spread; `launch`: ns that the smallest kernel takes;
     `stream`: rising (bytes, ns) of a kernel that only moves bytes."""

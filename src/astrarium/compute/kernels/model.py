@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.compute.kernels import attention, experts, gemm
 from astrarium.compute.kernels.correction import Correction
@@ -29,8 +30,7 @@ FAMILIES: Mapping[str, tuple[tuple[str, ...], Describe]] = MappingProxyType({
 """Operator class -> (shape columns, base and features)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(Struct, frozen=True, eq=False):
     """A forest of log2(measured / base); `variants` number its option; `default` is the one taken when none is asked.
 
     `error`: figures of rows left out of the fit, per cent.
@@ -43,8 +43,7 @@ class Part:
     error: Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceModel:
+class DeviceModel(Struct, frozen=True, eq=False):
     """`parts`: "family/precision" -> Part; `corrections`: of a user's own rows, by the same names; `sustained`: the
     part of the machine's peaks to which residuals are relative (`power`)."""
 

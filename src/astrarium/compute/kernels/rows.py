@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.compute.kernels.table import F64
 from astrarium.errors import InputError, nearest
@@ -24,8 +24,7 @@ SLOW = ("triton",)
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, eq=False):
     """Measured kernels of a device and class: `shape` f64 [columns, n], `precision` and `variant` (framework/version)
     str [n], `ns` f64 [n]."""
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 __all__ = ["F64", "Described", "log2", "part"]
 
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Described:
+class Described(Struct, frozen=True, eq=False):
     """`base`: ns [n]; `features`: arrays [n], logarithms to base 2 and fractions, none beyond +-63."""
 
     base: F64

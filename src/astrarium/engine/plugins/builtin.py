@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from astrarium.engine.plan import Backend, NetworkPlan
 from astrarium.engine.plugins.clockwork import Mailbox

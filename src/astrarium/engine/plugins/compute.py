@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError, PluginError
 from astrarium.vocab import Kernel
@@ -18,8 +18,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class LocalMemory:
+class LocalMemory(Struct, frozen=True):
     """What the design's `memory` says of the NPU: `bandwidth` byte/ns and `capacity` bytes (None: it does not say),
     `latency` ns before the first byte."""
 
@@ -28,8 +27,7 @@ class LocalMemory:
     capacity: float | None = None
 
 
-@dataclass(frozen=True)
-class ComputeNode:
+class ComputeNode(Struct, frozen=True):
     """One compute node. `num_ops` is NaN and `duration` 0 where the trace has none."""
 
     num_ops: float
@@ -45,8 +43,7 @@ def _refusal(index: int, message: str, expected: str) -> InputError:
     return InputError(f"compute node {index}", message, expected=expected)
 
 
-@dataclass(frozen=True, eq=False)
-class ComputeNodes:
+class ComputeNodes(Struct, frozen=True, eq=False):
     """The compute nodes of one class of equal ranks: columns [nodes], in order of node id.
 
     `kernel` numbers the node's Kernel in `kernels`, -1: it has none; None: no node has, or what `operators`, of
@@ -87,8 +84,7 @@ class ComputeModel(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class PerNode:
+class PerNode(Struct, frozen=True):
     """A compute model from a function of one node."""
 
     duration: Callable[[ComputeNode], int]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.engine.plan import Backend, Dim, NetworkPlan, Shape
 from astrarium.engine.plugins.exam import demand, demand_int, refuses
@@ -19,8 +20,7 @@ STEPS = 200_000
 Make = Callable[[], Network]
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One sim_send or sim_recv of the exam's traffic."""
 
     at: int

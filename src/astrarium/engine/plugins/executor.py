@@ -7,11 +7,11 @@ in-network or measured table. All must enter `exam_executor`.
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.engine import execute
 from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Plan, Policy, Program
@@ -33,8 +33,7 @@ class CollectiveExecutor(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class MessageExecutor:
+class MessageExecutor(Struct, frozen=True):
     """Every message an event, in the compiled core or (`pure`) the pure-Python engine, or over a network plug-in."""
 
     network: NetworkPlan
@@ -51,8 +50,7 @@ class MessageExecutor:
 Memo = MutableMapping[tuple[CollectivePlan, bytes, bytes], I64]
 
 
-@dataclass(frozen=True)
-class MemoExecutor:
+class MemoExecutor(Struct, frozen=True):
     """Remembers what another executor found, up to a shift in time; `memo` is the caller's."""
 
     inner: CollectiveExecutor

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from astrarium.engine.plan import NetworkPlan
 from astrarium.engine.plugins.compute import ComputeModel
@@ -22,8 +23,7 @@ CALLED = ("sim_send", "sim_recv", "sim_get_time", "next_event_time", "advance") 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Plugins:
+class Plugins(Struct, frozen=True):
     """What takes part in runs in place of the engine's own; None: the engine's own.
 
     `network`, `memory` and `scheduling` are called for every run and give an object for it: a class will do. `compute`
@@ -62,8 +62,7 @@ class Plugins:
         return Team(network, memory, policy, limit if self.patience is None else self.patience)
 
 
-@dataclass(frozen=True)
-class Team:
+class Team(Struct, frozen=True):
     """The plug-ins of one run; a library stays one until an engine opens it."""
 
     network: Network | Library | None = None

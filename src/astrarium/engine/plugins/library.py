@@ -55,7 +55,7 @@ class _Table(c.Structure):
                 ("error", c.CFUNCTYPE(c.c_char_p, c.c_void_p))]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)      # not a Struct: equality leaves a field out
 class Library:
     """A shared library that was opened: `address` is its table's. `options` is handed to each network it makes."""
 

@@ -7,11 +7,12 @@ MoE routing and speculative decoding hand out work that depends on what happened
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.engine.plan import CollectivePlan, Kind, Lane, NetworkPlan, Plan, Policy, Remote
 
@@ -21,8 +22,7 @@ I32 = npt.NDArray[np.int32]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """One thing that a rank does, ready to be issued on its lane.
 
     `id` is this work's own among those of its rank: small numbers from 0; ready work of one lane goes in their order.
@@ -43,8 +43,7 @@ class Work:
     priority: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(Struct, frozen=True, eq=False):
     """Where a source runs: rank r on NPU `npu_of[r]` of `network`; what its collectives and groups may be.
 
     `group_of[c]`: the group that collective c was made for (-1: all ranks); None: any that it fits.

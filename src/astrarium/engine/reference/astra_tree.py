@@ -5,8 +5,9 @@ Whatever the operation, every participant sends and receives the whole chunk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from astrarium.engine.plan import Phase
 from astrarium.engine.reference.astra_ring import Host, Place
@@ -16,8 +17,7 @@ from astrarium.errors import UnsupportedError
 __all__ = ["Tree", "TreeNode", "binary_tree"]
 
 
-@dataclass(frozen=True)
-class TreeNode:
+class TreeNode(Struct, frozen=True):
     """Indexes of the neighbours in a tree; -1 where there is none."""
 
     parent: int

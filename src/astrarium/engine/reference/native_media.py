@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from astrarium import registry
 from astrarium.engine.outcome import PacketCounts
@@ -43,8 +44,7 @@ def _no_packets(medium: Any) -> None:
     del medium
 
 
-@dataclass(frozen=True)
-class MediumKind:
+class MediumKind(Struct, frozen=True):
     """A class of media, as its line in the registry (kind `backend`) has it: `open` makes one for a run.
 
     `takes_graph`: it has links of its own; a graph may give them, and they may change. `takes_memories`: links of a

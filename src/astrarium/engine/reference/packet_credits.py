@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.reference.packet_net import NONE, Cargo, Events, Net, Packet
@@ -14,8 +15,7 @@ __all__ = ["Credits"]
 CREDIT, ARRIVE, ASK, FREE = range(4)
 
 
-@dataclass(slots=True)
-class _Port:
+class _Port(Struct):
     room: int               # bytes at the link's end that nobody has
     limited: bool
     free: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from astrarium.engine.plan import RoceRules
 from astrarium.engine.reference.rates import NEVER
@@ -10,8 +10,7 @@ from astrarium.engine.reference.rates import NEVER
 __all__ = ["Rate"]
 
 
-@dataclass(slots=True)
-class Rate:
+class Rate(Struct):
     """Rates are bytes per ns; timers are caught up when the flow sends."""
 
     line: float

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import FIRST_LINK, Graph, NetworkPlan
@@ -22,8 +22,7 @@ __all__ = ["NONE", "Cargo", "Events", "Net", "Packet", "Transport", "Ways"]
 NONE = 2**32 - 1        # no link: a packet at its source
 
 
-@dataclass(slots=True)
-class Cargo:
+class Cargo(Struct):
     """A message under way: a cursor at its source, a count at its destination."""
 
     source: int
@@ -37,8 +36,7 @@ class Cargo:
     done: int = 0                       # when the last packet so far arrives
 
 
-@dataclass(slots=True)
-class Packet:
+class Packet(Struct):
     """A packet that is or will be at a port."""
 
     tail: int           # when its last byte is there

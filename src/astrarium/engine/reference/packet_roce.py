@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.engine.outcome import PacketCounts
 from astrarium.engine.plan import RoceRules
@@ -23,8 +24,7 @@ CONTROL = 64        # bytes of an ACK or a CNP
 MILLION = 1_000_000
 
 
-@dataclass(slots=True)
-class _Flow:
+class _Flow(Struct):
     number: int
     source: int
     destination: int
@@ -36,16 +36,14 @@ class _Flow:
     notified: int = -1      # the last CNP for it
 
 
-@dataclass(slots=True)
-class _Control:
+class _Control(Struct):
     kind: int               # ACK or CNP
     flow: _Flow
     came: int = NONE
     tail: int = 0
 
 
-@dataclass(slots=True)
-class _Port:
+class _Port(Struct):
     queue: deque[Packet] = field(default_factory=deque)
     control: deque[_Control] = field(default_factory=deque)
     own: list[tuple[int, int, int]] = field(default_factory=list)   # heap: allowed, destination, flow
@@ -60,8 +58,7 @@ class _Port:
     paused_for: int = 0
 
 
-@dataclass(slots=True)
-class _End:
+class _End(Struct):
     """A link's bytes in the buffer at its end."""
 
     bytes: int = 0

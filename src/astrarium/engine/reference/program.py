@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from astrarium.engine.plan import Plan, Program
 from astrarium.errors import TraceError
@@ -11,8 +12,7 @@ from astrarium.errors import TraceError
 __all__ = ["Table", "child_lists", "peer_and_tag", "table", "tables"]
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(Struct, frozen=True, eq=False):
     """One Program; every list is [nodes]. `children[i]` are indexes of the nodes that wait for node i."""
 
     node_id: list[int]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from astrarium.vocab import PeerMode, Schedule
 
 __all__ = ["ScheduleTable", "Send"]
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(Struct, frozen=True):
     """One send: receives that it needs, its number, peer as the schedule counts, the receive there, blocks."""
 
     needs: int

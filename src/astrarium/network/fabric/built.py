@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.errors import InputError, nearest
@@ -24,8 +23,7 @@ I64 = npt.NDArray[np.int64]
 PATH = "network.fabric"
 
 
-@dataclass(frozen=True, eq=False)
-class Laid:
+class Laid(Struct, frozen=True, eq=False):
     """A fabric without numbers: nodes, edges, which nodes are NPUs (in order), which edges lie on ways between them."""
 
     expanded: Expanded
@@ -34,8 +32,7 @@ class Laid:
     tiers: dict[str, str]           # by link name, of the file
 
 
-@dataclass(frozen=True, eq=False)
-class Built:
+class Built(Struct, frozen=True, eq=False):
     """A fabric as the engine takes it. `dims`: those that it is, as a whole; None where it is none."""
 
     laid: Laid

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.plan import Graph
 from astrarium.errors import InputError
@@ -20,8 +20,7 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Wired:
+class Wired(Struct, frozen=True, eq=False):
     """The engine's graph of a fabric, and what its nodes and links are in the file.
 
     `first` [nodes of the graph] is the first node of the file that became it, `node_of` [nodes of the file] the node of

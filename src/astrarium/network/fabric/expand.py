@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 from astrarium.errors import InputError, nearest
 from astrarium.network.fabric.endpoints import indices, parts_of
@@ -41,8 +40,7 @@ XPU = COMPONENTS.index("xpu")
 PORT = COMPONENTS.index("port")
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
+class Placed(Struct, frozen=True, eq=False):
     """The nodes of all copies of an instance: copy i has those from `first` + i * template.size on."""
 
     name: str
@@ -51,8 +49,7 @@ class Placed:
     template: Template
 
 
-@dataclass(frozen=True, eq=False)
-class Expanded:
+class Expanded(Struct, frozen=True, eq=False):
     """Nodes 0..nodes-1 in the order of the file, and undirected edges: those of devices first, then those between."""
 
     nodes: int

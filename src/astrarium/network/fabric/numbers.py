@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from astrarium.config import Problem
 from astrarium.errors import InputError, nearest
@@ -30,8 +29,7 @@ LATENCIES: Mapping[str, float] = MappingProxyType({"ms": 1e6, "us": 1e3, "ns": 1
 FREE = math.inf     # bandwidth of a link that takes no time
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """What a design says of the links of one name."""
 
     bandwidth: float | None = None      # byte/ns
@@ -40,8 +38,7 @@ class Said:
     tier: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Wires:
+class Wires(Struct, frozen=True, eq=False):
     """Per link name of an expanded fabric [links]: byte/ns (FREE: takes no time), ns, tier (empty: none)."""
 
     bandwidth: F64

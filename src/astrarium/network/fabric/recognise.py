@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.engine.plan import Dim, Graph, Shape
 from astrarium.network.graph import graph_of, links_of, plain
@@ -18,8 +18,7 @@ F64 = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
+class _Rows(Struct, frozen=True, eq=False):
     """A graph whose devices join NPUs only, each pair of nodes by one link at most: links sorted by where they begin
     and end, and each device by its two lowest NPUs, which no other device has."""
 

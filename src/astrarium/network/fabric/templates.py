@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 
 from astrarium.errors import InputError, UnsupportedError, nearest
 from astrarium.network.fabric.endpoints import FORM, Part, indices, parts_of
@@ -46,8 +45,7 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
     device: str | None
 
 
-@dataclass(frozen=True, eq=False)
-class Template:
+class Template(Struct, frozen=True, eq=False):
     """A device: its nodes with those of the devices inside it, and its edges over them."""
 
     name: str

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 
 __all__ = ["Given", "Launch"]
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A job as somebody runs it. `layout`: parts of a Layout but dp, which follows from the NPUs. `model`: fields of a
     Decoder where the arguments say all of them. `settings`: fields of a Transformer. `npus`: where the arguments say
     so. `replica_batch`: samples of one replica, where they say that in place of `global_batch`. `stage_layers` where
@@ -35,8 +35,7 @@ class Launch:
     ignored: tuple[str, ...] = ()
 
 
-@dataclass
-class Given:
+class Given(Struct):
     """Arguments by name, each taken once. `where`: the file. `harmless`: patterns of names without effect on time."""
 
     where: str

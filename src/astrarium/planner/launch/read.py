@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.config.yamlfile import read_text
 from astrarium.errors import InputError
@@ -28,8 +30,7 @@ READERS: Mapping[str, Callable[[str, str], Launch]] = MappingProxyType({
 """Ending of the file -> framework: Megatron-LM, NeMo, DeepSpeed, torchtitan."""
 
 
-@dataclass(frozen=True)
-class Today:
+class Today(Struct, frozen=True):
     """A job as somebody runs it on `npus`: its layout, and fields of the workload that no layout says."""
 
     job: Job

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.profile.link.comm import element_bytes
@@ -23,8 +23,7 @@ PREFIX = "gloo:"
 MESSAGES = {"gloo:send", "gloo:recv"}      # the flight recorder leaves them out
 
 
-@dataclass(frozen=True)
-class Issued:
+class Issued(Struct, frozen=True):
     """One collective in the order of issue: `gloo:all_reduce`, its group's name, elements, type of an element."""
 
     name: str

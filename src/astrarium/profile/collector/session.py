@@ -7,9 +7,10 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.profile.collector.flight import Flight, completed
@@ -21,8 +22,7 @@ __all__ = ["Recording", "collect"]
 LATE = 0.01     # s in which CPU back ends' threads end the records of operations that are done
 
 
-@dataclass
-class Recording:
+class Recording(Struct):
     """What is recorded of this process. The files exist, and `trace` and `report` are set, when the block has ended.
 
     `notes` says what could not be recorded.
@@ -35,7 +35,7 @@ class Recording:
     trace: Path | None = None           # the linked one
     report: LinkReport | None = None
     notes: list[str] = field(default_factory=list)
-    _steps: Any = field(default=None, repr=False)
+    _steps: Any = None
 
     def step(self) -> None:
         """Ends one step and begins the next: annotations `ProfilerStep#0`, `#1`, … as PyTorch's profiler makes them."""

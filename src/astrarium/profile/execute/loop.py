@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.profile.execute.comm import Wire
@@ -19,8 +20,7 @@ MOST_SIDE = 4096     # of the square matrices whose products stand for FLOPs
 LEAST_SIDE = 16
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """`backend` of torch.distributed; `compute`: `sleep` for recorded durations, `matmul` for the FLOPs of nodes that
     say them (the others sleep); sleeps are `scale` times as long; `timeout` in seconds without any progress."""
 
@@ -34,8 +34,7 @@ class Settings:
             raise InputError("compute", f"{self.compute!r}", expected="sleep or matmul")
 
 
-@dataclass
-class Measured:
+class Measured(Struct):
     """One execution: seconds from begin to end; [node] -> seconds of what was measured (products, communication)."""
 
     makespan: float

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.trace.columns import Attr, Traces
@@ -18,8 +18,7 @@ __all__ = ["Message", "Program", "program"]
 LANELESS = "profiled"      # such traces hold the order on every stream and thread as dependencies
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Struct, frozen=True):
     """One communication: `op` None for sends and receives, whose `peer` is a rank; `group` () for all ranks."""
 
     op: CommOp | None
@@ -30,8 +29,7 @@ class Message:
     sends: bool = False
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """The nodes of a rank; lists are [nodes], times in seconds. `lane` is -1 where dependencies hold the order."""
 
     rank: int
@@ -63,7 +61,7 @@ def program(traces: Traces, rank: int) -> Program:
         if max(members) >= traces.ranks:
             raise InputError(traces.sources[rank], f"group {name!r} has rank {max(members)}",
                              expected=f"ranks 0 to {traces.ranks - 1}: a trace for each")
-    return Program(**{**mine.__dict__, "groups": tuple(sorted(found - {every}))})
+    return replace(mine, groups=tuple(sorted(found - {every})))
 
 
 def _sequence(one: Program, group: tuple[int, ...]) -> list[tuple[CommOp | None, int]]:

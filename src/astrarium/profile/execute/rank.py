@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.profile.execute.comm import Wire

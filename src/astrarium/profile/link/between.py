@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.comm import CPU_BACKENDS, annotated
@@ -19,8 +20,7 @@ __all__ = ["HostNodes", "host_nodes", "issue_edges"]
 BURST = 100_000      # ns without an operator after which a thread other than the main one was asleep
 
 
-@dataclass
-class HostNodes:
+class HostNodes(Struct):
     """Where host nodes are in the draft: of each operator's begin, each launching call, and each thread's last."""
 
     operators: int         # how many there are; calls count on from there
@@ -33,8 +33,7 @@ class HostNodes:
     idle: int = 0          # ns of the main thread without an operator
 
 
-@dataclass
-class _Burst:
+class _Burst(Struct):
     """What a thread does between two sleeps: nodes `first` to `last` of the draft, start and end in ns."""
 
     first: int

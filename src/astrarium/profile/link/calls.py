@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
+
+from msgspec import Struct, field
 
 from astrarium.profile.link.queues import Queues
 from astrarium.profile.link.records import MEMCPY, DeviceTrace
@@ -21,8 +22,7 @@ FULL_QUEUE = 256         # operations in flight on a stream from which on a slow
 SLOW_LAUNCH = 200_000    # ns: what is slow
 
 
-@dataclass
-class Calls:
+class Calls(Struct):
     """What is known of runtime calls, by call number.
 
     `launched[c]`: GPU operations of call c, by start. `cut[c]`: when the host is done with a launch (ns), before it

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.records import CommArgs
@@ -47,8 +47,7 @@ DISPATCHED = "c10d::"     # operators through which torch.distributed calls a ba
 CALLERS = 16              # callers of a host node that may say what it was asked for
 
 
-@dataclass(frozen=True)
-class Comm:
+class Comm(Struct, frozen=True):
     """One communication. `op`: a CommOp in small letters, `send` or `recv`; `size` in bytes, None if unknown;
     `peer` is a global rank, or the number in the group where `ranks` are not known. `logical` is the operation that the
     program asked for, where the back end ran another one for it."""

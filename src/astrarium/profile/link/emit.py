@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.profile.link.between import HostNodes
 from astrarium.profile.link.calls import Calls
@@ -34,8 +34,7 @@ CATEGORY = {MEMCPY: "gpu_memcpy", MEMSET: "gpu_memset"}
 FIRST_ID = 1
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
+class Source(Struct, frozen=True, eq=False):
     """What nodes are made from."""
 
     trace: DeviceTrace

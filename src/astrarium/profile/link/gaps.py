@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.nodes import GAP, Draft
@@ -19,8 +20,7 @@ TAIL_SHARE = 0.1     # of that operation: the same
 LOOK_BACK = 16       # operations that are looked through for one of another stream
 
 
-@dataclass
-class Gaps:
+class Gaps(Struct):
     """What was added: `nodes` of `time` ns in all; `waits` of one stream for another that explain late operations, and
     how many of these end the other `clipped` where the late one begins."""
 

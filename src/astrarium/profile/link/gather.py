@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.coalesced import Recorded
@@ -28,8 +30,7 @@ __all__ = ["Communications", "communications", "host_only"]
 DEPTH = 16     # operators around a launch that may say what it communicates
 
 
-@dataclass
-class Communications:
+class Communications(Struct):
     """`gpu[operation]` (`more` where it is several messages), `operator[number]` and `host[node]` that communicate;
     `unclear` says what is not known."""
 

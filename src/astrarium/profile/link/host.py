@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.profile.link.text import UNREADABLE, decoded
@@ -70,8 +70,7 @@ def _numbers() -> array[int]:
     return array("q")
 
 
-@dataclass
-class HostTrace:
+class HostTrace(Struct):
     """Nodes by ascending id; arrays and lists are [nodes]. `parent` is a node id, 0 where there is none."""
 
     where: str
@@ -86,7 +85,7 @@ class HostTrace:
     tid: array[int] = field(default_factory=_numbers)
     fw_tid: array[int] = field(default_factory=_numbers)
     op_schema: list[str] = field(default_factory=list)
-    raw: list[tuple[msgspec.Raw, ...]] = field(default_factory=list, repr=False)
+    raw: list[tuple[msgspec.Raw, ...]] = field(default_factory=list)
     times: dict[str, Any] = field(default_factory=dict)
 
     def tensors(self, node: int) -> tuple[Tensors, Tensors]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.profile.link.host import HostTrace
 from astrarium.profile.link.records import DeviceTrace
@@ -14,8 +15,7 @@ __all__ = ["Join", "joined"]
 LEAST = 0.5      # of the nodes that could be joined: fewer are those of two runs that are alike by chance
 
 
-@dataclass(frozen=True)
-class Join:
+class Join(Struct, frozen=True):
     """[operators] the host node of each, -1 where there is none; how many host nodes were found, and how; of how many
     that could be; how many had the id of an operator of another name, and so are not joined."""
 

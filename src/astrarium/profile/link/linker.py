@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.profile.link.between import HostNodes, host_nodes, issue_edges
@@ -39,12 +40,14 @@ PIECE = 1 << 20     # bytes
 PathLike = str | os.PathLike[str]
 
 
-@dataclass(frozen=True)
-class Linked:
+class Linked(Struct, frozen=True):
     """A Chakra file in pieces, and what was joined to make it."""
 
-    pieces: tuple[bytes, ...] = field(repr=False)
+    pieces: tuple[bytes, ...]
     report: LinkReport
+
+    def __repr__(self) -> str:
+        return f"Linked({self.report!r})"
 
     @property
     def data(self) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 __all__ = ["GAP", "GPU", "LABEL", "MESSAGE", "Draft", "Order", "ordered"]
 
@@ -16,8 +16,7 @@ I64 = npt.NDArray[np.int64]
 GPU, LABEL, MESSAGE, GAP = 4, 5, 6, 7
 
 
-@dataclass
-class Draft:
+class Draft(Struct):
     """Nodes in order of making; arrays [nodes], times in ns. Edges are (before, after) pairs of node numbers.
 
     `part` and `of` as in `Stretches`; GPU: a GPU operation; LABEL: a host node without a time, `of` its number in the
@@ -52,8 +51,7 @@ class Draft:
         return len(self.start)
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
+class Order(Struct, frozen=True, eq=False):
     """`place[node]` counts nodes in an order in which no edge goes back; `node[place]` is its inverse. Edges, without
     duplicates and by `after`, then `before`, count in places: parents of place p are `before[ptr[p]:ptr[p + 1]]`.
     `dropped`: edges that would have closed a cycle."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.profile.launches import Argument
 
@@ -14,8 +15,7 @@ OPERATOR, CALL, KERNEL, MEMCPY, MEMSET, SYNC, EVENT = range(1, 8)
 MAX_MEMBERS = 1 << 22        # ranks of all groups together
 
 
-@dataclass(frozen=True)
-class CommArgs:
+class CommArgs(Struct, frozen=True):
     """What Kineto says of a communication: operation, elements, group. None where it does not say."""
 
     op: str | None
@@ -29,8 +29,7 @@ class CommArgs:
     destination: int | None
 
 
-@dataclass
-class Host:
+class Host(Struct):
     """Operators, annotations and runtime calls of host threads, in file order; times in ns."""
 
     thread: array[int] = field(default_factory=lambda: array("q"))
@@ -42,8 +41,7 @@ class Host:
     annotations: set[int] = field(default_factory=set)                # operators that are a user's annotations
 
 
-@dataclass
-class Gpu:
+class Gpu(Struct):
     """Kernels, copies and fills; times in ns. `stream` numbers (device, stream) pairs."""
 
     kind: array[int] = field(default_factory=lambda: array("q"))      # KERNEL, MEMCPY, MEMSET
@@ -56,8 +54,7 @@ class Gpu:
     name: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Sync:
+class Sync(Struct, frozen=True):
     """One `cuda_sync` activity: `kind` as Kineto names it; -1 and None where it does not say."""
 
     kind: str
@@ -68,8 +65,7 @@ class Sync:
     start: int
 
 
-@dataclass
-class DeviceTrace:
+class DeviceTrace(Struct):
     """A device trace. Times count ns from the earliest event that is read."""
 
     where: str
@@ -87,6 +83,6 @@ class DeviceTrace:
     rank: int | None = None
     world: int | None = None
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict, repr=False)    # names, each held once
+    texts: dict[str, str] = field(default_factory=dict)    # names, each held once
     skipped: int = 0                                                   # events whose times make no sense
     unread: dict[str, int] = field(default_factory=dict)               # category -> events that are not read

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.profile.link.comm import annotated
 from astrarium.profile.link.nodes import GAP, GPU, MESSAGE, Draft, Order
@@ -17,8 +16,7 @@ __all__ = ["Replayed", "microseconds", "replayed", "unexplained"]
 I64 = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Replayed:
+class Replayed(Struct, frozen=True, eq=False):
     """Durations [places] in ns after waits have got the host time that nothing explains, how much of each is that, and
     the place that each waited for (-1: none); the end of all."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from astrarium.profile.link.emit import Source
 from astrarium.profile.link.gaps import Gaps
@@ -23,8 +25,7 @@ __all__ = ["LinkReport", "report_of"]
 CATEGORIES = 8       # that are named in the report
 
 
-@dataclass(frozen=True)
-class LinkReport:
+class LinkReport(Struct, frozen=True):
     """Counts of one linked rank. Times in microseconds."""
 
     rank: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.records import DeviceTrace
@@ -21,8 +22,7 @@ MOST = 0.75          # of all such stretches: the same
 FOLLOWS = 4          # times by which their lengths must differ more than their distances from the operation's end
 
 
-@dataclass(frozen=True)
-class _Hole:
+class _Hole(Struct, frozen=True):
     """A stretch of a thread after the launch of a GPU operation; `off`: its end after that of the operation, ns."""
 
     thread: int
@@ -33,8 +33,7 @@ class _Hole:
     off: int
 
 
-@dataclass
-class Spins:
+class Spins(Struct):
     """What was found: how many stretches became waits, their time in ns, and how many operations were cut."""
 
     count: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from astrarium.profile.link.calls import Calls, next_launches
 from astrarium.profile.link.queues import Queues
@@ -14,8 +14,7 @@ MOST_AT_ONCE = 128   # operations of one stream at once (concurrent kernels of t
 CONCURRENT = 0.5     # share of the earlier operation by which two of one stream overlap, from which on they ran at once
 
 
-@dataclass
-class GpuEdges:
+class GpuEdges(Struct):
     """Dependencies between GPU operations: `before[i]` must end before `after[i]` starts."""
 
     before: list[int]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.profile.link.calls import Calls
 from astrarium.profile.link.records import DeviceTrace
@@ -15,8 +16,7 @@ ROUNDING = 1000  # ns by which times that were rounded to microseconds may overl
 FOLD = 1000      # ns: a shorter rest of an operator joins the stretch before it
 
 
-@dataclass
-class Stretches:
+class Stretches(Struct):
     """Consecutive stretches of one thread; arrays [stretches], times in ns.
 
     `part`: OPERATOR, from an operator's begin; REST, an operator or call that goes on after something nested; CALL,
@@ -41,8 +41,7 @@ class Stretches:
         return len(self.start)
 
 
-@dataclass
-class Thread:
+class Thread(Struct):
     """A host thread: its number in the trace, its stretches."""
 
     number: int

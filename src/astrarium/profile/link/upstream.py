@@ -9,10 +9,10 @@ streams waited for is not known.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.profile.link.text import decoded
@@ -26,8 +26,7 @@ LAUNCH: Mapping[str, str] = {"kernel": "cudaLaunchKernel", "gpu_memcpy": "cudaMe
                              "gpu_memset": "cudaMemsetAsync"}
 
 
-@dataclass(frozen=True)
-class Parted:
+class Parted(Struct, frozen=True):
     """The two files as their profilers would have written them, and what the linked file lacks."""
 
     host: bytes

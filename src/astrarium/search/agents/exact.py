@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.config import Knob
 from astrarium.errors import InputError
@@ -57,8 +57,7 @@ class Exact(Options, frozen=True, kw_only=True):
         return ExactSearch(self, space, goal, seed)
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """What is proved: no design of the space has an objective below `bound`; `gap` is (best - bound) / best."""
 
     bound: float
@@ -66,8 +65,7 @@ class Proof:
     complete: bool
 
 
-@dataclass(frozen=True)
-class _Floors:
+class _Floors(Struct, frozen=True):
     """Floors below the best value, ascending; their head, and the number of the combination of its relevant parts."""
 
     values: npt.NDArray[np.float64]
@@ -76,8 +74,7 @@ class _Floors:
     rest: float      # no floor that was left out is below this
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """What a head leaves open: the components that its floor depends on (outer ones first), and the others."""
 
     head: Head

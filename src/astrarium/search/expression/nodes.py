@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 
 __all__ = ["CONDITIONS", "FALSE", "TRUE", "Const", "Node", "Op", "Ref", "make", "names_in", "truth"]
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(Struct, frozen=True):
     """A number, true or false, text, or a tuple of these."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """A name: an axis, a path, or a figure of a result."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """An operator or function on its arguments; `+` and `*` hold at most one constant, which comes first."""
 
     name: str

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from astrarium.collective.choose import CANDIDATES, CHUNKS
 from astrarium.collective.compose import Composition, Step, compose
@@ -42,8 +43,7 @@ ZERO: Node = Const(0.0)
 NEVER: Node = Const(1e300)
 
 
-@dataclass
-class CollectiveFloors:
+class CollectiveFloors(Struct):
     """Floors (ns) of the collectives of designs that share `design`'s sizes of dims and memory rate (bytes/ns; 0: free
     reductions); everything else of the network and of `collective` may be a knob. `ascending`: every group lists its
     NPUs upwards, so that its neighbours on a ring are the ring's."""

@@ -10,10 +10,10 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from astrarium.collective.groups import SubDim
 from astrarium.config import replace_all
@@ -53,8 +53,7 @@ PLAIN = {"collective.choice": "none", "collective.chunks": 1, "collective.compos
                                               "reduce", "gather", "scatter", "barrier")}}
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(Struct, frozen=True):
     """Axes that are chosen (axis -> index of its value), and the floor of the objective over the others. `quick`: one
     that is lower and simpler, nowhere below `least`."""
 
@@ -64,8 +63,7 @@ class Head:
     least: float
 
 
-@dataclass(frozen=True)
-class OneHead:
+class OneHead(Struct, frozen=True):
     """The whole space."""
 
     judge: Judge
@@ -92,8 +90,7 @@ def heads_of(judge: Judge, floor: str | None) -> OneHead | WorkHeads:
     return WorkHeads(judge)
 
 
-@dataclass
-class WorkHeads:
+class WorkHeads(Struct):
     """The heads of a workload of nodes. `parts`: the components that a head chooses."""
 
     judge: Judge

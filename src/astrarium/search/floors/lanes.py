@@ -13,9 +13,9 @@ One rank stands for each program. Statements that hold for every design that sha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium.search.expression import Const, Node, make
 from astrarium.search.floors.work import Chain, Key, WorkGraph, chain_of, longest, shortest_of, walk
@@ -23,8 +23,7 @@ from astrarium.search.floors.work import Chain, Key, WorkGraph, chain_of, longes
 __all__ = ["Bound", "bounds_of", "tree_of"]
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """`fixed`, plus the shortest of the chains of `front`, plus the shortest of those of `behind`; in `fixed`
     collectives count what they take at one member."""
 

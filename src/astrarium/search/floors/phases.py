@@ -17,10 +17,10 @@ endpoint's delay), as `docs/background/closed_form.md` says; alone, the chain is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
 from astrarium.collective.algorithms import Options, build
 from astrarium.errors import AstrariumError
@@ -29,8 +29,7 @@ from astrarium.vocab import CommOp
 __all__ = ["PhaseFloor", "phase_floor"]
 
 
-@dataclass(frozen=True)
-class PhaseFloor:
+class PhaseFloor(Struct, frozen=True):
     """delays * endpoint delay + hops * latency + block bytes * (blocks / NPU bandwidth + 3 reduced / memory rate).
 
     `own`: blocks that a participant's links carry at least, at the NPU's whole bandwidth. `count`: blocks per payload.

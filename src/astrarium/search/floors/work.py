@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from astrarium.engine.plan import Kind, Lane, Plan
 
@@ -20,8 +20,7 @@ NEAR = 8                # nodes of a lane that one is compared with
 Key = tuple[int, ...]       # collectives of a plan, one of which a node takes part in
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """Nodes one after the other: ns of those that no knob changes, and how many collectives of each key."""
 
     ns: float = 0.0
@@ -32,8 +31,7 @@ class Chain:
         return self.ns >= other.ns and all(self.counts.get(key, 0) >= count for key, count in other.counts.items())
 
 
-@dataclass(frozen=True, eq=False)
-class WorkGraph:
+class WorkGraph(Struct, frozen=True, eq=False):
     """Nodes of one rank per program, one program after the other; `order` is a topological one."""
 
     ns: list[float]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InputError
 from astrarium.trace.graphs.nodes import Tensor
@@ -29,8 +31,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _LOCATION = re.compile(r"\s+loc\((?:[^()]|\([^()]*\))*\)\s*$")
 
 
-@dataclass(frozen=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One operation. `text` is all of it; `types` are behind its last colon; `line` counts from 1."""
 
     results: tuple[str, ...]
@@ -42,8 +43,7 @@ class Operation:
     line: int
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True):
     """Name, arguments, operations."""
 
     name: str

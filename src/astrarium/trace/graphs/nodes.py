@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from astrarium.trace.groups import GROUPS_NODE, groups_text
 from astrarium.trace.node import Attribute, IOInfo, Metadata, Node, attribute
@@ -17,8 +18,7 @@ __all__ = ["GraphTrace", "Maker", "Tensor"]
 FIRST_ID = 2     # of operators; 1 is the node of the groups
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """Shape and element type of a value; `width` is the bytes of an element."""
 
     shape: tuple[int, ...]
@@ -38,8 +38,7 @@ class Tensor:
         return int(-(-self.elements * self.width // 1))
 
 
-@dataclass(frozen=True)
-class GraphTrace:
+class GraphTrace(Struct, frozen=True):
     """The trace of one rank, made without running it. `kind` is `pre` or `post`; `groups` are global ranks by name.
 
     `gemm_flops` are those of matrix products, convolutions and attention (2 per multiply-add), `other_flops` one per
@@ -47,11 +46,14 @@ class GraphTrace:
     """
 
     kind: str
-    nodes: tuple[Node, ...] = field(repr=False)
+    nodes: tuple[Node, ...]
     groups: Mapping[str, tuple[int, ...]]
     gemm_flops: int
     other_flops: int
     source: str
+
+    def __repr__(self) -> str:
+        return f"GraphTrace({self.kind!r}, {len(self.nodes)} nodes, source={self.source!r})"
 
     @property
     def metadata(self) -> Metadata:

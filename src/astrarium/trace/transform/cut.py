@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from astrarium.config import Config, Knob
 from astrarium.errors import InputError

@@ -7,11 +7,11 @@ import heapq
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 from astrarium.trace._wire import Cursor, delimited, varint
@@ -54,8 +54,7 @@ def _nothing(rank: int) -> Changes:
     return {}
 
 
-@dataclass(frozen=True, eq=False)
-class Edit:
+class Edit(Struct, frozen=True, eq=False):
     """What becomes of one class of equal ranks: what they have in common, and what a new rank has of its own.
 
     A node that `own` names takes that change alone; `splice` is of nodes that neither names. `more` are
@@ -93,14 +92,16 @@ class Files(Sequence[bytes]):
         return map(self._make, range(self._count))
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
+class Job(Struct, frozen=True, eq=False):
     """Traces of ranks 0 .. n-1, and the groups that their collectives name; `read` are the files as columns where they
     have been read already."""
 
     files: Sequence[bytes]
     groups: Groups
-    read: Traces | None = field(default=None, repr=False)
+    read: Traces | None = None
+
+    def __repr__(self) -> str:
+        return f"Job({len(self.files)} files, {self.groups!r})"
 
     def traces(self) -> Traces:
         """The files as columns; equal ranks are held once."""
@@ -179,8 +180,7 @@ def _changed(file: bytes, bounds: tuple[I64, I64], edit: Edit, own: Changes) -> 
     return heapq.merge(by_change(), spliced(file, *bounds, edit.splice), key=lambda each: each[0])
 
 
-@dataclass(frozen=True)
-class WrittenJob:
+class WrittenJob(Struct, frozen=True):
     """Ranks and bytes (decompressed) written; the path of the groups' file, None where there are no groups."""
 
     ranks: int

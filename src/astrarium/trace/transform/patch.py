@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.trace._oneof import encode_value
 from astrarium.trace._wire import DELIMITED, VARINT, Cursor, delimited, packed, tagged, varint
@@ -15,8 +16,7 @@ __all__ = ["DURATION", "NAME", "Change", "patch", "replaced"]
 ID, NAME, TYPE, CTRL, DATA, START, DURATION, INPUTS, OUTPUTS, ATTR = range(1, 11)
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """What is new about a node; None keeps what is there. Times in microseconds, dependencies are node ids.
 
     `values` gives attributes a new value (of the kind that the old one had where that is a number, else the one that
@@ -138,7 +138,7 @@ def _valued(raw: bytes, name: str, value: Any) -> bytes:
 
 
 def _info(raw: bytes, values: str) -> bytes:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     node = decode_node(raw)
     assert node.inputs is not None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace._wire import DELIMITED, VARINT
 from astrarium.trace.transform.patch import replaced
@@ -19,8 +19,7 @@ LONGEST = 10         # bytes of a number
 AT_ONCE = 1 << 16    # nodes
 
 
-@dataclass(frozen=True, eq=False)
-class Splice:
+class Splice(Struct, frozen=True, eq=False):
     """`values[i]` is what takes the place of field `field` (below 10) of node index `nodes[i]`, with its tag; where it
     is empty the field goes. `nodes` ascend."""
 

@@ -6,9 +6,10 @@ import importlib
 import os
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
+
+from msgspec import Struct
 
 from astrarium.config import Config, ConfigError, assignment, decode
 from astrarium.config.spec import specs
@@ -21,8 +22,7 @@ from astrarium.trace.transform.merge import Along, merge
 __all__ = ["STEPS", "StepKind", "apply", "load_job", "parse_step", "transform"]
 
 
-@dataclass(frozen=True)
-class StepKind:
+class StepKind(Struct, frozen=True):
     """Where the settings and the function are (module, class, function), and one sentence."""
 
     module: str

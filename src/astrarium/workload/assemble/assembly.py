@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.trace.work import Generated, Tensors, TraceClass
@@ -46,8 +46,7 @@ class _OnDemand(Sequence[Tensors]):
         return self._made[index]() if isinstance(index, int) else tuple(each() for each in self._made[index])
 
 
-@dataclass(frozen=True, eq=False)
-class _Stage:
+class _Stage(Struct, frozen=True, eq=False):
     tiled: Tiled
     tensors: Callable[[], Tensors]
     name: Callable[[tuple[str, ...]], Callable[[int], str]]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.errors import InternalError
 from astrarium.workload.assemble.pool import Strip
@@ -24,8 +25,7 @@ REDUCED, GATHERED = -3, -4  # and the last reduction of gradients, the last gath
 STORED = -6                 # and the last store of activations (-5 is flows.NONE)
 
 
-@dataclass(frozen=True, eq=False)
-class Span:
+class Span(Struct, frozen=True, eq=False):
     """`count` equal strips, the first at node `base`, each `stride` nodes after the one before; `block` is the first
     one's number in its part.
 
@@ -40,8 +40,7 @@ class Span:
     stride: int
 
 
-@dataclass(frozen=True, eq=False)
-class Held:
+class Held(Struct, frozen=True, eq=False):
     """A tensor inside a unit: what it is for, bytes, the node that makes it, the nodes that read it."""
 
     what: What
@@ -50,8 +49,7 @@ class Held:
     readers: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Again:
+class Again(Struct, frozen=True, eq=False):
     """The `tensors` again, so many `times`, each time `stride` nodes further."""
 
     tensors: tuple[Held | Again, ...]
@@ -59,8 +57,7 @@ class Again:
     stride: int
 
 
-@dataclass(frozen=True, eq=False)
-class Template:
+class Template(Struct, frozen=True, eq=False):
     """One unit's nodes: row numbers, how many parents, parents (nodes of the unit, or BEFORE or BESIDE).
 
     `exit` is what the next unit waits for; `grads` are nodes after which the gradients of weights are there; `spans`
@@ -99,8 +96,7 @@ class Template:
         return None
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """How far a Builder was: its nodes, and the lengths of its lists."""
 
     size: int

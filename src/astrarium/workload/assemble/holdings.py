@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium.workload.assemble.recipe import Recipe
 from astrarium.workload.assemble.units import Part
@@ -13,8 +14,7 @@ from astrarium.workload.pieces import Weight
 __all__ = ["Holdings", "holdings"]
 
 
-@dataclass(frozen=True)
-class Holdings:
+class Holdings(Struct, frozen=True):
     """Bytes of one rank in its local memory; `elements` are parameters before ZeRO, `own` those whose optimizer states
     are this rank's.
 

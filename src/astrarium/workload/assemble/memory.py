@@ -8,10 +8,10 @@ gathers; buffers of messages between stages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.work import Tensors
 from astrarium.workload.assemble.builder import Again, Held, Span, Template
@@ -28,8 +28,7 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Some:
+class Some(Struct, frozen=True, eq=False):
     """Some tensors: size, writer, how many readers each, all readers."""
 
     size: F64

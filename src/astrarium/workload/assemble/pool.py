@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.errors import InternalError
 from astrarium.vocab import CommOp, Kernel, NodeKind
@@ -62,8 +62,7 @@ class _Row(NamedTuple):
     part: int = 0           # one rank's part of them
 
 
-@dataclass
-class Pool:
+class Pool(Struct):
     """Rows and arguments so far, for all stages."""
 
     mesh: Mesh
@@ -167,8 +166,7 @@ class Pool:
             "arguments": np.array([row.arguments for row in rows], np.int32)}
 
 
-@dataclass(frozen=True, eq=False)
-class Strip:
+class Strip(Struct, frozen=True, eq=False):
     """A piece as row numbers. Node i waits for `degree[i]` entries of `parent` (positions in the strip, or ENTRY, which
     is then the only one). `entry` says which parents are ENTRY, `first` which nodes have it.
 

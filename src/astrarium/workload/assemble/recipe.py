@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
+
+from msgspec import Struct
 
 from astrarium.vocab import Placed
 from astrarium.workload.mesh import Mesh
@@ -16,8 +18,7 @@ Axes = tuple[str, ...]
 LOCAL = Placed()
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Bytes per element of weights, of gradients as they are kept and as they are sent, and of the optimizer's states.
 
     `step_flops` and `step_bytes` per element: what one step of the optimizer does and moves.
@@ -31,8 +32,7 @@ class Sizes:
     step_bytes: float = 30
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """A kind of block on one rank, before ZeRO. `portions`: of every weight (elements, ranks that ZeRO shards over,
     ranks that have the same); `sharded`: elements that ZeRO shards over more than one rank; `summed`: elements by the
     axes over which their gradients are summed."""
@@ -42,8 +42,7 @@ class Totals:
     summed: Mapping[Axes, float]
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True, dict=True):
     """A training step.
 
     `parts[p]` lists the blocks (indexes into `kinds`) of part p of the model; a stage has `schedule.place` of them.
@@ -80,8 +79,14 @@ class Recipe:
     inner: frozenset[int] = frozenset()
     weight_gradients: str = "in_place"
     overhead: float = 0
-    _shards: dict[Axes, Axes] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _known: dict[int, Totals] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _shards(self) -> dict[Axes, Axes]:
+        return {}
+
+    @cached_property
+    def _known(self) -> dict[int, Totals]:
+        return {}
 
     @property
     def stages(self) -> int:

@@ -13,7 +13,8 @@ memory take the place of these collectives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import Builder
@@ -62,8 +63,7 @@ def gathers(recipe: Recipe, pool: Pool, kind: int) -> list[int]:
     return found
 
 
-@dataclass
-class Pending:
+class Pending(Struct):
     """Gradients that are there and not yet reduced, by axes: elements, and the nodes that make them."""
 
     recipe: Recipe

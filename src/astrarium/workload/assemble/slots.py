@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.pool import Arguments
@@ -21,8 +21,7 @@ TAGGED = (*INNER, "edp", "dp")
 TURNS = 1 << 15             # tags of messages along an axis: axis, turn, displacement; those between stages are small
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
+class Groups(Struct, frozen=True, eq=False):
     """All groups that are named: `members[g]`; `of[key]` [ranks] the group of each rank, -1: all ranks, -2: none."""
 
     members: tuple[I32, ...]

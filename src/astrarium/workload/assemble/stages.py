@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.workload.assemble.builder import Template
 from astrarium.workload.assemble.recipe import Recipe
@@ -20,8 +20,7 @@ Bool = npt.NDArray[np.bool_]
 Chunk = tuple[int, int]      # stage, chunk
 
 
-@dataclass(frozen=True, eq=False)
-class Places:
+class Places(Struct, frozen=True, eq=False):
     """`part` [stages, chunks] of the model; `before` and `after` of a (stage, chunk) are those that it talks to."""
 
     part: I32

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.assemble.builder import Builder, Held, What
@@ -29,8 +30,7 @@ def step(recipe: Recipe, pool: Pool, build: Builder, owned: Holdings, ready: Seq
     return moves.in_tier(list(ready)) if recipe.placed.step else moves.on_npu(list(ready))
 
 
-@dataclass
-class _Moves:
+class _Moves(Struct):
     recipe: Recipe
     pool: Pool
     build: Builder

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, GATHERED, REDUCED, STORED, Template
 
@@ -17,8 +17,7 @@ I64 = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Tiled:
+class Tiled(Struct, frozen=True, eq=False):
     """Nodes of one stage: `rows` [nodes] in the pool, parents as in TraceClass; `offset` and `exit` [units]."""
 
     rows: I32

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.assemble.builder import BEFORE, BESIDE, Builder, Held, Template
@@ -22,8 +22,7 @@ __all__ = ["Part", "Templates"]
 I32 = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One chunk of one stage: its blocks, its number on the stage, and whether other stages are before and after it."""
 
     blocks: tuple[int, ...]
@@ -33,8 +32,7 @@ class Part:
     received: int        # bytes of its input, from the stage before
 
 
-@dataclass
-class Templates:
+class Templates(Struct):
     """Makes each template once; stages with equal parts share them."""
 
     recipe: Recipe

@@ -8,7 +8,9 @@ says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from astrarium.workload.graph.forms import Forms
 from astrarium.workload.graph.ir import Block
@@ -22,8 +24,7 @@ __all__ = ["Forms", "ModelPieces", "Options", "Stack", "lower_stack"]
 LOGITS = "logits"       # what every language head calls them
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """A model as blocks. `first`, `layers` and `last` hold indexes of `blocks` in the order in which they run; layers
     are what pipeline stages divide. `sizes` of the dims that the blocks name (batch and seq come from the options),
     `axes` of dims that the usual table lacks. `tied`: weights that stand in `first` and `last` but are one.
@@ -38,8 +39,7 @@ class Stack:
     tied: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class ModelPieces:
+class ModelPieces(Struct, frozen=True):
     """The pieces of a stack's blocks on one rank; the rest as in Stack."""
 
     blocks: tuple[BlockPieces, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from astrarium.vocab import CommOp, NodeKind
 from astrarium.workload.graph.amount import largest
@@ -16,8 +17,7 @@ __all__ = ["ENTRY", "Draft", "Drafts"]
 ENTRY = -1      # "what the piece waits for", where a step number is expected
 
 
-@dataclass
-class Draft:
+class Draft(Struct):
     """A step to be. `reads` and `writes`: tensor -> bytes."""
 
     name: str

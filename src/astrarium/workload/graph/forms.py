@@ -4,8 +4,9 @@ many ranks they have. That is its form, made once; every layout gives it numbers
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from astrarium.cache import Cache
 from astrarium.workload.graph.amount import Amount, Program, Tape
@@ -43,8 +44,7 @@ def _number(amount: Amount) -> float:
     return cast(float, amount)
 
 
-@dataclass(frozen=True, eq=False)
-class Form:
+class Form(Struct, frozen=True, eq=False):
     """A block's pieces; `program` has their numbers: three for every step and those of its kernel's shape, two for
     every weight, then the rest."""
 

@@ -6,7 +6,7 @@ sharded on a dim, or a partial sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from astrarium.errors import InternalError
 from astrarium.vocab import CommOp
@@ -15,16 +15,14 @@ from astrarium.workload.graph.ir import Measures, base
 __all__ = ["Change", "Placed", "changes"]
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A tensor as it lies: dims by position, and the axes over which it is a partial sum."""
 
     dims: tuple[str, ...]
     partial: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """One collective over the group of `axes`; `elements` as Chakra counts (all_gather: of the shard, else local).
 
     `op` None: every rank keeps its slice, which costs nothing.
@@ -35,8 +33,7 @@ class Change:
     elements: float
 
 
-@dataclass(frozen=True)
-class _Move:
+class _Move(Struct, frozen=True):
     """One axis-wise difference; `source` and `target` are the places (dims) that it leaves and enters, or None."""
 
     op: CommOp | None

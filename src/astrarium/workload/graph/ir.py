@@ -13,9 +13,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 __all__ = ["Block", "Cost", "Costs", "Measures", "Op", "Use", "add", "append", "attention", "base", "gather", "gemm",
            "point", "scan"]
@@ -38,8 +40,7 @@ class Use(NamedTuple):
 NOTHING = Use("", ())
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """FLOPs on one rank; `gemm` of them are of GEMM class."""
 
     flops: float
@@ -100,8 +101,7 @@ class Op(NamedTuple):
     costs: Costs | None = None
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Struct, frozen=True):
     """A piece of a model between two points of its residual stream.
 
     `weights` name -> dims; `states` (a KV cache) likewise, read but never differentiated; `widths` tensor -> precision
@@ -116,9 +116,9 @@ class Block:
     input: Use
     output: Use
     ops: tuple[Op, ...]
-    weights: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}), hash=False)
-    widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    weights: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    widths: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     experts: frozenset[str] = frozenset()
     memory: Use = NOTHING
     takes_memory: bool = False
@@ -126,6 +126,9 @@ class Block:
     losses: tuple[Use, ...] = ()
     borrowed: frozenset[str] = frozenset()
     reused: frozenset[str] = frozenset()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.input, self.output, self.ops))
 
     def with_ops(self, ops: Iterable[Op]) -> Block:
         return replace(self, ops=tuple(ops))

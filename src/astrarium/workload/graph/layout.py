@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+
+from msgspec import Struct
 
 from astrarium.errors import InputError
 from astrarium.workload.graph.ir import base
@@ -17,8 +19,7 @@ Number = int | Fraction
 Size = Number | float     # a float is a mean (rows per expert, lookups per table), which divides as it comes
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True, dict=True):
     """Sizes and axes by dim name. `sizes` are global (an exact name goes before its base); `axes` keep only axes of
     more than one rank; `degrees` is the number of ranks along each axis.
 
@@ -30,8 +31,14 @@ class Layout:
     axes: Mapping[str, tuple[str, ...]]
     degrees: Mapping[str, int]
     uneven: str = "refuse"
-    _known: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _elements: dict[tuple[str, ...], float] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _known(self) -> dict[str, float]:
+        return {}
+
+    @cached_property
+    def _elements(self) -> dict[tuple[str, ...], float]:
+        return {}
 
     def axes_of(self, dim: str) -> tuple[str, ...]:
         """Axes of more than one rank that shard the dim."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium.errors import InternalError
 from astrarium.workload.graph.amount import largest
@@ -144,8 +145,7 @@ def _no_gradients(op: Op, wanted: Collection[str]) -> list[Op]:
     raise InternalError(f"{op.kind} is not differentiated")
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of operator. `pointwise`: may share a kernel with its pointwise neighbours."""
 
     cost: Callable[[Op, Measures], Cost]

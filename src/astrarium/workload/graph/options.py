@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from astrarium.workload.graph.layout import Layout, Number, Size
 from astrarium.workload.graph.packed import Packed
@@ -16,8 +17,7 @@ AXES = ("tp", "cp", "sp", "ep", "edp", "pp")
 """Mesh axes. `dp` is `ep` and `edp` together: experts are sharded over the first, replicated over the second."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """`degrees` ranks along each of AXES (1 where absent); `batch` samples of one micro-batch over all replicas; `seq`
     tokens of a sample. `tp_sequence`: outside attention and FFN the stream is sharded over tp along the sequence
     (Korthikanti et al., arXiv 2205.05198). `sp_attention`: `gather` keys and values, or `all_to_all` to heads

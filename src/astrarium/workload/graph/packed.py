@@ -8,16 +8,16 @@ the sequences are exact; nothing is padded.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
+
+from msgspec import Struct, field
 
 from astrarium.errors import InputError
 
 __all__ = ["Packed", "Sequences"]
 
 
-@dataclass(frozen=True)
-class Sequences:
+class Sequences(Struct, frozen=True):
     """`count` sequences that each bring `new` tokens and have `past` tokens behind them; each samples `sampled` tokens
     (0: a chunk that is not the prompt's last; new: a draft that is verified)."""
 
@@ -27,8 +27,7 @@ class Sequences:
     sampled: int = 1
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """A step. `keep`: share of the past that compression leaves in the cache. `share`: neighbouring layers that have
     one cache (cross-layer attention, arXiv 2405.12981); the first of them makes it. `density` of sparse weights: share
     of the FLOPs of products with weights.

@@ -7,7 +7,8 @@ n - 1 times and their gradients n times, the last bringing them home.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.graph.draft import Draft, Drafts

@@ -4,8 +4,9 @@ brings it to where the next operator wants it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from astrarium.vocab import NodeKind
 from astrarium.workload.graph.amount import largest
@@ -26,8 +27,7 @@ WIDTHS: Mapping[str, float] = MappingProxyType({
 Axes = tuple[tuple[str, ...], ...]      # of every dim of a tensor, those that shard it
 
 
-@dataclass
-class Known:
+class Known(Struct):
     """A tensor that steps can use: where it lies, what gives it, and the copies that collectives made."""
 
     placed: Placed

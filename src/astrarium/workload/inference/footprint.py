@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium import config
 from astrarium.errors import InputError, UnsupportedError
@@ -16,8 +17,7 @@ from astrarium.workload.model.base import cache_of
 __all__ = ["StageFootprint", "cache_blocks", "footprint", "max_batch"]
 
 
-@dataclass(frozen=True)
-class StageFootprint:
+class StageFootprint(Struct, frozen=True):
     """Bytes on a rank of one pipeline stage: of the model and its draft, the cache at its fullest, and the most that a
     pass needs besides (with the activations that go to the next stage)."""
 

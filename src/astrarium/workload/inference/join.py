@@ -8,10 +8,11 @@ sizes become a class of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
@@ -26,8 +27,7 @@ Names = Sequence[tuple[str, float]]
 Made = tuple[TraceClass, Tensors | None, tuple[Phase, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
+class Part(Struct, frozen=True, eq=False):
     """A program on ranks 0, 1, ..., which become ranks from `start` on. Per class: first node and exit of every unit.
 
     `phase` (0 or 1) is where its time counts; what it sends counts to the last.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.work import Tensors, TraceClass
 from astrarium.vocab import NodeKind
@@ -18,8 +18,7 @@ I64 = npt.NDArray[np.int64]
 Lists = Sequence[Sequence["Transfer"]]
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """`size` bytes from rank `source`, after its unit `after`, to rank `target`, before its unit `before`; a pair of
     ranks has at most one transfer of a `tag`."""
 

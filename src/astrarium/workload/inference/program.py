@@ -8,11 +8,11 @@ one sampled, for the tokens of the same micro-batch's pass in the round before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.trace.work import Generated, Phase, Tensors, TraceClass
 from astrarium.vocab import NodeKind
@@ -33,8 +33,7 @@ TOKEN = 8       # bytes of a token's number
 FORWARD, BACK = 0, 1        # ways of messages: activations to the next stage, tokens to the first
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One pass of a micro-batch of one data-parallel replica through `model` (0: the model, 1: the draft).
 
     `waits`: it continues with what the last stage sampled in the round before, if there was one.
@@ -46,8 +45,7 @@ class Pass:
     model: int = 0
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """`rounds` of passes, prefill before decode; every micro-batch runs each. `models` are on the same mesh: the model,
     then the draft. `generated` tokens that decode gives each sequence."""
 
@@ -71,8 +69,7 @@ class Program:
         return self.replica.stages > 1 and number + 1 < len(self.rounds) and self.rounds[number + 1].waits
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(Struct, frozen=True, eq=False):
     """One pipeline stage: nodes, what they are called, tensors."""
 
     tiled: Tiled

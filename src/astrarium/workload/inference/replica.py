@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium import config
 from astrarium.errors import InputError
@@ -21,8 +24,7 @@ from astrarium.workload.model.stacks import stack_of
 __all__ = ["Replica", "even_layers"]
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """A step: pieces, and bytes of cache of each block."""
 
     pieces: ModelPieces
@@ -35,8 +37,7 @@ def _own_cache(block: Block, layout: Layout) -> float:
     return sum(layout.elements(dims) for state, dims in block.states.items() if state in own)
 
 
-@dataclass(frozen=True)
-class Replica:
+class Replica(Struct, frozen=True, dict=True):
     """One model laid out on a mesh, and how it runs."""
 
     model: Model
@@ -48,7 +49,10 @@ class Replica:
     fusion: bool = True
     uneven: str = "refuse"
     stage_layers: tuple[int, ...] = ()
-    _made: dict[Packed, _Made] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def _made(self) -> dict[Packed, _Made]:
+        return {}
 
     @property
     def stages(self) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from astrarium.trace.work import Generated
 from astrarium.workload.graph.packed import Packed, Sequences
@@ -44,8 +45,7 @@ def disaggregated(workload: Disaggregated) -> Generated:
     return joined(parts, transfers, (("prefill", 1.0), ("decode", float(works[1].lengths[1]))))
 
 
-@dataclass(frozen=True)
-class _Pool:
+class _Pool(Struct, frozen=True):
     """A phase, its program, its first rank."""
 
     work: Inference
@@ -118,8 +118,7 @@ def _held(heads: int, shard: int, shards: int) -> tuple[Fraction, Fraction]:
     return Fraction(shard * heads, shards), Fraction((shard + 1) * heads, shards)
 
 
-@dataclass(frozen=True)
-class Shards:
+class Shards(Struct, frozen=True):
     """One replica, on ranks from `start` on."""
 
     replica: Replica

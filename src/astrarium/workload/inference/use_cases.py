@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 __all__ = ["USE_CASES", "UseCase"]
 
 
-@dataclass(frozen=True)
-class UseCase:
+class UseCase(Struct, frozen=True):
     """Tokens of a prompt, tokens that are generated, and who says so."""
 
     prompt: int

@@ -7,9 +7,10 @@ says everything that other rooms ask of a family; nobody else names one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, to_plain
@@ -65,8 +66,7 @@ class Split(NamedTuple):
     compressed: bool = False
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """The key-value cache of a model.
 
     `heads` are cached apart, so that tp can divide them. `sight(layer)` is how many tokens a layer looks back (None:
@@ -78,8 +78,7 @@ class Cache:
     states: bool = False
 
 
-@dataclass(frozen=True)
-class Generation:
+class Generation(Struct, frozen=True):
     """Steps of inference of a family. `rules(model, split)` yields what forbids a layout; `cache(model)` describes its
     key-value cache, None for a family that keeps states of fixed size in place of one."""
 

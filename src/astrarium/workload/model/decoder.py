@@ -8,10 +8,11 @@ decoders are read in `hugging_face_decoders` and `hugging_face_experts`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec.structs import replace
 
 from astrarium.config import Knob, Problem
 from astrarium.errors import UnsupportedError

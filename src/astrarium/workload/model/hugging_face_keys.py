@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from astrarium.config.coerce import shown
 from astrarium.errors import InputError, UnsupportedError, nearest
@@ -17,8 +18,7 @@ ACTIVATIONS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Keys:
+class Keys(Struct, frozen=True):
     """The content of one config.json; `name` is the file's."""
 
     plain: Mapping[str, Any]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium.workload.model.base import Count, Model
 
 __all__ = ["Parameters", "ffn_count", "linear_count", "parameters"]
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(Struct, frozen=True):
     """Parameters by part (embedding, positions, attention, mixer, ffn, experts, router, norms, head, ...).
 
     `fixed_positions` are in the checkpoint, but not trained.

@@ -8,7 +8,8 @@ on the last stage of a pipeline, which has no embedding, the module has a copy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from astrarium.workload.graph.ir import Block, Op, Use, add, gather
 from astrarium.workload.model.parts import INSIDE, STREAM, block, linear, norm

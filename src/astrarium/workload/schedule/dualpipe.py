@@ -9,15 +9,14 @@ weights; s + 1 micro-batches in flight (its table 2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from astrarium.workload.schedule.units import BACKWARD, FORWARD, WEIGHT, Units, units
 
 __all__ = ["dualpipe"]
 
 
-@dataclass
-class _Order:
+class _Order(Struct):
     """Units so far. Sides: 0 enters at the nearer end of the pipeline, 1 at the farther one."""
 
     second: bool                     # whether this stage is in the second half: its side 0 is part 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from astrarium.config import Problem
 from astrarium.workload.schedule.dualpipe import dualpipe
@@ -56,8 +56,7 @@ def _dualpipe(stages: int, batches: int, chunks: int) -> Iterator[Problem]:
                       f"an even number of at least 2 * pp ({2 * stages}) for schedule: dualpipe")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One schedule. `units(stages, stage, batches, chunks)`.
 
     `place(stages, chunks)` [stages, chunks]: which part of the model each chunk is. `copies` of the model; with 2 each

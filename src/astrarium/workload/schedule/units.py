@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 __all__ = ["BACKWARD", "FORWARD", "WEIGHT", "Units", "units"]
 
@@ -17,8 +17,7 @@ FORWARD, BACKWARD, WEIGHT = 0, 1, 2
 """Kinds of units. Where a schedule has WEIGHT units, its BACKWARD ones leave the gradients of weights to them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Units:
+class Units(Struct, frozen=True, eq=False):
     """What one stage runs, in order; arrays are [units].
 
     `chunk`: which of the stage's parts of the model. `joined`: runs at the same time as the unit before it, that is, it

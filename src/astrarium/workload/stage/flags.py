@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from astrarium import config
 from astrarium.errors import InputError, nearest
@@ -15,8 +16,7 @@ from astrarium.workload.transformer import Transformer
 
 __all__ = ["StageCommand", "from_stage_flags", "stage_command"]
 
-@dataclass(frozen=True)
-class StageCommand:
+class StageCommand(Struct, frozen=True):
     """A call of main.py. `prefix` is where `<prefix>.<rank>.et` go, `groups` the file of the groups, `ignored` flags
     that were given and that STAGE does not look at."""
 

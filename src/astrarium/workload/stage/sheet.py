@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+
+from msgspec import Struct, field
 
 from astrarium.vocab import CommOp
 from astrarium.workload.stage.config import Stage
@@ -12,8 +13,7 @@ from astrarium.workload.stage.config import Stage
 __all__ = ["Row", "Sheet", "Sizes"]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A node: compute (`ops` operations, `size` elements), a collective over `axis`, or a message (`tag` >= 0) with
     stage `peer`, sent or received."""
 
@@ -29,8 +29,7 @@ class Row:
     sent: bool = False
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Elements on one rank: `full` of the stream without tensor parallelism, `local` with, `stream` between matrices,
     `wide` of keys of the whole sequence, `inner` of the FFN, `weights` of a layer, `table` of an embedding, `logits`;
     `kv` the share of the queries' size that keys and values have, `square` a d x d matrix, `matrix` one of the FFN.
@@ -65,8 +64,7 @@ class Sizes:
                    logits=tokens * work.dvocal / (t if work.tpsp else 1))
 
 
-@dataclass
-class Sheet:
+class Sheet(Struct):
     """Collects rows. A collective over one rank is no node: who waits for it waits for what it waits for."""
 
     work: Stage

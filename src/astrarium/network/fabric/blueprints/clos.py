@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Struct
 
 from astrarium.config import Knob, Problem
 from astrarium.network.fabric.blueprints.hosts import host_of, switch_of
@@ -20,8 +21,7 @@ Ports = Annotated[int, Knob("Ports of a switch.", ge=2)]
 Oversubscription = Annotated[int, Knob("Ports towards hosts per port upwards, of a leaf switch.", ge=1)]
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Switches of a Clos network: `down` and `up` ports of a leaf, leaves, spines (per pod, with three tiers), pods,
     core switches."""
 

@@ -8,8 +8,9 @@ host's NVSwitches are one component: an XPU spreads its messages over all of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from astrarium import catalog
 from astrarium.network.fabric.make import component, device, inside, link
@@ -24,8 +25,7 @@ def _pcie(rate: float) -> float:
     return 16 * rate * 128 / 130 / 8
 
 
-@dataclass(frozen=True)
-class HostRow:
+class HostRow(Struct, frozen=True):
     """A DGX: rows of the catalog inside and outside, PCIe of the cards, ports of the switches that it is built with."""
 
     title: str
