@@ -89,7 +89,8 @@ def test_the_doctor_s_codes_are_all_in_the_guide(root: Path) -> None:
 def test_every_reason_not_to_fold_is_on_its_page(root: Path) -> None:
     code = source(root, "native/engine/**/*.cpp", "native/engine/**/*.hpp")
     reasons = set(re.findall(r'\.never_folds = "([^"]+)"', code))
-    reasons |= set(re.findall(r'plan\.network\.memories\(\) > 0\) return "([^"]+)"', code))
+    for body in re.findall(r"never_folds\(const Plan& plan\) \{\n(.*?)\n\}", code, re.DOTALL):
+        reasons |= set(re.findall(r'"([^"]+)"', body))
     reasons |= set(re.findall(r'(?:Unfoldable|Endless|Asymmetric)\{\{?"([^"]+)"\}', code))
     for name in set(re.findall(r"Unfoldable\{(\w+)\}", code)):
         reasons |= set(re.findall(rf'const char\* {name} = "([^"]+)"', code))

@@ -33,12 +33,12 @@ def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[..., Outco
     """`run_apart` with `execute`, which folds each part unless hardly two of its ranks are equal. An error counts ranks
     as `plan` does."""
     try:
-        return run_apart(plan, first, lambda part: _one(part, execute))
+        return run_apart(plan, first, lambda part: _folded_where_equal(part, execute))
     except AstrariumError:
         return execute(plan)
 
 
-def _one(part: Plan, execute: Callable[..., Outcome]) -> Outcome:
+def _folded_where_equal(part: Plan, execute: Callable[..., Outcome]) -> Outcome:
     if mostly_irregular(part):
         return replace(execute(part, fold=False), unfolded_because=SCATTERED)
     return execute(part, fold=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import is_
 from typing import Any, TypeVar
 
@@ -26,22 +25,14 @@ class Shared:
         if isinstance(value, tuple):
             parts = tuple(map(self.first, value))
             return value if all(map(is_, parts, value)) else parts      # type: ignore[return-value]
-        if not _has_fields(value):
+        if not isinstance(value, Struct):
             return value
         if id(value) not in self._of:
-            own = [getattr(value, name) for name in _names(value)]
+            own = [getattr(value, name) for name in value.__struct_fields__]
             found = list(map(self.first, own))
             new = value if all(map(is_, found, own)) else type(value)(*found)
             self._of[id(value)] = value, self._first.setdefault((type(value), *map(_key, found)), new)
         return self._of[id(value)][1]       # type: ignore[no-any-return]
-
-
-def _has_fields(value: object) -> bool:
-    return isinstance(value, Struct)
-
-
-def _names(value: Any) -> Sequence[str]:
-    return value.__struct_fields__      # type: ignore[no-any-return]
 
 
 def _key(part: Any) -> Any:
@@ -50,4 +41,4 @@ def _key(part: Any) -> Any:
         return part.dtype.str, part.tobytes()
     if isinstance(part, tuple):
         return tuple(map(_key, part))
-    return id(part) if _has_fields(part) else part
+    return id(part) if isinstance(part, Struct) else part

@@ -10,7 +10,7 @@ from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.mapping import NameMap
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
-from astrarium.errors import InputError
+from astrarium.errors import InputError, InternalError
 from astrarium.network.fabric.numbers import Said
 from astrarium.network.fabric.schema import Document
 from astrarium.registry import Kind, load
@@ -62,7 +62,6 @@ class Fabric(Config, frozen=True, kw_only=True):
     inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
                                                      "or free (they take no time).")] = "asked"
 
-
     @property
     def said(self) -> dict[str, Said]:
         """What is said of links, by name, beside the document."""
@@ -80,7 +79,7 @@ class Fabric(Config, frozen=True, kw_only=True):
 
     def document(self) -> Document:
         """The infrastructure. Raises InputError."""
-        raise NotImplementedError
+        raise InternalError(f"{self.title} makes no infrastructure")
 
 
 def blueprint(name: str, **fields: Any) -> Fabric:
