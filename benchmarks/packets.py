@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 from _measure import machine
+from msgspec.structs import replace
 
 from astrarium.collective.algorithms import Options, build
 from astrarium.engine import Outcome, execute
@@ -94,8 +95,7 @@ def permutation(npus: int, fabric: NetworkPlan) -> Plan:
     program = program_of([Kind.SEND, Kind.RECV], MESSAGE[npus])
     lanes = program.lane.copy()
     lanes[1] = -1
-    program = Program(**{**program.__dict__, "lane": lanes})
-    return plan_of(npus, program, slots, (), fabric)
+    return plan_of(npus, replace(program, lane=lanes), slots, (), fabric)
 
 
 def all_to_all(npus: int, fabric: NetworkPlan) -> Plan:
