@@ -11,16 +11,24 @@ from astrarium.errors import InputError
 if TYPE_CHECKING:
     from astrarium.design import Design
 
-__all__ = ["is_design", "read_as", "read_design"]
+__all__ = ["is_design", "is_fabric", "read_as", "read_design"]
 
 Found = TypeVar("Found")
-KINDS = {"serving file": ("requests", "serve"), "space": ("choices", "search"), "design": ("network", "run")}
-"""Kind of a YAML file -> (a key that no other kind has, the verb that takes it)."""
+KINDS = {"serving file": ({"requests"}, "serve"), "space": ({"choices"}, "search"), "design": ({"network"}, "run"),
+         "fabric": ({"instances", "infrastructure"}, "show")}
+"""Kind of a YAML file -> (keys that no other kind has, the verb that takes it)."""
 
 
 def is_design(path: str) -> bool:
     """Whether `path` names a YAML file (a design or a network) rather than traces."""
     return os.path.splitext(path)[1].lower() in (".yaml", ".yml")
+
+
+def is_fabric(path: str) -> bool:
+    """Whether `path` names a fabric: InfraGraph (YAML or JSON), a host's XML, a topology file of ns-3."""
+    ending = os.path.splitext(path)[1].lower()
+    return (ending in (".json", ".xml", ".txt") and os.path.isfile(path)) or (
+        is_design(path) and _kind(path) == "fabric")
 
 
 def read_design(path: str) -> Design:
@@ -51,4 +59,4 @@ def _kind(path: str) -> str | None:
         keys = parse_yaml(read_text(path), path).data
     except InputError:
         return None
-    return next((kind for kind, (key, _) in KINDS.items() if isinstance(keys, dict) and key in keys), None)
+    return next((kind for kind, (some, _) in KINDS.items() if isinstance(keys, dict) and some & keys.keys()), None)

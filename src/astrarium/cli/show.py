@@ -1,4 +1,5 @@
-"""`astrarium show PATH`: a trace as tables, a design with everything that it leaves out, its network with its links."""
+"""`astrarium show PATH`: a trace as tables, a design with everything that it leaves out, a network or a fabric with its
+links, and its picture."""
 
 from __future__ import annotations
 
@@ -7,37 +8,47 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from astrarium.cli.arguments import Parser, idle, json_flag, rank
+from astrarium.cli.arguments import Parser, idle, json_flag, place, rank
 from astrarium.cli.imports import say_imports
-from astrarium.cli.paths import is_design, read_design
+from astrarium.cli.paths import is_design, is_fabric, read_design
+from astrarium.errors import InputError
 
 if TYPE_CHECKING:
     from astrarium.design import Design
+    from astrarium.report.show_fabric import ShownFabric
     from astrarium.trace import Traces
 
 __all__ = ["arguments", "run"]
 
 
 def arguments(parser: Parser) -> None:
-    """`PATH [--nodes] [--rank R] [--workload] [--json]`."""
-    parser.add_argument("path", metavar="PATH",
-                        help="a design file (.yaml), one trace (.et), or the prefix of prefix.RANK.et")
+    """`PATH [--nodes] [--rank R] [--workload] [-o FILE] [--json]`."""
+    parser.add_argument("path", metavar="PATH", help="a design file or a fabric (.yaml, .json, .xml, .txt), one trace "
+                        "(.et), or the prefix of prefix.RANK.et")
     parser.add_argument("--nodes", action="store_true", help="list the nodes of one rank of a trace")
     parser.add_argument("--rank", metavar="R", type=rank, help="whose nodes (0)")
     parser.add_argument("--workload", action="store_true",
                         help="the generated workload of a design: operators, FLOPs, bytes, communication, memory")
     parser.add_argument("--set", metavar="path=value", action="append", default=[],
                         help="change a field of the design first")
+    parser.add_argument("-o", "--out", metavar="FILE.svg", help="draw the network of a design, or the fabric")
     json_flag(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what the path holds."""
+    _picture_name(options.out)
+    if is_fabric(options.path):
+        for flag in ("nodes", "workload", "set"):
+            idle(f"--{flag}", getattr(options, flag), "a design or a trace")
+        idle("--rank", options.rank is not None, "a trace and --nodes")
+        return _fabric(options)
     if is_design(options.path):
         idle("--nodes", options.nodes, "a trace")
         idle("--rank", options.rank is not None, "a trace and --nodes")
         return _design(options)
     idle("--set", options.set, "a design file")
+    idle("--out", options.out, "a design or a fabric; `astrarium trace graph` draws traces")
     idle("--workload", options.workload, "a design file")
     idle("--rank", options.rank is not None and not options.nodes, "--nodes beside it")
     if options.nodes:
@@ -76,21 +87,56 @@ def _read(path: str) -> Traces:
 def _design(options: argparse.Namespace) -> int:
     from astrarium.config import assignment, dumps, replace_all, to_plain
     from astrarium.report.show_design import network_rows, network_table, with_units
+    from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_dims, shown_fabric
     from astrarium.report.tables import print_tables
 
     design = read_design(options.path)
     design = replace_all(design, dict(map(assignment, options.set))) if options.set else design
     say_imports(design)
     if options.workload:
+        idle("--out", options.out, "no --workload beside it")
         return _workload(design, options)
+    fabric = None if design.network.fabric is None else shown_fabric(design.network.fabric)
+    if options.out:
+        _draw(fabric or shown_dims(design.network), options.out)
     if options.json:
         found = {"design": with_units(to_plain(design, defaults=True)), "npus": design.network.npus,
-                 "network": network_rows(design.network)}
+                 "network": network_rows(design.network), **({"fabric": fabric_rows(fabric)} if fabric else {})}
         print(json.dumps(found, indent=1))
         return 0
     print(dumps(design, defaults=True))
-    print_tables([network_table(design)], sys.stdout)
+    print_tables([network_table(design), *([fabric_table(fabric)] if fabric else [])], sys.stdout)
     return 0
+
+
+def _fabric(options: argparse.Namespace) -> int:
+    from astrarium.network.fabric.config import FabricFile
+    from astrarium.report.show_fabric import fabric_rows, fabric_table, shown_fabric
+    from astrarium.report.tables import print_tables
+
+    shown = shown_fabric(FabricFile(file=options.path))
+    if options.out:
+        _draw(shown, options.out)
+    if options.json:
+        print(json.dumps(fabric_rows(shown), indent=1))
+    else:
+        print_tables([fabric_table(shown)], sys.stdout)
+    return 0
+
+
+def _picture_name(path: str | None) -> None:
+    if path is not None and not path.lower().endswith(".svg") and not path.startswith("/dev/"):
+        raise InputError("--out", f"{path!r}", expected="a name that ends in .svg")
+    place("--out", path)
+
+
+def _draw(shown: ShownFabric, path: str) -> None:
+    from astrarium.report.files import write_whole
+    from astrarium.report.show_fabric import fabric_picture
+
+    picture = fabric_picture(shown).encode()
+    with write_whole(path) as stream:
+        stream.write(picture)
 
 
 def _workload(design: Design, options: argparse.Namespace) -> int:

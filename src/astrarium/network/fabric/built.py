@@ -17,7 +17,7 @@ from astrarium.network.fabric.numbers import Said, Wires, wires_of
 from astrarium.network.fabric.recognise import recognised
 from astrarium.network.fabric.schema import Document
 
-__all__ = ["Built", "build", "laid_out", "logical"]
+__all__ = ["Built", "Laid", "build", "laid_of", "laid_out", "logical"]
 
 I64 = npt.NDArray[np.int64]
 PATH = "network.fabric"
@@ -90,13 +90,18 @@ def _laid_out(fabric: Fabric, stamp: tuple[object, ...]) -> Laid:
     del stamp
     document = fabric.document()
     try:
-        found = expand(document.infrastructure)
-        ports_with_one_cable(found)
-        npus = _ranked(found, document)
-        return Laid(found, npus, relevant(found, npus), _tiers(document))
+        return laid_of(document)
     except InputError as error:
         raise type(error)(f"{fabric.title}: {error.path}", error.message, expected=error.expected,
                           did_you_mean=error.did_you_mean) from None
+
+
+def laid_of(document: Document) -> Laid:
+    """Nodes and edges of a document. Raises InputError as `laid_out`, with paths in the document."""
+    found = expand(document.infrastructure)
+    ports_with_one_cable(found)
+    npus = _ranked(found, document)
+    return Laid(found, npus, relevant(found, npus), _tiers(document))
 
 
 def build(fabric: Fabric, hint: tuple[Dim, ...] = (), dead: tuple[tuple[str | int, str | int], ...] = ()) -> Built:

@@ -13,7 +13,7 @@ from astrarium.errors import InputError
 from astrarium.network.fabric.expand import Expanded
 from astrarium.network.fabric.numbers import FREE, Wires
 
-__all__ = ["Wired", "relevant", "wired", "without_links"]
+__all__ = ["Wired", "components", "relevant", "wired", "without_links"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ class Wired(Struct, frozen=True, eq=False):
 
 def relevant(fabric: Expanded, npus: I64) -> Bools:
     """[edges] those that may lie on a way between `npus` (nodes of the file). Raises InputError for NPUs apart."""
-    where = _components(fabric.nodes, fabric.source, fabric.target)
+    where = components(fabric.nodes, fabric.source, fabric.target)
     apart = np.flatnonzero(where[npus] != where[npus[0]])
     if apart.size:
         one, two = (fabric.name(int(npus[place])) for place in (0, apart[0]))
@@ -89,7 +89,7 @@ def _graph(fabric: Expanded, wires: Wires, where: I64, npus: I64, edges: tuple[I
 def _merged(fabric: Expanded, on_ways: Bools, wires: Wires, npus: I64, path: str) -> I64:
     """[nodes] the lowest node that each is one with, over free links."""
     free = on_ways & (wires.bandwidth[fabric.link] == FREE)
-    where = _components(fabric.nodes, fabric.source[free], fabric.target[free])
+    where = components(fabric.nodes, fabric.source[free], fabric.target[free])
     at = where[npus]
     order = np.argsort(at, kind="stable")
     twice = np.flatnonzero(at[order][1:] == at[order][:-1])
@@ -116,7 +116,7 @@ def _free_between(fabric: Expanded, free: Bools, one: int, two: int) -> str:
     return fabric.links[came[one]].name
 
 
-def _components(nodes: int, source: I64, target: I64) -> I64:
+def components(nodes: int, source: I64, target: I64) -> I64:
     """[nodes] the lowest node that each is connected with."""
     where = np.arange(nodes, dtype=np.int64)
     while True:
@@ -151,7 +151,7 @@ def without_links(fabric: Wired, dead: npt.NDArray[np.bool_], name: Callable[[in
     `name` gives the name of a node of the graph."""
     graph = fabric.graph
     kept = ~dead
-    where = _components(graph.nodes, graph.source[kept].astype(np.int64), graph.target[kept].astype(np.int64))
+    where = components(graph.nodes, graph.source[kept].astype(np.int64), graph.target[kept].astype(np.int64))
     apart = np.flatnonzero(where[:fabric.npus] != where[0])
     if apart.size:
         raise InputError("network.changes", f"without the dead links there is no way from {name(0)} to "

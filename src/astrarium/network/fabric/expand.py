@@ -66,13 +66,13 @@ class Expanded(Struct, frozen=True, eq=False):
         """`host.0.xpu.3`."""
         at = self.placed[bisect_right([each.first for each in self.placed], node) - 1]
         copy, inside = divmod(node - at.first, at.template.size)
-        return f"{at.name}.{copy}.{self._inside(at.template, inside)}"
+        return f"{at.name}.{copy}.{self.inside(at.template, inside)}"
 
-    def _inside(self, template: Template, node: int) -> str:
+    def inside(self, template: Template, node: int) -> str:
         name, slot = next((name, slot) for name, slot in template.slots.items()
                           if slot.first <= node < slot.first + slot.count * slot.size)
         number, inside = divmod(node - slot.first, slot.size)
-        rest = "" if slot.device is None else "." + self._inside(self.templates[slot.device], inside)
+        rest = "" if slot.device is None else "." + self.inside(self.templates[slot.device], inside)
         return f"{name}.{number}{rest}"
 
     def names(self) -> list[str]:
@@ -81,7 +81,7 @@ class Expanded(Struct, frozen=True, eq=False):
         known: dict[str, list[str]] = {}
         for at in self.placed:
             inside = known.setdefault(at.template.name,
-                                      [self._inside(at.template, node) for node in range(at.template.size)])
+                                      [self.inside(at.template, node) for node in range(at.template.size)])
             found += [f"{at.name}.{copy}.{name}" for copy in range(at.count) for name in inside]
         return found
 

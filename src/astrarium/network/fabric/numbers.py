@@ -21,7 +21,7 @@ from astrarium.network.fabric import schema
 from astrarium.network.fabric.templates import LinkName
 from astrarium.units import Bandwidth, Time
 
-__all__ = ["FREE", "Said", "Wires", "wires_of"]
+__all__ = ["FREE", "Said", "Wires", "known", "wires_of"]
 
 F64 = npt.NDArray[np.float64]
 BANDWIDTHS: Mapping[str, float] = MappingProxyType({"gigabits_per_second": 0.125, "gigabytes_per_second": 1.0})
@@ -51,38 +51,52 @@ def wires_of(links: Sequence[LinkName], used: npt.NDArray[np.bool_], said: Mappi
     """The numbers of links. `used` [links]: those of edges. `said`: by link (`nvlink`) or by link of a device
     (`dgx.nvlink`), which counts first. `tiers`: of the file, by link name. Raises InputError that names every number
     that is missing, by its path in the design, and names in `said` that are no links."""
-    _known(links, said, path)
+    _links_there(links, said, path)
     bandwidth, latency = np.full(len(links), FREE), np.zeros(len(links))
-    tier, missing = [], []
-    for number, link in enumerate(links):
-        word = said.get(link.path, said.get(link.name, Said()))
-        tier.append(word.tier or tiers.get(link.path, tiers.get(link.name, "")))
+    every, missing = known(links, said, inside_free=inside_free, tiers=tiers, file=file, used=used), []
+    for number, (link, word) in enumerate(zip(links, every, strict=True)):
         if not used[number] or word.free:
             continue
-        physical = link.physical or schema.Physical()
-        rate = _bandwidth(physical, link, file) if word.bandwidth is None else word.bandwidth
-        time = _latency(physical, link, file) if word.latency is None else word.latency
-        if inside_free and link.device and rate is None and time is None:
-            continue
+        nothing = link.device and word.bandwidth is word.latency is None
         missing += [Problem(f"{path}.links.{link.name}.{name}", f"is missing, and {file} does not say it"
                             + (f" (links {link.name} of device {link.device})" if link.device else ""),
-                            kind.expected() + (", or inside: free" if link.device and rate is time is None else ""))
-                    for name, value, kind in (("bandwidth", rate, Bandwidth), ("latency", time, Time)) if value is None]
-        bandwidth[number], latency[number] = rate or 0.0, time or 0.0
+                            kind.expected() + (", or inside: free" if nothing else ""))
+                    for name, value, kind in (("bandwidth", word.bandwidth, Bandwidth), ("latency", word.latency, Time))
+                    if value is None]
+        bandwidth[number], latency[number] = word.bandwidth or 0.0, word.latency or 0.0
     if missing:
         from astrarium.config import ConfigError
 
         raise ConfigError(list({problem.path: problem for problem in reversed(missing)}.values())[::-1])
-    return Wires(bandwidth, latency, tuple(tier))
+    return Wires(bandwidth, latency, tuple([word.tier for word in every]))
 
 
-def _known(links: Sequence[LinkName], said: Mapping[str, Said], path: str) -> None:
-    known = list(dict.fromkeys([*(link.name for link in links), *(link.path for link in links)]))
+def known(links: Sequence[LinkName], said: Mapping[str, Said], *, inside_free: bool = False,
+          tiers: Mapping[str, str] | None = None, file: str = "",
+          used: npt.NDArray[np.bool_] | None = None) -> list[Said]:
+    """What is known of each link: `said`, else the file's word; see `wires_of`. Raises InputError for impossible
+    numbers of links that are `used`."""
+    found = []
+    for number, link in enumerate(links):
+        word = said.get(link.path, said.get(link.name, Said()))
+        tier = word.tier or (tiers or {}).get(link.path, (tiers or {}).get(link.name, ""))
+        if word.free or (used is not None and not used[number]):
+            found.append(Said(free=word.free, tier=tier))
+            continue
+        physical = link.physical or schema.Physical()
+        rate = _bandwidth(physical, link, file) if word.bandwidth is None else word.bandwidth
+        time = _latency(physical, link, file) if word.latency is None else word.latency
+        found.append(Said(rate, time, bool(inside_free and link.device and rate is time is None), tier))
+    return found
+
+
+def _links_there(links: Sequence[LinkName], said: Mapping[str, Said], path: str) -> None:
+    names = list(dict.fromkeys([*(link.name for link in links), *(link.path for link in links)]))
     for name in said:
-        if name not in known:
+        if name not in names:
             raise InputError(f"{path}.links.{name}", "the fabric has no such link",
                              expected="one of " + ", ".join(dict.fromkeys(link.name for link in links)),
-                             did_you_mean=nearest(name, known))
+                             did_you_mean=nearest(name, names))
 
 
 def _bandwidth(physical: schema.Physical, link: LinkName, file: str) -> float | None:
