@@ -1,4 +1,7 @@
-"""InfraGraph files: YAML or JSON in and out. Nothing is built but the values of the schema, and sizes are bounded."""
+"""Files of fabrics: InfraGraph (YAML or JSON) in and out, topologies of ns-3, hosts of NCCL and lstopo (XML).
+
+Nothing is built but the values of the schema, and sizes are bounded.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,24 @@ _FIELDS = tuple(sorted({field for kind in msgspec.json.schema(Document)["$defs"]
 
 
 def read_document(path: str) -> Document:
-    """An InfraGraph file, or a topology file of ns-3. Raises InputError with file, path and what was expected."""
+    """A file of a fabric or of a host. Raises InputError with file, path and what was expected."""
     text = read_text(path)
+    if text.lstrip("\ufeff \t\r\n")[:1] == "<":
+        return _host(text, path)
     return topology(text, path) if is_topology(text) else document_of(_plain(text, path), path)
+
+
+def _host(text: str, where: str) -> Document:
+    from astrarium.network.fabric.lstopo import lstopo_host
+    from astrarium.network.fabric.nccl import nccl_host
+    from astrarium.network.fabric.xmlfile import parse_xml
+
+    root = parse_xml(text, where)
+    readers = {"system": nccl_host, "topology": lstopo_host}
+    if root.tag not in readers:
+        raise InputError(f"{where}:{root.line}", f"<{root.tag[:60]}> outermost",
+                         expected="<system> (a topology of NCCL) or <topology> (of lstopo)")
+    return readers[root.tag](root, where)
 
 
 def _plain(text: str, path: str) -> Any:

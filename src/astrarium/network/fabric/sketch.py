@@ -149,13 +149,15 @@ def _starts(drawn: _Drawn) -> Iterator[I64]:
 
 
 def _lines(drawn: _Drawn, colour: I64) -> Iterator[Line]:
+    if not drawn.source.size:
+        return
     one, two = colour[drawn.source], colour[drawn.target]
     swap = one > two
     source, target = np.where(swap, drawn.target, drawn.source), np.where(swap, drawn.source, drawn.target)
     low, high = np.minimum(one, two), np.maximum(one, two)
     order = np.lexsort((drawn.link, high, low))
     key = np.stack([low, high, drawn.link])[:, order]
-    heads = np.flatnonzero(np.r_[True, (key[:, 1:] != key[:, :-1]).any(axis=0)]) if order.size else order
+    heads = np.flatnonzero(np.r_[True, (key[:, 1:] != key[:, :-1]).any(axis=0)])
     sizes = np.bincount(colour)
     for first, last in zip(heads, [*heads[1:], order.size], strict=True):
         a, b, link = (int(each) for each in key[:, first])
