@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.network.fabrics import saved, two_hosts
 from tests.search.designs import small_space
 
 import astrarium as ar
@@ -123,3 +124,24 @@ def test_a_bundle_that_does_not_repeat_says_where(tmp_path: Path, capsys: pytest
     assert "trial 41 is not that of the bundle" in capsys.readouterr().err
     assert main(["search", str(good), "--trials", "5"]) == 1
     assert "would do nothing here" in capsys.readouterr().err
+
+
+def test_fabric_files_travel(tmp_path: Path) -> None:
+    """A design's fabric is read while the design is checked; the bundle holds the file, and runs without the first."""
+    bundles = []
+    for name in ("here", "there"):
+        folder = tmp_path / name
+        folder.mkdir()
+        saved(two_hosts(), folder)
+        (folder / "design.yaml").write_text(
+            "workload: {source: collective, op: all_reduce, payload: 1 MB}\n"
+            "network: {fabric: {file: fabric.yaml, inside: free}, backend: fluid}\n")
+        space = Space(ar.load_design(folder / "design.yaml"), {"collective.chunks": [1, 2, 4]})
+        search(space, "makespan", agent="random", trials=3, study=tmp_path / f"{name}.study")
+        write_bundle(load_study(tmp_path / f"{name}.study"), str(tmp_path / f"{name}.zip"))
+        shutil.rmtree(folder)
+        bundles.append((tmp_path / f"{name}.zip").read_bytes())
+    assert bundles[0] == bundles[1]
+    with zipfile.ZipFile(tmp_path / "here.zip") as archive:
+        assert "files/0/fabric.yaml" in archive.namelist()
+    assert rerun(str(tmp_path / "here.zip")).differs is None

@@ -237,7 +237,7 @@ private:
             plan_.network.dims.push_back({static_cast<Shape>(number<int>(d, "shape")), number<int>(d, "npus"),
                                           number<double>(d, "bandwidth"), number<double>(d, "latency"), {}, ends(d.attr(interned("ends")))});
         packets(s.attr("packets"));
-        if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"));
+        if (const nb::object given = s.attr("graph"); !given.is_none()) graph(given, number<std::int64_t>(s, "ecmp"), s.attr("routes"));
     }
 
     std::vector<Speed> ends(nb::handle given) {
@@ -258,12 +258,15 @@ private:
                                bytes("cnp_interval"), bytes("alpha_timer"), bytes("rate_timer"), bytes("byte_counter"), bytes("recovery")};
     }
 
-    void graph(nb::handle s, std::int64_t ecmp) {
+    void graph(nb::handle s, std::int64_t ecmp, nb::handle routes) {
         Graph g;
         g.nodes = number<std::int32_t>(s, "nodes"), g.ecmp = ecmp;
         g.source = view<std::int32_t>(s, "source"), g.target = view<std::int32_t>(s, "target");
         g.bandwidth = view<double>(s, "bandwidth"), g.latency = view<double>(s, "latency");
         g.buffer = view<std::int64_t>(s, "buffer"), g.lanes = view<std::int32_t>(s, "lanes");
+        if (!routes.is_none())
+            g.route_source = view<std::int32_t>(routes, "source"), g.route_destination = view<std::int32_t>(routes, "destination"),
+            g.route_link = view<std::int32_t>(routes, "link");
         plan_.network.graph = std::make_shared<const Graph>(g);
     }
 

@@ -12,6 +12,10 @@ std::uint64_t mix64(std::uint64_t word) {  // splitmix64
     return word ^ word >> 31;
 }
 
+std::uint64_t pair_of(std::int32_t source, std::int32_t destination) {
+    return std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(destination);
+}
+
 }  // namespace
 
 Hop DimsFabric::next(const Flight& f) const {
@@ -25,7 +29,7 @@ Hop DimsFabric::next(const Flight& f) const {
 }
 
 GraphFabric::GraphFabric(const Network& network, const Traffic& traffic)
-    : graph_(*network.graph), npus_(static_cast<std::int32_t>(traffic.rows.rows)), out_(graph_.nodes, graph_.source), in_(graph_.nodes, graph_.target) {
+    : graph_(*network.graph), npus_(static_cast<std::int32_t>(traffic.rows.rows)), out_(graph_.nodes, graph_.source), in_(graph_.nodes, graph_.target), given_(graph_, pair_of) {
     const auto nodes = static_cast<std::size_t>(graph_.nodes);
     for (std::int32_t node = 0; node < graph_.nodes; ++node) {
         const auto links = in_[node];
@@ -55,6 +59,8 @@ const GraphFabric::Field& GraphFabric::field(std::int32_t node) const {
 }
 
 std::uint32_t GraphFabric::choose(const Flight& f) const {
+    const std::uint64_t pair = pair_of(f.source, f.destination);
+    if (const std::uint32_t given = given_.link(pair, f.at); given != GivenRoutes::none) return given;
     const std::int32_t root = before_[static_cast<std::size_t>(f.destination)];
     able_.clear();
     if (f.at == root) {
@@ -67,7 +73,6 @@ std::uint32_t GraphFabric::choose(const Flight& f) const {
             if (left[static_cast<std::size_t>(graph_.target[link])] + 1u == here) able_.push_back(link);
     }
     if (able_.size() == 1 || graph_.ecmp == Graph::first_link) return able_.front();
-    const std::uint64_t pair = std::uint64_t{static_cast<std::uint32_t>(f.source)} << 32 | static_cast<std::uint32_t>(f.destination);
     const std::uint64_t mixed = mix64(mix64(mix64(static_cast<std::uint64_t>(graph_.ecmp)) ^ pair) ^ static_cast<std::uint64_t>(f.at));
     return able_[mixed % able_.size()];
 }

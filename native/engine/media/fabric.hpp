@@ -64,6 +64,7 @@ private:
     const Graph& graph_;
     const std::int32_t npus_;
     const LinksOf out_, in_;
+    const GivenRoutes given_;
     std::vector<std::int32_t> before_;            // per node: where all links to it come from, or itself
     std::size_t most_;
     mutable std::vector<Field> fields_;

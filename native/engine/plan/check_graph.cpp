@@ -1,6 +1,9 @@
 // The checks of a graph; the same words as astrarium.engine.reference.check_graph.
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "plan/check_plan.hpp"
 #include "plan/graph.hpp"
@@ -40,6 +43,46 @@ void check_ways(const Graph& g, int npus) {
     if (std::int64_t{farthest} + nearest > Graph::longest_way) throw Unsupported("ways of more than 65,534 links through the graph");
 }
 
+// Each given route leads from its source to its destination, and to no node twice.
+class RouteCheck {
+public:
+    RouteCheck(const Graph& g, int npus) : g_(g), npus_(npus) {}
+    void run() {
+        require(g_.route_source.size == g_.route_link.size && g_.route_destination.size == g_.route_link.size, "route arrays differ in length");
+        for (std::size_t row = 0; row < g_.route_link.size; ++row) step(row);
+        if (open_) refuse("ends at node " + std::to_string(at_));
+    }
+
+private:
+    void step(std::size_t row) {
+        if (!open_) begin(row);
+        const std::int32_t link = g_.route_link[row];
+        if (g_.route_source[row] != source_ || g_.route_destination[row] != destination_) refuse("ends at node " + std::to_string(at_));
+        if (link < 0 || static_cast<std::size_t>(link) >= g_.links() || g_.source[static_cast<std::size_t>(link)] != at_)
+            refuse("link " + std::to_string(link) + " does not begin at node " + std::to_string(at_));
+        at_ = g_.target[static_cast<std::size_t>(link)];
+        if (!been_.insert(at_).second) refuse("comes to node " + std::to_string(at_) + " twice");
+        open_ = at_ != destination_;
+    }
+    void begin(std::size_t row) {
+        source_ = g_.route_source[row], destination_ = g_.route_destination[row];
+        const auto npu = [this](std::int32_t n) { return n >= 0 && n < npus_; };
+        if (!npu(source_) || !npu(destination_) || source_ == destination_) refuse("is not between two NPUs");
+        if (!pairs_.emplace(source_, destination_).second) refuse("is there twice");
+        open_ = true, at_ = source_, been_ = {source_};
+    }
+    [[noreturn]] void refuse(const std::string& why) const {
+        throw Unsupported("the route from NPU " + std::to_string(source_) + " to NPU " + std::to_string(destination_) + " " + why);
+    }
+
+    const Graph& g_;
+    const int npus_;
+    std::int32_t source_ = 0, destination_ = 0, at_ = 0;
+    bool open_ = false;
+    std::set<std::int32_t> been_;
+    std::set<std::pair<std::int32_t, std::int32_t>> pairs_;
+};
+
 }  // namespace
 
 void check_graph(const Network& network, int npus) {
@@ -54,6 +97,7 @@ void check_graph(const Network& network, int npus) {
         throw Unsupported("a graph of " + std::to_string(g.nodes) + " nodes and " + std::to_string(g.links()) + " links for " + std::to_string(npus) + " NPUs");
     check_links(g);
     check_ways(g, npus);
+    RouteCheck(g, npus).run();
 }
 
 }  // namespace astrarium

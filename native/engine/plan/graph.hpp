@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/plan.hpp"
@@ -15,6 +16,7 @@ struct Graph {
     View<std::int64_t> buffer;           // bytes, 0: any number
     View<std::int32_t> lanes;
     std::int64_t ecmp = 0;
+    View<std::int32_t> route_source, route_destination, route_link;  // [rows of given routes]; see astrarium.engine.plan.GivenRoutes
     static constexpr std::int64_t first_link = -1;  // a value of `ecmp`
     static constexpr std::int32_t longest_way = 0xfffe;  // in links
     std::size_t links() const { return source.size; }
@@ -31,6 +33,34 @@ public:
 
 private:
     std::vector<std::uint32_t> first_, links_;
+};
+
+// Ways that are given, by their pair of NPUs.
+class GivenRoutes {
+public:
+    static constexpr std::uint32_t none = 0xffffffffu;
+    // `key` (source, destination): a number of its own for each pair.
+    template <class Key>
+    GivenRoutes(const Graph& graph, Key&& key) : graph_(graph) {
+        for (std::size_t row = 0; row < graph.route_link.size; ++row)
+            rows_.try_emplace(key(graph.route_source[row], graph.route_destination[row]), Rows{row, row}).first->second.end = row + 1;
+    }
+    // The link by which a message of this pair leaves `at`; none where its way is not given.
+    std::uint32_t link(std::uint64_t pair, std::int32_t at) const {
+        if (rows_.empty()) return none;
+        const auto found = rows_.find(pair);
+        if (found == rows_.end()) return none;
+        for (std::size_t row = found->second.first; row < found->second.end; ++row)
+            if (const auto link = static_cast<std::size_t>(graph_.route_link[row]); graph_.source[link] == at) return static_cast<std::uint32_t>(link);
+        return none;
+    }
+
+private:
+    struct Rows {
+        std::size_t first, end;
+    };
+    const Graph& graph_;
+    std::unordered_map<std::uint64_t, Rows> rows_;
 };
 
 inline constexpr std::int32_t no_way = 0x7fffffff;

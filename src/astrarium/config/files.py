@@ -14,9 +14,10 @@ from astrarium.config.coerce import members
 from astrarium.config.named import LIKE, is_named, spelled_out
 from astrarium.config.spec import Problem, specs
 from astrarium.config.yamlfile import Document, parse_yaml, read_text, to_yaml
-from astrarium.errors import InputError, UnsupportedError
+from astrarium.errors import InputError
 
-__all__ = ["decode_at", "dump", "dumps", "load", "loads", "plain_beside", "with_files"]
+__all__ = ["decode_at", "dump", "dumps", "load", "loads", "plain_beside", "plain_with_files",
+           "with_files"]
 
 C = TypeVar("C", bound=Config)
 
@@ -80,34 +81,36 @@ def dump(config: Config, path: str | os.PathLike[str], *, defaults: bool = False
         raise InputError(name, f"cannot be written ({error.strerror or error})") from None
 
 
-def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str]) -> Any:
-    """`plain` with `change` applied to every relative path that stands for a config class, or that checks read."""
+def _shorthands(cls: type[Config], plain: Any, change: Callable[[str], str], every: bool = False) -> Any:
+    """`plain` with `change` applied to every relative path that stands for a config class, or that checks read; with
+    `every`, to all paths that checks read, and to no other."""
     if isinstance(plain, str):
-        is_file = cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)
+        is_file = not every and cls.shorthand is not None and cls.shorthand.is_file(plain) and not os.path.isabs(plain)
         return change(plain) if is_file else plain
     if not isinstance(plain, Mapping):
         return plain
     changed, whole = dict(plain), plain
     if is_named(cls, plain):
-        changed[LIKE] = _shorthands(cls, plain[LIKE], change)
+        changed[LIKE] = _shorthands(cls, plain[LIKE], change, every)
         whole = spelled_out(cls, changed, "", []) or plain
     kind = concrete(cls, whole, "", [])
     if kind is None:
         return changed
     for spec in specs(kind):
-        if spec.knob.early and isinstance(plain.get(spec.name), str) and not os.path.isabs(plain[spec.name]):
-            changed[spec.name] = change(plain[spec.name])
+        file = plain.get(spec.name)
+        if spec.knob.early and isinstance(file, str) and (every or not os.path.isabs(file)):
+            changed[spec.name] = change(file)
         for option in members(spec.type) if spec.name in plain else ():
-            changed[spec.name] = _inside(option, changed[spec.name], change)
+            changed[spec.name] = _inside(option, changed[spec.name], change, every)
     return changed
 
 
-def _inside(option: Any, plain: Any, change: Callable[[str], str]) -> Any:
+def _inside(option: Any, plain: Any, change: Callable[[str], str], every: bool) -> Any:
     """The same in the place of an `option`: of a config class, or of a list of one."""
     if typing.get_origin(option) is Sequence and isinstance(plain, list):
-        return [_inside(typing.get_args(option)[0], each, change) for each in plain]
+        return [_inside(typing.get_args(option)[0], each, change, every) for each in plain]
     is_config = isinstance(option, type) and issubclass(option, Config)
-    return _shorthands(option, plain, change) if is_config else plain
+    return _shorthands(option, plain, change, every) if is_config else plain
 
 
 def plain_beside(config: Config, folder: str, *, defaults: bool = False) -> dict[str, Any]:
@@ -120,15 +123,20 @@ def plain_beside(config: Config, folder: str, *, defaults: bool = False) -> dict
 
 
 def with_files(config: C, change: Callable[[str], str]) -> C:
-    """`config` with `change` applied to every file field, relative or not. Raises UnsupportedError for a file that
-    checks read: it lies where it is."""
-    found: C = _files(config, change, every=True)
+    """`config` with `change` applied to every file field, relative or not, but for files that checks read: these are
+    where they are, and `plain_with_files` changes them in plain data."""
+    found: C = _files(config, change, every=True, late=True)
     return found
 
 
+def plain_with_files(cls: type[Config], plain: Any, change: Callable[[str], str]) -> Any:
+    """Plain data of a `cls` with `change` applied to every file that its checks read, relative or not."""
+    return _shorthands(cls, plain, change, every=True)
+
+
 def _files(config: Config, change: Callable[[str], str], every: bool = False, late: bool = False) -> Any:
-    """`config` with `change` applied to every relative file field (`every`: to every one; `late`: not to those that
-    checks have read)."""
+    """`config` with `change` applied to every relative file field (`every`: to absolute ones, too; `late`: not to those
+    that checks have read)."""
     changed: dict[str, Any] = {}
     for spec in specs(type(config)):
         value = getattr(config, spec.name)
@@ -136,9 +144,6 @@ def _files(config: Config, change: Callable[[str], str], every: bool = False, la
             new: Any = _files(value, change, every, late)
         elif isinstance(value, tuple):
             new = tuple(_files(each, change, every, late) if isinstance(each, Config) else each for each in value)
-        elif every and spec.knob.early and value:
-            raise UnsupportedError(spec.name, f"{value} is read while the design is checked, and cannot be moved",
-                                   expected="a design without such a file (a blueprint)")
         elif (spec.knob.file and isinstance(value, str) and value and (every or not os.path.isabs(value))
               and not (late and spec.knob.early)):
             new = change(value)

@@ -215,6 +215,15 @@ class Graph(Struct, frozen=True, eq=False):
     lanes: I32       # virtual channels that share it, at least 1. For media of packets; others ignore it
 
 
+class GivenRoutes(Struct, frozen=True, eq=False):
+    """Ways that are given, link by link: arrays [rows]. The rows of a pair of NPUs stand together, in the order of its
+    way, which begins at `source`, ends at `destination` and comes to no node twice. Other pairs take shortest ways."""
+
+    source: I32         # NPU
+    destination: I32    # NPU
+    link: I32           # of the graph
+
+
 class RoceRules(Struct, frozen=True):
     """PFC, ECN and DCQCN. The defaults are those of the testbed of Zhu et al., Congestion Control for Large-Scale RDMA
     Deployments, SIGCOMM 2015 (figure 14; section 4 for the buffer of a Trident II and for PFC): 40 Gb/s links.
@@ -261,6 +270,7 @@ class NetworkPlan(Struct, frozen=True):
     graph: Graph | None = None  # None: the dims say it all, and ways are computed
     ecmp: int = 0
     packets: PacketRules = PacketRules()    # for media of packets
+    routes: GivenRoutes | None = None       # with a graph: before `ecmp`
 
 
 class Changing(enum.IntEnum):

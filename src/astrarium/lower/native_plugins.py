@@ -45,9 +45,9 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
 
     found = given or Plugins()
     if named["network"] and found.network is None:
-        settings = design.network.ns3 if network == "ns3" else design.network.options
+        settings = _ns3(design) if network == "ns3" else (design.network.options,)
         found = replace(found, network=load(design.network.library, design.network.options)
-                        if design.network.library is not None else _maker("backend", network, settings))
+                        if design.network.library is not None else _maker("backend", network, *settings))
     if named["memory"] and found.memory is None:
         found = replace(found, memory=_maker("remote", remote, design.memory.remote))
     if named["scheduling"] and found.scheduling is None:
@@ -57,6 +57,13 @@ def plugins_of(design: Design, given: Plugins | None = None) -> Plugins | None:
         who = f"collective choice plug-in {choice}"
         found = replace(found, choice=checked(who, ask(who, _maker("choice", choice)), ("algorithms",)))
     return found
+
+
+def _ns3(design: Design) -> tuple[object, ...]:
+    """What ns-3 is told beside the dims: its section, and the graph of a fabric."""
+    from astrarium.network.planned import foreign_graph
+
+    return design.network.ns3, foreign_graph(design.network)
 
 
 def has_medium(design: Design) -> bool:

@@ -14,6 +14,7 @@ from astrarium.network.change import Change
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.ns3.settings import Ns3
 from astrarium.network.packets import Packets
+from astrarium.network.routes import Route
 from astrarium.network.shapes import DIM_NAME, Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch, Torus
 from astrarium.registry import Kind
 
@@ -47,8 +48,9 @@ def _ns3_rules(network: Network) -> Iterator[Problem]:
 def _fabric_rules(network: Network) -> Iterator[Problem]:
     """A fabric can be built, and the rest of the section fits it."""
     if network.fabric is None:
-        if network.ecmp is not None:
-            yield Problem("ecmp", "means nothing without a fabric", "network.fabric")
+        for name, given in (("ecmp", network.ecmp is not None), ("routes", bool(network.routes))):
+            if given:
+                yield Problem(name, "means nothing without a fabric", "network.fabric")
         return
     from astrarium.network.planned import faults
 
@@ -94,6 +96,8 @@ class Network(Config, frozen=True):
     fabric: Annotated[Fabric | None, Knob("Graph of XPUs, NICs, switches and links, in place of dims.")] = None
     ecmp: Annotated[int | None, Knob("Seed of the hash that chooses among equally short ways of a fabric; left out: "
                                      "always the link that comes first.", ge=0)] = None
+    routes: Annotated[Sequence[Route], Knob("Ways between NPUs of a fabric that are not the shortest, or not those of "
+                                            "ecmp.")] = ()
     changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
 
     @property

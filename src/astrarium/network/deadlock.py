@@ -58,10 +58,16 @@ def circle_in(network: NetworkPlan) -> list[int]:
     limited = (graph.buffer > 0) | (network.packets.buffer > 0)
     all_ways = network.packets.spray or network.ecmp != FIRST_LINK
     after: dict[int, set[int]] = {}
-    if _up_and_down(graph, npus, all_ways):
+    given = network.routes
+    if given is None and _up_and_down(graph, npus, all_ways):
         return []
     for links in _ways(graph, npus, all_ways):
         for came, going in zip(*_pairs(graph, links), strict=True):
+            if limited[came] and limited[going]:
+                after.setdefault(came, set()).add(going)
+    if given is not None:
+        same = (given.source[1:] == given.source[:-1]) & (given.destination[1:] == given.destination[:-1])
+        for came, going in zip(given.link[:-1][same].tolist(), given.link[1:][same].tolist(), strict=True):
             if limited[came] and limited[going]:
                 after.setdefault(came, set()).add(going)
     return _cycle(after)

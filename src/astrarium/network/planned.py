@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from astrarium.config import ConfigError, Problem
-from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Changes, Changing, NetworkPlan, Shape
+from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Backend, Changes, Changing, Graph, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
 from astrarium.errors import InputError
 from astrarium.network.change import Change
@@ -19,12 +19,14 @@ from astrarium.network.fabric.built import Built, build, laid_out, logical
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.fabric.recognise import matching_links
 from astrarium.network.graph import graph_of
+from astrarium.network.routes import Route, given_routes
 from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
 
-__all__ = ["built_of", "changes_of", "fabric_dims", "faults", "network_plan", "on_graph"]
+__all__ = ["built_of", "changes_of", "fabric_dims", "faults", "foreign_graph", "network_plan", "on_graph"]
 
 LONGEST_NS = 2**62 / 1000
+NS3 = "ns3"     # a plug-in that has links of a graph
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
     Shape.RING: Ring, Shape.SWITCH: Switch, Shape.FULLY_CONNECTED: FullyConnected, Shape.RING_ONE_WAY: Ring,
     Shape.MESH: Mesh, Shape.HYPERCUBE: Hypercube})
@@ -49,6 +51,8 @@ class Section(Protocol):
     def ecmp(self) -> int | None: ...
     @property
     def changes(self) -> Sequence[Change]: ...
+    @property
+    def routes(self) -> Sequence[Route]: ...
 
 
 def built_of(network: Section) -> Built:
@@ -81,8 +85,9 @@ def _dim(dim: PlanDim) -> LinkDim:
 
 
 def on_graph(network: Section) -> bool:
-    """Whether messages go over the fabric's graph: it is no dims, or a seed chooses among its ways."""
-    return network.fabric is not None and (network.ecmp is not None or built_of(network).dims is None)
+    """Whether messages go over the fabric's graph: it is no dims, a seed chooses among its ways, or ways are given."""
+    return network.fabric is not None and (network.ecmp is not None or bool(network.routes)
+                                           or built_of(network).dims is None)
 
 
 def faults(network: Section) -> Iterator[Problem]:
@@ -95,6 +100,7 @@ def faults(network: Section) -> Iterator[Problem]:
             return
         built_of(network)
         changes_of(network)
+        given_routes(network.routes, built_of(network))
         graph = on_graph(network)
         yield from _too_long(network)
     except ConfigError as error:
@@ -103,9 +109,13 @@ def faults(network: Section) -> Iterator[Problem]:
     except InputError as error:
         yield _here(Problem(error.path, error.message, error.expected, error.did_you_mean))
         return
+    if graph and network.backend == NS3 and (network.ecmp is not None or network.routes):
+        name = "routes" if network.ecmp is None else "ecmp"
+        yield Problem(name, "means nothing to ns3, which takes the first of equally short ways", "no " + name)
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
-                      + ("is no dims" if network.ecmp is None else "has network.ecmp"), _able())
+                      + ("has network.ecmp" if network.ecmp is not None else "has network.routes" if network.routes
+                         else "is no dims"), _able())
 
 
 def _too_long(network: Section) -> Iterator[Problem]:
@@ -127,6 +137,8 @@ def _takes_graph(backend: str) -> bool:
     from astrarium.engine.reference.native_media import MediumKind
     from astrarium.registry import entries, load
 
+    if backend == NS3:
+        return True
     entry = entries("backend").get(backend)
     kind = load("backend", backend) if entry is not None and entry.target else None
     return isinstance(kind, MediumKind) and kind.takes_graph
@@ -139,12 +151,18 @@ def _able() -> str:
 
 
 def network_plan(network: Section, backend: str) -> NetworkPlan:
-    """The engine's network. `backend`: what moves the bytes there."""
+    """The engine's network. `backend`: what moves the bytes there. A plug-in has its graph (`foreign_graph`) itself."""
     dims, cut = plan_dims(network), network.switching == "cut_through"
-    if not on_graph(network):
+    if not on_graph(network) or backend == Backend.FOREIGN:
         return NetworkPlan(backend, dims, cut_through=cut)
     seed = FIRST_LINK if network.ecmp is None else network.ecmp
-    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed)
+    return NetworkPlan(backend, dims, cut_through=cut, graph=built_of(network).graph, ecmp=seed,
+                       routes=given_routes(network.routes, built_of(network)))
+
+
+def foreign_graph(network: Section) -> Graph | None:
+    """The graph over which ns-3 sends; None where dims say it all."""
+    return built_of(network).graph if on_graph(network) else None
 
 
 def changes_of(network: Section) -> Changes | None:
@@ -175,7 +193,8 @@ def _links(network: Section, change: Change, path: str) -> list[int]:
         return _of_dims(network, change, path)
     built = built_of(network)
     found = built.between(_ends(change), path)
-    if built.dims is not None and network.ecmp is None:
+    if not on_graph(network):
+        assert built.dims is not None
         found = matching_links(built.graph, graph_of(built.dims), built.npus)[found]
     return [int(number) for number in found]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from astrarium.report.packets_table import packet_tables
 from astrarium.report.tables import Table
 from astrarium.result import Result
 from astrarium.result.memory import TierUse
@@ -42,6 +43,7 @@ def summary_tables(result: Result, title: str, *more: Table | None) -> Iterator[
         yield collective_table(result)
     if len(result.links.busy):
         yield network_table(result)
+    yield from packet_tables(result)
     if len(result.path.work):
         yield path_table(result)
 

@@ -14,6 +14,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
 from astrarium.result.collectives import Collectives, collectives_of
+from astrarium.result.flows import Flows, Queues, flows_of, queues_of
 from astrarium.result.jobs import JobRanks, JobResult, jobs_of
 from astrarium.result.links import Dims, LinkNames, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
@@ -142,6 +143,16 @@ class Result(Struct, frozen=True, eq=False, dict=True):
     def dims(self) -> Dims:
         """Traffic per network dim."""
         return dims_of(self.plan, self.outcome, self.links)
+
+    @cached_property
+    def flows(self) -> Flows | None:
+        """Completion times of messages; None where the back end has no packets."""
+        return flows_of(self.outcome)
+
+    @cached_property
+    def queues(self) -> Queues | None:
+        """Links where packets waited; None where the back end has no packets."""
+        return queues_of(self.plan, self.outcome, self.names)
 
     @cached_property
     def path(self) -> Path:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 
 from astrarium.config import replace_all
 from astrarium.config.base import Config
-from astrarium.config.files import with_files
+from astrarium.config.files import plain_with_files, with_files
 from astrarium.config.spec import specs
+from astrarium.design import Design
 from astrarium.errors import InputError
 from astrarium.search.space import Space
 from astrarium.search.stored import StoredStudy, study_of
@@ -71,6 +72,9 @@ def write_bundle(study: StoredStudy, path: str) -> int:
     plan = replace(study.plan, space=Space(base, space.choices, space.where, space.derived, space.variables))
     lines = list(lines_of(study, names.folders))
     described = {key: msgspec.Raw(text.encode()) for key, text in plan.described().items()}
+    written = msgspec.json.decode(described["space"])
+    if written.get("base") is not None:
+        described["space"] = msgspec.Raw(_json({**written, "base": plain_with_files(Design, written["base"], names)}))
     entries = {**found, "study.json": _json(described), "trials.jsonl": b"".join(lines)}
     about = {"format": FORMAT, "trials": len(lines), "agent": plan.agent_name, "seed": plan.seed,
              "versions": _versions(), "sha256": {name: hashlib.sha256(data).hexdigest()

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace astrarium::packets {
 namespace {
@@ -83,6 +84,7 @@ public:
             const bool one = !links.empty() && std::all_of(links.begin(), links.end(), [&](std::uint32_t k) { return graph_.source[k] == graph_.source[links[0]]; });
             before_.push_back(one ? graph_.source[links[0]] : node);
         }
+        given_.emplace(graph_, [this](std::int32_t source, std::int32_t destination) { return pair(source, destination); });
         rows_.resize(static_cast<std::size_t>(graph_.nodes)), last_.assign(static_cast<std::size_t>(graph_.nodes), none);
         most_ = std::max<std::size_t>(16, most_bytes / (4 * static_cast<std::size_t>(graph_.nodes)));
         if (spray_)
@@ -90,11 +92,13 @@ public:
     }
 
     std::uint32_t first(std::int32_t source, std::int32_t destination, std::uint64_t pair) override {
+        if (const std::uint32_t given = given_->link(pair, source); given != GivenRoutes::none) return given;
         const std::uint32_t found = links(source, destination);
         return found & many ? by_pair(kinds_[found & ~many], source, pair) : found;
     }
     std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) override {
         const std::int32_t at = graph_.target[link];
+        if (const std::uint32_t given = given_->link(pair, at); given != GivenRoutes::none) return given;
         const std::uint32_t found = links(at, destination);
         if (!(found & many)) return found;
         const List& list = kinds_[found & ~many];
@@ -156,6 +160,7 @@ private:
     const Graph& graph_;
     const bool spray_;
     const LinksOf out_, in_;
+    std::optional<GivenRoutes> given_;
     std::vector<std::int32_t> before_;              // per node: where all links to it come from, or itself
     std::vector<std::vector<std::uint32_t>> rows_;  // per node that ways lead to: per node its list
     std::vector<std::uint32_t> last_;               // per node: the list of links to it, where they come from one node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.engine.plan import Graph, NetworkPlan
+from astrarium.engine.plan import GivenRoutes, Graph, NetworkPlan
 from astrarium.engine.reference.check_schedule import array, require, whole
 from astrarium.engine.reference.graph_routes import FAR, distances, rows_by_node
 from astrarium.errors import UnsupportedError
@@ -29,6 +29,8 @@ def check_graph(network: NetworkPlan, graph: Graph, npus: int, takes_graph: bool
         raise _no(f"a graph of {graph.nodes} nodes and {columns[0].size} links for {npus} NPUs")
     _check_links(graph)
     _check_ways(graph, npus)
+    if network.routes is not None:
+        _check_routes(graph, network.routes, npus)
 
 
 def _no(what: str) -> UnsupportedError:
@@ -64,3 +66,34 @@ def _check_ways(graph: Graph, npus: int) -> None:
             raise _no(f"the graph has no way from NPU {ends[0]} to NPU {ends[1]}")
     if max(there) + max(back) > LONGEST:
         raise _no("ways of more than 65,534 links through the graph")
+
+
+def _check_routes(graph: Graph, routes: GivenRoutes, npus: int) -> None:
+    """Each given route leads from its source to its destination, and to no node twice."""
+    columns = [array(getattr(routes, name), np.int32, name).tolist() for name in ("source", "destination", "link")]
+    require(len({len(column) for column in columns}) == 1, "route arrays differ in length")
+    pairs: set[tuple[int, int]] = set()
+    been: set[int] = set()
+    ends, at = (0, 0), -1       # -1: no way has begun
+
+    def refuse(why: str) -> UnsupportedError:
+        return _no(f"the route from NPU {ends[0]} to NPU {ends[1]} {why}")
+    for source, destination, link in zip(*columns, strict=True):
+        if at < 0:
+            ends, at, been = (source, destination), source, {source}
+            if not (0 <= source < npus and 0 <= destination < npus and source != destination):
+                raise refuse("is not between two NPUs")
+            if ends in pairs:
+                raise refuse("is there twice")
+            pairs.add(ends)
+        if (source, destination) != ends:
+            raise refuse(f"ends at node {at}")
+        if not 0 <= link < graph.source.size or graph.source[link] != at:
+            raise refuse(f"link {link} does not begin at node {at}")
+        at = int(graph.target[link])
+        if at in been:
+            raise refuse(f"comes to node {at} twice")
+        been.add(at)
+        at = -1 if at == destination else at
+    if at >= 0:
+        raise refuse(f"ends at node {at}")

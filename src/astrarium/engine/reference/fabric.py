@@ -28,7 +28,7 @@ class Fabric(Protocol):
 
 def fabric_of(network: NetworkPlan) -> Fabric:
     """The fabric of a checked network."""
-    return Routes(network.dims) if network.graph is None else GraphRoutes(network.graph, network.ecmp)
+    return Routes(network.dims) if network.graph is None else GraphRoutes(network.graph, network.ecmp, network.routes)
 
 
 def bandwidths(network: NetworkPlan) -> list[float]:

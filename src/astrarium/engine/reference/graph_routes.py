@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from astrarium.engine.plan import FIRST_LINK, Graph
+from astrarium.engine.plan import FIRST_LINK, GivenRoutes, Graph
 from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.traffic import Port
 
@@ -50,17 +50,23 @@ class GraphRoutes:
     """The links between two NPUs, looked up as a message asks: distances to a destination are found once, and kept for
     the last destinations only."""
 
-    def __init__(self, graph: Graph, ecmp: int) -> None:
+    def __init__(self, graph: Graph, ecmp: int, given: GivenRoutes | None = None) -> None:
         self._ecmp = ecmp
         self._source, self._target = graph.source.tolist(), graph.target.tolist()
         self._out, self._in = (rows_by_node(graph.nodes, ends) for ends in (self._source, self._target))
         rows = zip(self._source, self._target, graph.bandwidth.tolist(), graph.latency.tolist(), strict=True)
         self._hops = [Hop((0, source, target, number), bandwidth, latency)
                       for number, (source, target, bandwidth, latency) in enumerate(rows)]
+        self._given: dict[tuple[int, int], list[Hop]] = {}
+        for *pair, link in () if given is None else zip(given.source.tolist(), given.destination.tolist(),
+                                                        given.link.tolist(), strict=True):
+            self._given.setdefault((pair[0], pair[1]), []).append(self._hops[link])
         self._to = lru_cache(maxsize=MOST)(lambda destination: distances(destination, self._in, self._source))
 
     def between(self, source: int, destination: int) -> list[Hop]:
         """The links in order; none from an NPU to itself."""
+        if (source, destination) in self._given:
+            return self._given[source, destination]
         left = self._to(destination)
         pair = 0 if self._ecmp == FIRST_LINK else mix64(mix64(self._ecmp) ^ (source << 32 | destination))
         way: list[Hop] = []
@@ -71,6 +77,10 @@ class GraphRoutes:
             way.append(self._hops[link])
             at = self._target[link]
         return way
+
+    def reaches(self, source: int, destination: int) -> bool:
+        """Whether there is a way between two nodes."""
+        return self._to(destination)[source] != FAR
 
     def ports(self) -> list[Port]:
         """The names of the links, by number."""

@@ -79,6 +79,8 @@ class Ways:
         self._fabric: Fabric = fabric_of(network)
         self.ports: list[Port] = self._fabric.ports()
         self._graph, self._ecmp, self._spray = network.graph, network.ecmp, network.packets.spray
+        given = network.routes
+        self._given = set() if given is None else set(zip(given.source.tolist(), given.destination.tolist(), strict=True))
         self._number = {port: number for number, port in enumerate(self.ports)}
         self._way: dict[tuple[int, int], dict[int, int]] = {}
         if self._graph is None:
@@ -108,7 +110,7 @@ class Ways:
 
     def next(self, link: int, source: int, destination: int) -> int:
         """The link after `link`, which does not end at the destination."""
-        if self._graph is None or not self._spray:
+        if self._graph is None or not self._spray or (source, destination) in self._given:
             return self._along(source, destination)[link]
         at = self.ends[link][1]
         left = self._left.get(destination)

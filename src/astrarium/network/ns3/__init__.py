@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from astrarium.network.ns3.settings import Ns3
 
 if TYPE_CHECKING:
-    from astrarium.engine.plan import NetworkPlan
+    from astrarium.engine.plan import Graph, NetworkPlan
     from astrarium.engine.plugins.network import Network
 
 __all__ = ["Ns3", "make"]
 
 
-def make(fabric: NetworkPlan, settings: Ns3) -> Network:
-    """A network for one run. Raises PluginError where the program is not built or does not start."""
+def make(fabric: NetworkPlan, settings: Ns3, graph: Graph | None = None) -> Network:
+    """A network for one run, over `graph` where there is one, else over the graph of the dims. Raises PluginError where the program is not built or does not start."""
     from astrarium.network.ns3.medium import Ns3Network  # nobody else starts programs
 
-    return Ns3Network(fabric, settings)
+    return Ns3Network(fabric, settings, graph)

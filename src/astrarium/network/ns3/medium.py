@@ -30,11 +30,12 @@ class Ns3Network:
     """One run of ns-3 over `fabric`. The program says before which time nothing will be delivered, and is asked again
     only then, or when there are new messages (design/0018)."""
 
-    def __init__(self, fabric: NetworkPlan, settings: Ns3) -> None:
+    def __init__(self, fabric: NetworkPlan, settings: Ns3, graph: Graph | None = None) -> None:
         if fabric.graph is not None and fabric.ecmp != FIRST_LINK:
             raise PluginError(WHO, "has one way between two NPUs, by the lowest link numbers: it cannot spread by a "
                               "hash (ecmp)")
-        graph = graph_of(fabric.dims) if fabric.graph is None else fabric.graph
+        graph = fabric.graph if graph is None else graph
+        graph = graph_of(fabric.dims) if graph is None else graph
         npus = int(np.prod([dim.npus for dim in fabric.dims]))
         self._events, self._mail = EventQueue(), Mailbox()
         self._open: dict[int, Open] = {}

@@ -1,0 +1,47 @@
+"""What packets did, as tables: completion times of messages, and the links where packets waited longest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from astrarium.report.tables import Table
+from astrarium.result import Result
+from astrarium.result.flows import Flows, Queues
+from astrarium.units import format_bytes, format_time
+
+__all__ = ["packet_tables"]
+
+TOP = 4     # links shown
+PARTS = ((50, "median"), (99, "99 %"), (100, "most"))
+
+
+def packet_tables(result: Result) -> Iterator[Table]:
+    """Flows by size, and the longest queues; nothing for a back end without packets."""
+    if result.flows is not None:
+        yield _flows(result.flows)
+    if result.queues is not None and result.queues.number.size:
+        yield _queues(result.queues)
+
+
+def _flows(flows: Flows) -> Table:
+    time, rows = flows.time / 1000, []
+    sizes, counts = np.unique(flows.size, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    for size in sizes[order][:TOP].tolist():
+        of = time[flows.size == size]
+        rows.append((format_bytes(size), f"{of.size:,}", format_time(float(of.min())),
+                     *(format_time(float(np.percentile(of, part))) for part, _ in PARTS)))
+    more = f", {TOP} of {sizes.size} sizes" if sizes.size > TOP else ""
+    return Table(f"messages{more} (time: until the last byte is there)", ">>>>>>", rows,
+                 ("bytes", "messages", "least", *(name for _, name in PARTS)))
+
+
+def _queues(queues: Queues) -> Table:
+    order = np.lexsort((queues.number, -queues.marks, -queues.queue))[:TOP]
+    rows = [(queues.name(int(row)), format_bytes(int(queues.queue[row])), f"{int(queues.marks[row]):,}",
+             f"{int(queues.pauses[row]):,}", format_time(int(queues.paused[row]) / 1000)) for row in order]
+    total = f"{int(queues.marks.sum()):,} ECN marks, {int(queues.pauses.sum()):,} pauses"
+    return Table(f"longest queues ({int((queues.queue > 0).sum()):,} links had one; in all {total})", "<>>>>", rows,
+                 ("link", "most bytes", "ECN marks", "pauses", "paused"))

@@ -1,0 +1,78 @@
+"""What packets did: each message's time (a flow), and each link's queue, marks and pauses."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from astrarium.engine.outcome import Outcome
+from astrarium.engine.plan import Plan
+from astrarium.network.graph import graph_of
+from astrarium.result.links import LinkNames
+
+__all__ = ["Flows", "Queues", "flows_of", "queues_of"]
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+class Flows(Struct, frozen=True, eq=False):
+    """Messages [flows] by the time at which they asked for their first link, the first 2^20 that arrived: NPUs, bytes,
+    and times in ps."""
+
+    source: I32
+    destination: I32
+    size: I64
+    asked: I64
+    arrived: I64
+
+    @property
+    def time(self) -> I64:
+        """Completion times (ps): from the moment a message asked for its first link until its last byte arrived."""
+        return self.arrived - self.asked
+
+
+class Queues(Struct, frozen=True, eq=False):
+    """Links [links] where packets waited, were marked or were paused. `number`: in the graph (of dims, in that of
+    `network.graph`); `source` and `target`: its nodes; bytes at the most; `paused` ps."""
+
+    number: I64
+    source: I32
+    target: I32
+    queue: I64
+    buffer: I64
+    marks: I64
+    pauses: I64
+    paused: I64
+    npus: int
+    names: LinkNames | None = None
+
+    def name(self, row: int) -> str:
+        """`leaf.0.asic.0 -> spine.1.asic.0`; of dims `NPU 0 -> switch 2`."""
+        return " -> ".join(self._end(int(node)) for node in (self.source[row], self.target[row]))
+
+    def _end(self, node: int) -> str:
+        if self.names is not None:
+            return self.names.name(node)
+        return f"NPU {node}" if node < self.npus else f"switch {node - self.npus}"
+
+
+def flows_of(outcome: Outcome) -> Flows | None:
+    """The messages of a run of packets; None for any other, and where none was recorded."""
+    found = outcome.packets
+    if found is None or not found.size.size:
+        return None
+    return Flows(found.source, found.destination, found.size, found.asked, found.arrived)
+
+
+def queues_of(plan: Plan, outcome: Outcome, names: LinkNames | None) -> Queues | None:
+    """The links of a run of packets on which something waited, was marked or was paused; None for any other run."""
+    found = outcome.packets
+    if found is None or not found.queue.size:
+        return None
+    graph = graph_of(plan.network.dims) if plan.network.graph is None else plan.network.graph
+    columns = [each if each.size else np.zeros_like(found.queue)      # credits have no marks and no pauses
+               for each in (found.queue, found.buffer, found.marks, found.pauses, found.paused)]
+    rows = np.flatnonzero(np.logical_or.reduce([each > 0 for each in columns]))
+    return Queues(rows, graph.source[rows], graph.target[rows], *(each[rows] for each in columns), plan.npus, names)

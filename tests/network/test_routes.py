@@ -1,0 +1,136 @@
+"""Given routes: messages take them on every medium of links, both engines agree, and bad ones are named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.network.fabrics import NUMBERS
+
+import astrarium as ar
+from astrarium.engine.plan import GivenRoutes
+from astrarium.engine.reference.check_graph import check_graph
+from astrarium.errors import InputError, UnsupportedError
+from astrarium.network.fabric.config import Fabric
+from astrarium.network.planned import network_plan
+
+CLOS = ar.blueprint("clos", hosts=4, ports=4, links={"access": NUMBERS, "spine": NUMBERS})
+TORUS = ar.blueprint("torus", sides=[4, 4], links={"dim0": NUMBERS, "dim1": NUMBERS})
+TO_3 = [{"source": 0, "destination": 3, "via": ["spine.1"]}]
+BACKENDS = {"contention": {}, "fluid": {}, "packets": {}, "sprayed": {"spray": True}, "roce": {"transport": "roce"}}
+
+
+def run(fabric: Fabric, backend: str, routes: object, op: str = "all_to_all", **more: object):
+    packets = {"packets": BACKENDS[backend]} if BACKENDS[backend] else {}
+    network = ar.Network(fabric=fabric, backend=backend if backend in ("contention", "fluid") else "packets",
+                         routes=routes, **packets, **more)
+    design = ar.Design(workload=ar.SingleCollective(op, "1 MB"), network=network)
+    results = [ar.simulate(design, pure=pure) for pure in (False, True)]
+    assert results[0].makespan_ps == results[1].makespan_ps
+    assert all(np.array_equal(getattr(results[0].links, name), getattr(results[1].links, name))
+               for name in ("source", "target", "size", "busy"))
+    return results[0]
+
+
+def over(result: object, name: str) -> dict[str, int]:
+    """Bytes over the links of a device."""
+    links = result.links
+    return {links.name(row): int(links.size[row]) for row in range(links.size.size) if name in links.name(row)}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_messages_take_the_route(backend: str) -> None:
+    plain, routed = (over(run(CLOS, backend, routes), "spine.1") for routes in ([], TO_3))
+    up = "leaf.0.asic.0 -> spine.1.asic.0"
+    if backend == "sprayed":        # other pairs of NPUs share the link
+        assert routed[up] > plain[up]
+    else:
+        assert plain == {}
+        assert routed == {up: 250_000, "spine.1.asic.0 -> leaf.1.asic.0": 250_000}
+
+
+def test_all_pairs_of_a_host_by_its_name_and_longer_ways() -> None:
+    routes = [{"source": "npu.0", "destination": 1, "via": ["npu.4", "npu.5"]}]
+    plan = network_plan(ar.Network(fabric=TORUS, backend="fluid", routes=routes), "fluid")
+    assert plan.graph is not None
+    assert plan.routes is not None
+    assert [(int(plan.graph.source[link]), int(plan.graph.target[link])) for link in plan.routes.link] == [
+        (0, 4), (4, 5), (5, 1)]
+    for backend in BACKENDS:
+        run(TORUS, backend, routes, ecmp=3)
+    every = network_plan(ar.Network(fabric=CLOS, backend="fluid", routes=[
+        {"source": "host[0:2]", "destination": "host.3", "via": ["spine.1"]}]), "fluid").routes
+    assert every is not None
+    assert sorted(set(zip(every.source.tolist(), every.destination.tolist(), strict=True))) == [(0, 3), (1, 3)]
+
+
+def test_without_routes_the_dims_of_a_fabric_are_used_and_with_them_its_graph() -> None:
+    assert network_plan(ar.Network(fabric=TORUS), "closed_form").graph is None
+    with pytest.raises(InputError, match=r"has network\.routes"):
+        ar.Network(fabric=TORUS, routes=[{"source": 0, "destination": 1, "via": [4, 5]}])
+    with pytest.raises(InputError, match="means nothing without a fabric"):
+        ar.Network([ar.Ring(4, **NUMBERS)], "contention", routes=TO_3)
+
+
+@pytest.mark.parametrize(("route", "message"), [
+    ({"source": 0, "destination": 3, "via": ["spine.7"]}, "no spine[7]"),
+    ({"source": 0, "destination": 3, "via": ["spin.0"]}, "did you mean"),
+    ({"source": 9, "destination": 3, "via": ["spine.0"]}, "there is no NPU 9"),
+    ({"source": 0, "destination": 0, "via": ["spine.0"]}, "to itself"),
+    ({"source": 0, "destination": 1, "via": ["spine.0"]}, "leaf.0.asic.0 twice"),
+    ({"source": 0, "destination": 3, "via": ["spine.0", "spine.0"]}, "twice in a row"),
+    ({"source": 0, "destination": 3, "via": ["spine"]}, "2 nodes of the graph"),
+    ({"source": "leaf.0", "destination": 3, "via": []}, "has no NPU"),
+])
+def test_bad_routes_are_named(route: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        ar.Network(fabric=CLOS, backend="fluid", routes=[route])
+    assert message in str(caught.value)
+    assert "routes[0]" in str(caught.value)
+
+
+def test_two_routes_of_a_pair_and_dead_links_are_named() -> None:
+    with pytest.raises(InputError, match=r"NPU 0 to NPU 3 has a way by network.routes\[0\], too"):
+        ar.Network(fabric=CLOS, backend="fluid", routes=[*TO_3, {"source": 0, "destination": 3, "via": ["spine.0"]}])
+    dead = [{"link": [f"leaf.{leaf}", "spine.1"], "speed": 0} for leaf in (0, 1)]
+    with pytest.raises(InputError, match=r"routes\[0\].*no way from host.0"):
+        ar.Network(fabric=CLOS, backend="fluid", routes=TO_3, changes=dead)
+
+
+def test_a_circle_of_given_routes_is_found_with_finite_buffers() -> None:
+    ring = ar.blueprint("torus", sides=[4], links={"dim0": NUMBERS})
+    around = [{"source": npu, "destination": (npu + 2) % 4, "via": [(npu + 1) % 4]} for npu in range(4)]
+    packets = {"buffer": "64 KiB"}
+    with pytest.raises(UnsupportedError, match="may deadlock"):
+        network = ar.Network(fabric=ring, backend="packets", routes=around, packets=packets)
+        ar.simulate(ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network))
+
+
+@given(data=st.data())
+def test_both_engines_refuse_the_same_broken_routes(data: st.DataObject) -> None:
+    network = ar.Network(fabric=CLOS, backend="fluid", routes=TO_3)
+    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
+    plan = ar.simulate(design).plan
+    given_routes = plan.network.routes
+    assert given_routes is not None
+    columns = [getattr(given_routes, name).copy() for name in ("source", "destination", "link")]
+    column, row = data.draw(st.sampled_from(columns)), data.draw(st.integers(0, columns[0].size - 1))
+    column[row] = data.draw(st.integers(-2, 40))
+    keep = data.draw(st.integers(1, columns[0].size))
+    broken = replace(plan.network, routes=GivenRoutes(*(each[:keep] for each in columns)))
+    said = []
+    for check in (lambda: check_graph(broken, broken.graph, 4, True), lambda: run_plan(replace(plan, network=broken))):
+        try:
+            check()
+            said.append("")
+        except UnsupportedError as error:
+            said.append(str(error))
+    assert said[0] == said[1]
+
+
+def run_plan(plan: object) -> None:
+    from astrarium.engine import execute
+
+    execute(plan)
