@@ -3,8 +3,8 @@
     python benchmarks/fabric_collectives.py SHARED.csv
 
 Rows: all_reduces of validation_collectives.csv over several hosts of eight NPUs. Rates and latencies are those of the
-catalog (`benchmarks/measured_collectives.py` tells how they were fitted), the same in all three. Rails: DGX hosts with a
-card per NPU, leaf and spine switches; a NVSwitch and a card forward whole packets.
+catalog (`benchmarks/measured_collectives.py` tells how they were fitted), the same in all three. Rails: hosts with a
+card per NPU, leaf and spine switches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import astrarium as ar  # noqa: E402
 from astrarium import catalog  # noqa: E402
 from astrarium.network.dims import plan_dims  # noqa: E402
 
-HARDWARE = {"H100 8/node": ("dgx_h100_nvswitch", "gcp_a3_mega"), "B200 EFA 50GB/s/GPU": ("dgx_b200_nvswitch", "efa_b200")}
-LARGEST_PACKETS = 64 << 20      # payloads that are simulated packet by packet
+HARDWARE = {"H100 8/node": ("dgx_h100_nvswitch", "gcp_a3_mega"),
+            "B200 EFA 50GB/s/GPU": ("dgx_b200_nvswitch", "efa_b200")}
+LARGEST_PACKETS = 256 << 20      # payloads that are simulated packet by packet
 
 
 def measured(shared: Path) -> list[tuple[str, int, float, float]]:

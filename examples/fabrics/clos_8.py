@@ -23,8 +23,9 @@ BACKENDS = {
 
 def row(name: str, us: float, flows: tuple[float, ...] = ()) -> None:
     least, mean, most = (f"{each:.2f}" for each in flows) if flows else ("", "", "")
-    print(f"{name:23} {us:8.2f} us {100 * (us / PUBLISHED_US - 1):+7.1f} %  {BYTES * 8 / us / 1000:6.2f} Gb/s  "
-          f"{least:>6} {mean:>6} {most:>6}")
+    text = (f"{name:23} {us:8.2f} us {100 * (us / PUBLISHED_US - 1):+7.1f} %  {BYTES * 8 / us / 1000:6.2f} Gb/s  "
+            f"{least:>6} {mean:>6} {most:>6}")
+    print(text.rstrip())
 
 
 def main() -> None:

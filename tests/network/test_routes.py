@@ -103,9 +103,10 @@ def test_a_circle_of_given_routes_is_found_with_finite_buffers() -> None:
     ring = ar.blueprint("torus", sides=[4], links={"dim0": NUMBERS})
     around = [{"source": npu, "destination": (npu + 2) % 4, "via": [(npu + 1) % 4]} for npu in range(4)]
     packets = {"buffer": "64 KiB"}
+    network = ar.Network(fabric=ring, backend="packets", routes=around, packets=packets)
+    design = ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network)
     with pytest.raises(UnsupportedError, match="may deadlock"):
-        network = ar.Network(fabric=ring, backend="packets", routes=around, packets=packets)
-        ar.simulate(ar.Design(workload=ar.SingleCollective("all_to_all", "1 MB"), network=network))
+        ar.simulate(design)
 
 
 @given(data=st.data())

@@ -131,3 +131,9 @@ def test_dims_are_drawn_too() -> None:
     shown = shown_dims(ar.Network([ar.Ring(4, one_way=True, **NUMBERS), ar.Switch(2, **NUMBERS)]))
     assert {box.title for box in drawn(shown).boxes} == {*(f"npu.{n}" for n in range(8)),
                                                          *(f"switch1.{n}" for n in range(4))}
+
+
+def test_the_guides_picture_is_what_show_draws(root: Path) -> None:
+    latency = {"latency": "600 ns"}
+    fabric = ar.blueprint("dgx_h100_rail", hosts=8, links={"pcie": "free", "rail": latency, "spine": latency})
+    assert fabric_picture(shown_fabric(fabric)) == (root / "docs/guides/fabrics_rails.svg").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -85,7 +86,7 @@ def _links(built: Built, ways: GraphRoutes, stops: Sequence[int], path: str) -> 
     """The links of the way through `stops`. Raises InputError where it comes to a node twice, or there is none."""
     found: list[int] = []
     been = {stops[0]}
-    for one, two in zip(stops, stops[1:], strict=False):
+    for one, two in pairwise(stops):
         if not ways.reaches(one, two):
             raise InputError(path, f"there is no way from {built.name(one)} to {built.name(two)}",
                              expected="devices that links join")

@@ -36,8 +36,9 @@ def _ns(ps: npt.ArrayLike) -> Column:
 
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
     """Name -> column -> array: `ranks` (every rank), `jobs` (of a run of several), `collectives`, `links`, `dims`,
-    `dims_over_time` (a row per dim and span of time), `critical_path`, of packets `flows` (a row per message)
-    and `queues` (a row per link), and if asked for `nodes` (of the rows' own ranks). Without recorded node times, `ranks` with their finish and `jobs` alone."""
+    `dims_over_time` (a row per dim and span of time), `critical_path`, of packets `flows` (a row per message) and
+    `queues` (a row per link), and if asked for `nodes` (of the rows' own ranks). Without recorded node
+    times, `ranks` with their finish and `jobs` alone."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": result.first_rank + np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
     jobs: dict[str, Table] = {"jobs": _jobs(result)} if result.jobs else {}

@@ -75,4 +75,5 @@ def queues_of(plan: Plan, outcome: Outcome, names: LinkNames | None) -> Queues |
     columns = [each if each.size else np.zeros_like(found.queue)      # credits have no marks and no pauses
                for each in (found.queue, found.buffer, found.marks, found.pauses, found.paused)]
     rows = np.flatnonzero(np.logical_or.reduce([each > 0 for each in columns]))
-    return Queues(rows, graph.source[rows], graph.target[rows], *(each[rows] for each in columns), plan.npus, names)
+    queue, buffer, marks, pauses, paused = (each[rows] for each in columns)
+    return Queues(rows, graph.source[rows], graph.target[rows], queue, buffer, marks, pauses, paused, plan.npus, names)

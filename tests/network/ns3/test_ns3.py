@@ -18,13 +18,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.commands import Run
 
+import astrarium as ar
 from astrarium.engine.plan import FIRST_LINK, Backend, Dim, Graph, NetworkPlan, Shape
 from astrarium.engine.plugins import Network
 from astrarium.engine.plugins.builtin import BuiltinNetwork
 from astrarium.engine.plugins.exams import EXAM_FABRIC, exam_network
 from astrarium.engine.plugins.network import NEVER
 from astrarium.engine.reference.graph_routes import GraphRoutes
-from astrarium.errors import PluginError
+from astrarium.errors import InputError, PluginError
 from astrarium.network.graph import graph_of
 from astrarium.network.ns3 import Ns3
 from astrarium.network.ns3.medium import Ns3Network
@@ -196,3 +197,19 @@ collective: {all_reduce: [ring], chunks: 1}
     assert 0 < makespan["ns3"] - makespan["closed_form"] <= granularity
 
 
+
+
+def test_a_fabric_on_ns3_is_near_packets_and_its_dead_links_are_not_there() -> None:
+    """A Clos: closed forms do not know it, and ns-3 has the graph itself."""
+    numbers = {"bandwidth": "12.5 GB/s", "latency": "500 ns"}
+    clos = ar.blueprint("clos", hosts=4, ports=4, links={"access": numbers, "spine": numbers})
+    dead = [{"link": ["leaf.0", "spine.0"], "speed": 0}]
+    times = []
+    for more in ({"backend": "packets"}, {"backend": "ns3"}, {"backend": "ns3", "changes": dead}):
+        network = ar.Network(fabric=clos, **more)
+        design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MiB"), network=network)
+        times.append(float(ar.simulate(design).makespan))
+    assert times[1] == pytest.approx(times[0], rel=0.02)
+    assert times[2] == pytest.approx(times[1], rel=0.02)
+    with pytest.raises(InputError, match="means nothing to ns3"):
+        ar.Network(fabric=clos, backend="ns3", ecmp=1)

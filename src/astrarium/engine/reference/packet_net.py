@@ -80,7 +80,8 @@ class Ways:
         self.ports: list[Port] = self._fabric.ports()
         self._graph, self._ecmp, self._spray = network.graph, network.ecmp, network.packets.spray
         given = network.routes
-        self._given = set() if given is None else set(zip(given.source.tolist(), given.destination.tolist(), strict=True))
+        self._given = set[tuple[int, int]]() if given is None else set(
+            zip(given.source.tolist(), given.destination.tolist(), strict=True))
         self._number = {port: number for number, port in enumerate(self.ports)}
         self._way: dict[tuple[int, int], dict[int, int]] = {}
         if self._graph is None:
