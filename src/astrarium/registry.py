@@ -138,6 +138,8 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
                                "DGX H100 hosts on eight rails that nothing joins but the hosts."),
         "dgx_a100_rail_only": ("astrarium.network.fabric.blueprints.rail:DgxA100RailOnly",
                                "DGX A100 hosts on eight rails that nothing joins but the hosts."),
+        "host_rail": ("astrarium.network.fabric.blueprints.host_rail:HostRail",
+                      "Hosts that a file describes (NCCL, lstopo, InfraGraph), a rail per network card."),
         "dragonfly": ("astrarium.network.fabric.blueprints.dragonfly:Dragonfly",
                       "Groups of routers, all joined; one link between every two groups."),
         "torus": ("astrarium.network.fabric.blueprints.grid:Torus", "XPUs in a grid whose lines are closed to rings."),

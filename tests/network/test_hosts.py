@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import astrarium as ar
 from astrarium.errors import AstrariumError, InputError, UnsupportedError
 from astrarium.network.fabric.built import laid_out
-from astrarium.network.fabric.config import FabricFile
+from astrarium.network.fabric.config import Fabric, FabricFile
 from astrarium.network.fabric.files import read_document, written
 from astrarium.network.fabric.host import pcie_rate
 from astrarium.network.fabric.xmlfile import parse_xml
@@ -189,3 +189,51 @@ def test_damaged_files_give_errors_of_ours_or_a_host(data: st.DataObject, tmp_pa
     path.write_text(damaged, encoding="utf-8")
     with contextlib.suppress(AstrariumError):
         laid_out(FabricFile(file=str(path)))
+
+
+def card(bus: int) -> str:
+    return (f'<pci busid="0000:{bus:02x}:00.0" class="0x020700" {LINK.format(speed="16.0", width=16)}><nic>'
+            f'<net name="mlx5" dev="0" speed="200000"/></nic></pci>')
+
+
+def rails(folder: Path, hosts: int = 3, **more: object) -> Fabric:
+    path = file(nccl(switch(1, gpu(2, 1, nvlink(3, 4, "0x030200")) + card(8)),
+                     switch(4, gpu(3, 0, nvlink(2, 4, "0x030200")) + card(9))), folder).file
+    return ar.blueprint("host_rail", **{"host": path, "hosts": hosts, "ports": 4, **more})
+
+
+def test_hosts_of_a_file_on_rails(tmp_path: Path) -> None:
+    fabric = rails(tmp_path)
+    laid = laid_out(fabric)
+    assert fabric_rows(shown_fabric(fabric))["nodes"] == {
+        "xpu": 6, "nic": 6, "cpu": 6, "switch": 6 + 4 + 2, "port": 24}
+    assert [laid.expanded.name(int(node)) for node in laid.npus] == [
+        f"host.{host}.gpu.{1 - rank}" for host in range(3) for rank in range(2)]      # as the file ranks them
+    names = [laid.expanded.name(node) for node in range(laid.expanded.nodes)]
+    cables = {(names[one], names[two]) for one, two in zip(laid.expanded.source.tolist(),
+                                                           laid.expanded.target.tolist(), strict=True)}
+    for host, rail in ((host, rail) for host in range(3) for rail in range(2)):
+        assert (f"host.{host}.nic.{rail}", f"leaf.{2 * (host // 2) + rail}.port.{host % 2}") in cables
+    small = {"latency": "200 ns"}
+    links = {"nvlink_x4": BOTH, "pcie4_x16": small, "pcie3_x16": small, "between_cpus": BOTH, "rail": BOTH, "spine": BOTH}
+    network = ar.Network(fabric=ar.replace(fabric, "links", links), backend="fluid")
+    result = ar.simulate(ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=network))
+    assert set(result.links.tiers()) == {"", "scale_out"}
+
+
+@pytest.mark.parametrize(("more", "message"), [
+    ({"nics": [0, 2]}, "has 2 cards"), ({"nics": []}, "are none"), ({"nics": [1, 1]}, "twice"),
+    ({"hosts": 5}, "need 6 leaf switches"), ({"host": "none.xml"}, "cannot be read")])
+def test_bad_rails_are_named(tmp_path: Path, more: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        laid_out(rails(tmp_path, **more))
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_one_host_is_no_host(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text("devices: [{name: a, components: [{name: xpu, count: 1, choice: xpu}]}]\n"
+                                       "instances: [{name: a, device: a, count: 2}]\n")
+    with pytest.raises(InputError, match="expected one host"):
+        laid_out(rails(tmp_path, host=str(tmp_path / "two.yaml")))
+    with pytest.raises(InputError, match="no network cards"):
+        laid_out(rails(tmp_path, host=file(nccl(gpu(2, 0)), tmp_path, "bare.xml").file))

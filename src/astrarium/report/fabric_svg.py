@@ -111,6 +111,7 @@ class _Layout:
         width = max(*widths, LETTER * len(title)) + 2 * GAP
         bottom = 0.0
         for row, wide in zip(rows, widths, strict=True):
+            row.sort(key=self._pull)
             x, high = left + (width - wide) / 2, max(self.size[at][1] for at in row)
             for at in row:
                 self.at[at] = _Placed(x, bottom - high, *self.size[at])
@@ -186,7 +187,8 @@ def fabric_svg(title: str, drawing: Sketch, words: Mapping[int, LinkWords]) -> s
     legend = list(_legend(drawing, words, colour))
     width = max(max(each.x + each.width for each in every) - left,
                 LETTER * max(len(title), *(len(said) + 6 for _, said in legend))) + 2 * RIM
-    bows = LAYER if any(_ends(layout, line)[2] for line in drawing.lines if line.one != line.two) else 0.0
+    bows = max([0.0, *(top - _bend(*_ends(layout, line)[:2])[1] for line in drawing.lines
+                       if line.one != line.two and _ends(layout, line)[2])])
     high = max(each.y + each.height for each in every) - top + bows
     shift = (width - (max(each.x + each.width for each in every) - left)) / 2 - left
     height = high + 3 * RIM + LINE * (len(legend) + 1) + 10
@@ -245,6 +247,14 @@ def _ends(layout: _Layout, line: Line) -> tuple[Point, Point, bool]:
     return ((x1, one.y), (x2, two.y), True) if between else ((x1, y1), (x2, y2), False)
 
 
+def _bend(one: Point, two: Point) -> Point:
+    """Where a line between two places of a row or column is drawn to, round what stands between."""
+    (x1, y1), (x2, y2) = one, two
+    if abs(x1 - x2) >= 1.0:
+        return (x1 + x2) / 2, min(y1, y2) - min(LAYER, 0.2 * abs(x2 - x1) + GAP)
+    return x1 - min(2.5 * GAP, 0.2 * abs(y2 - y1) + GAP), (y1 + y2) / 2
+
+
 def _drawn_lines(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
     for line in layout.drawing.lines:
         if line.one == line.two:
@@ -253,8 +263,7 @@ def _drawn_lines(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
         (x1, y1), (x2, y2), bow = _ends(layout, line)
         way = f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"
         if bow:
-            x, y = ((x1 + x2) / 2, min(y1, y2) - min(LAYER, 0.2 * abs(x2 - x1) + GAP)) if abs(x1 - x2) >= 1.0 else (
-                x1 - min(2.5 * GAP, 0.2 * abs(y2 - y1) + GAP), (y1 + y2) / 2)
+            x, y = _bend((x1, y1), (x2, y2))
             way = f"M{x1:.1f} {y1:.1f}Q{x:.1f} {y:.1f} {x2:.1f} {y2:.1f}"
         dashes = ' stroke-dasharray="4 3"' if words.rate == "free" else ""
         said = html.escape(f"{words.name}, {words.all}: {line.count:,} links")

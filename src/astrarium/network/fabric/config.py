@@ -16,7 +16,7 @@ from astrarium.network.fabric.schema import Document
 from astrarium.registry import Kind, load
 from astrarium.units import OptionalBandwidth, OptionalTime
 
-__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint"]
+__all__ = ["TIERS", "Fabric", "FabricFile", "FabricLink", "blueprint", "file_stamp"]
 
 TIERS = ("scale_in", "scale_up", "scale_out", "scale_across", "scale_above")
 Tier = Literal["scale_in", "scale_up", "scale_out", "scale_across", "scale_above"]
@@ -91,6 +91,15 @@ def blueprint(name: str, **fields: Any) -> Fabric:
     return found
 
 
+def file_stamp(path: str) -> tuple[object, ...]:
+    """When a file was written, and its size; nothing of one that cannot be read."""
+    try:
+        about = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
+
 class FabricFile(Fabric, frozen=True, kw_only=True):
     """A fabric of a file."""
 
@@ -106,11 +115,7 @@ class FabricFile(Fabric, frozen=True, kw_only=True):
     @property
     def stamp(self) -> tuple[object, ...]:
         """When the file was written, and its size."""
-        try:
-            about = os.stat(self.file)
-        except (OSError, ValueError):
-            return ()
-        return about.st_mtime_ns, about.st_size, about.st_ino
+        return file_stamp(self.file)
 
     def document(self) -> Document:
         """The file's content. Raises InputError."""
