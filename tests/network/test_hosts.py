@@ -215,7 +215,8 @@ def test_hosts_of_a_file_on_rails(tmp_path: Path) -> None:
     for host, rail in ((host, rail) for host in range(3) for rail in range(2)):
         assert (f"host.{host}.nic.{rail}", f"leaf.{2 * (host // 2) + rail}.port.{host % 2}") in cables
     small = {"latency": "200 ns"}
-    links = {"nvlink_x4": BOTH, "pcie4_x16": small, "pcie3_x16": small, "between_cpus": BOTH, "rail": BOTH, "spine": BOTH}
+    links = {"nvlink_x4": BOTH, "pcie4_x16": small, "pcie3_x16": small, "between_cpus": BOTH, "rail": BOTH,
+             "spine": BOTH}
     network = ar.Network(fabric=ar.replace(fabric, "links", links), backend="fluid")
     result = ar.simulate(ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=network))
     assert set(result.links.tiers()) == {"", "scale_out"}

@@ -53,12 +53,13 @@ class HostRail(Fabric, frozen=True, kw_only=True):
         device, card = _host_of(read, self.host)
         nics = range(card.count) if self.nics is None else self.nics
         if not nics or max(nics) >= card.count:
-            raise InputError("network.fabric.nics", f"{self.host} has {card.count} cards", expected=f"0 to {card.count - 1}")
+            raise InputError("network.fabric.nics", f"{self.host} has {card.count} cards",
+                             expected=f"0 to {card.count - 1}")
         half = self.ports // 2
         leaves = len(nics) * ceil(self.hosts / half)
         if leaves > self.ports:
-            raise InputError("network.fabric.hosts", f"{self.hosts} need {leaves} leaf switches, each with a link to every spine",
-                             expected=f"at most {self.ports // len(nics) * half}")
+            raise InputError("network.fabric.hosts", f"{self.hosts} need {leaves} leaf switches, each with a link to "
+                             "every spine", expected=f"at most {self.ports // len(nics) * half}")
         made = document(self.tag, [*_devices(read), switch_of(self.ports)], [link("rail"), link("spine")],
                         [instance("host", self.hosts, device.name), instance("leaf", leaves, "switch"),
                          instance("spine", self.ports - half, "switch")],
@@ -99,11 +100,12 @@ def _host_of(read: Document, file: str) -> tuple[Device, Component]:
     """The device of the one host, and its cards."""
     instances = read.infrastructure.instances
     if isinstance(instances, UnsetType) or len(instances) != 1 or instances[0].count != 1:
-        raise InputError("network.fabric.host", f"{file} has {0 if isinstance(instances, UnsetType) else len(instances)} instances",
-                         expected="one host")
+        count = 0 if isinstance(instances, UnsetType) else len(instances)
+        raise InputError("network.fabric.host", f"{file} has {count} instances", expected="one host")
     device = next((each for each in _devices(read) if each.name == instances[0].device), None)
     components = () if device is None or isinstance(device.components, UnsetType) else device.components
     card = next((each for each in components if "nic" in each.kinds), None)
     if device is None or card is None or not card.count:
-        raise InputError("network.fabric.host", f"{file} has no network cards", expected="a host with components of choice nic")
+        raise InputError("network.fabric.host", f"{file} has no network cards",
+                         expected="a host with components of choice nic")
     return device, card
