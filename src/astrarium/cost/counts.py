@@ -77,8 +77,9 @@ class _Copies:
 
     def total(self, weights: F64 | I64) -> F64:
         """[copies] the sum of the weights of the cables that end at each."""
-        both = np.concatenate([self.one, self.two])
-        found: F64 = np.bincount(both, np.concatenate([weights, weights]).astype(np.float64), self.xpus.size)
+        found = np.zeros(self.xpus.size)
+        for end in (self.one, self.two):
+            np.add.at(found, end, weights)
         return found
 
     def name(self, copy: int) -> str:
