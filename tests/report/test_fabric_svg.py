@@ -74,7 +74,7 @@ def test_rails_layers_and_shapes() -> None:
     assert {(box.title.split(".")[0], box.row) for box in rail.boxes} == {
         ("xpu", 0), ("nvswitch", -1), ("nic", 1), ("leaf", 1), ("spine", 2)}
     assert {line.shape for line in drawn(shown_fabric(FABRICS["dragonfly"])).lines} == {
-        "", "9 x all-to-all of 4", "2 each"}
+        "", "9 x all-to-all of 4", "all-to-all of 9 groups"}
     assert {line.shape for line in drawn(shown_fabric(FABRICS["large torus"])).lines} == {
         "64 x ring of 16", "128 x ring of 8"}
 

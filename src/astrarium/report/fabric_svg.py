@@ -26,6 +26,7 @@ KINDS: Mapping[str, str] = MappingProxyType({"xpu": "#dbe9f6", "nic": "#e2f0d9",
 LETTER, LINE, PAD, GAP, RIM = 6.3, 14.0, 8.0, 16.0, 20.0
 LAYER = 62.0            # px between layers
 INSIDE = 34.0           # px between the rows of a frame
+ICON = 18.0
 Point = tuple[float, float]
 
 
@@ -70,8 +71,8 @@ class _Layout:
     def __init__(self, drawing: Sketch, words: Mapping[int, LinkWords]) -> None:
         self.drawing, self.words = drawing, words
         self.text = [list(_lines_of(at, box, drawing, words)) for at, box in enumerate(drawing.boxes)]
-        self.size = [(2 * PAD + LETTER * max(len(words) for words, _ in lines), 2 * PAD + LINE * len(lines))
-                     for lines in self.text]
+        self.size = [(2 * PAD + max(LETTER * len(words) + ICON * (link >= 0) for words, link in lines),
+                      2 * PAD + LINE * len(lines)) for lines in self.text]
         self.at: dict[int, _Placed] = {}
         self.frames: list[_Placed] = []
 
@@ -228,8 +229,27 @@ def _boxes(layout: _Layout, colour: Mapping[int, str]) -> Iterator[str]:
                f'rx="3" fill="{KINDS[box.kind]}" stroke="#555"><title>{html.escape(box.title)}: {box.count:,} '
                f'{box.kind}</title></rect>')
         for line, (words, link) in enumerate(layout.text[at]):
-            extra = "" if link < 0 else f' fill="{colour[link]}"'
-            yield _text(place.middle[0], place.y + PAD + LINE * (line + 0.75), words, extra=extra)
+            x, y = place.middle[0], place.y + PAD + LINE * (line + 0.75)
+            if link < 0:
+                yield _text(x, y, words)
+            else:
+                yield _icon(words, x - LETTER * len(words) / 2, y - 4, colour[link])
+                yield _text(x + ICON / 2, y, words, extra=f' fill="{colour[link]}"')
+
+
+def _icon(words: str, x: float, y: float, colour: str) -> str:
+    """What links among equal nodes look like: five dots as a ring, a line, a pair, all joined, or a hub."""
+    dots = [(5 * math.sin(2 * math.pi * part / 5), -5 * math.cos(2 * math.pi * part / 5)) for part in range(5)]
+    joined = [(a, b) for a in range(5) for b in range(a) if b == a - 1 or (a, b) == (4, 0) or "all-to-all" in words]
+    if "line of" in words or words.endswith("pairs"):
+        dots = [(3.0 * (part - 2), 0.0) for part in range(5)] if "line of" in words else [(-4.0, 0.0), (4.0, 0.0)]
+        joined = [(part, part - 1) for part in range(1, len(dots))]
+    elif "ring of" not in words and "all-to-all" not in words:
+        dots, joined = [*dots, (0.0, 0.0)], [(part, 5) for part in range(5)]
+    way = "".join(f"M{x + dots[a][0]:.1f} {y + dots[a][1]:.1f}L{x + dots[b][0]:.1f} {y + dots[b][1]:.1f}"
+                  for a, b in joined)
+    return f'<path d="{way}" stroke="{colour}" stroke-width="0.8"/>' + "".join(
+        f'<circle cx="{x + a:.1f}" cy="{y + b:.1f}" r="1.3" fill="{colour}"/>' for a, b in dots)
 
 
 def _ends(layout: _Layout, line: Line) -> tuple[Point, Point, bool]:

@@ -159,12 +159,18 @@ def _lines(drawn: _Drawn, colour: I64) -> Iterator[Line]:
     key = np.stack([low, high, drawn.link])[:, order]
     heads = np.flatnonzero(np.r_[True, (key[:, 1:] != key[:, :-1]).any(axis=0)])
     sizes = np.bincount(colour)
+    groups: dict[int, I64] = {}     # of a box: the parts that its first links make, where they are several
     for first, last in zip(heads, [*heads[1:], order.size], strict=True):
         a, b, link = (int(each) for each in key[:, first])
         begin, end = source[order[first:last]], target[order[first:last]]
         if a == b:
             degree = _degree(np.concatenate([begin, end]), int(sizes[a]))
-            yield Line(a, b, link, int(last - first), degree, degree, _shape(begin, end, degree))
+            shape = _shape(begin, end, degree)
+            if a in groups:
+                shape = _between_groups(groups[a][begin], groups[a][end]) or shape
+            elif " x " in shape:
+                groups[a] = components(colour.size, begin, end)
+            yield Line(a, b, link, int(last - first), degree, degree, shape)
         else:
             yield Line(a, b, link, int(last - first), _degree(begin, int(sizes[a])), _degree(end, int(sizes[b])))
 
@@ -192,6 +198,18 @@ def _shape(source: I64, target: I64, degree: tuple[int, int]) -> str:
     if form == "pair":
         return f"{parts.size:,} pairs"
     return f"{form} of {n:,}" if parts.size == 1 else f"{parts.size:,} x {form} of {n:,}"
+
+
+def _between_groups(one: I64, two: I64) -> str:
+    """What links between groups of equal nodes are, where they join every two groups as often; else nothing."""
+    apart = one != two
+    if not apart.all():
+        return ""
+    count = np.unique(np.concatenate([one, two])).size
+    pairs, times = np.unique(np.sort(np.stack([one, two]), axis=0), axis=1, return_counts=True)
+    if pairs.shape[1] != count * (count - 1) // 2 or count < 3 or (times != times[0]).any():
+        return ""
+    return f"all-to-all of {count:,} groups" + (f", {int(times[0])} links each" if times[0] > 1 else "")
 
 
 def _frames(drawn: _Drawn, colour: I64, heads: I64) -> tuple[tuple[tuple[str, int], ...], list[int]]:
