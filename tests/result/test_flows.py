@@ -28,7 +28,7 @@ def incast(backend: str = "packets", pure: bool = False, **packets: object) -> a
 @pytest.mark.parametrize("packets", [{}, {"transport": "roce"}], ids=["credits", "roce"])
 def test_an_incast(packets: dict[str, object]) -> None:
     result = incast(**packets)
-    flows, queues = result.flows, result.queues
+    flows, queues = result.flows, result.packet_links
     assert flows is not None
     assert queues is not None
     assert sorted(zip(flows.source.tolist(), flows.destination.tolist(), strict=True)) == [
@@ -43,12 +43,12 @@ def test_an_incast(packets: dict[str, object]) -> None:
     assert (queues.marks.sum() > 0) == bool(packets)
     other = incast(pure=True, **packets)
     for name, table in tables(result).items():
-        if name in ("flows", "queues"):
+        if name in ("flows", "packet_links"):
             assert all(np.array_equal(column, tables(other)[name][key]) for key, column in table.items())
 
 
 def test_other_back_ends_have_neither() -> None:
     result = incast("contention")
     assert result.flows is None
-    assert result.queues is None
-    assert not {"flows", "queues"} & set(tables(result))
+    assert result.packet_links is None
+    assert not {"flows", "packet_links"} & set(tables(result))

@@ -8,7 +8,7 @@ import numpy as np
 
 from astrarium.report.tables import Table
 from astrarium.result import Result
-from astrarium.result.flows import Flows, Queues
+from astrarium.result.flows import Flows, PacketLinks
 from astrarium.units import format_bytes, format_time
 
 __all__ = ["packet_tables"]
@@ -21,8 +21,8 @@ def packet_tables(result: Result) -> Iterator[Table]:
     """Flows by size, and the longest queues; nothing for a back end without packets."""
     if result.flows is not None:
         yield _flows(result.flows)
-    if result.queues is not None and result.queues.number.size:
-        yield _queues(result.queues)
+    if result.packet_links is not None and result.packet_links.number.size:
+        yield _queues(result.packet_links)
 
 
 def _flows(flows: Flows) -> Table:
@@ -38,7 +38,7 @@ def _flows(flows: Flows) -> Table:
                  ("bytes", "messages", "least", *(name for _, name in PARTS)))
 
 
-def _queues(queues: Queues) -> Table:
+def _queues(queues: PacketLinks) -> Table:
     order = np.lexsort((queues.number, -queues.marks, -queues.queue))[:TOP]
     rows = [(queues.name(int(row)), format_bytes(int(queues.queue[row])), f"{int(queues.marks[row]):,}",
              f"{int(queues.pauses[row]):,}", format_time(int(queues.paused[row]) / 1000)) for row in order]

@@ -37,7 +37,7 @@ def _ns(ps: npt.ArrayLike) -> Column:
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
     """Name -> column -> array: `ranks` (every rank), `jobs` (of a run of several), `collectives`, `links`, `dims`,
     `dims_over_time` (a row per dim and span of time), `critical_path`, of packets `flows` (a row per message) and
-    `queues` (a row per link), and if asked for `nodes` (of the rows' own ranks). Without recorded node
+    `packet_links` (a row per link), and if asked for `nodes` (of the rows' own ranks). Without recorded node
     times, `ranks` with their finish and `jobs` alone."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": result.first_rank + np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
@@ -61,8 +61,8 @@ def _packets(result: Result) -> dict[str, Table]:
     if (f := result.flows) is not None:
         found["flows"] = {"source_npu": f.source, "destination_npu": f.destination, "size_bytes": f.size,
                           "asked_ns": _ns(f.asked), "arrived_ns": _ns(f.arrived), "time_ns": _ns(f.time)}
-    if (q := result.queues) is not None:
-        found["queues"] = {"link": q.number, "name": np.array([q.name(row) for row in range(q.number.size)]),
+    if (q := result.packet_links) is not None:
+        found["packet_links"] = {"link": q.number, "name": np.array([q.name(row) for row in range(q.number.size)]),
                            "queue_bytes": q.queue, "buffer_bytes": q.buffer, "ecn_marks": q.marks,
                            "pauses": q.pauses, "paused_ns": _ns(q.paused)}
     return found

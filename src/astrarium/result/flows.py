@@ -11,7 +11,7 @@ from astrarium.engine.plan import Plan
 from astrarium.network.graph import graph_of
 from astrarium.result.links import LinkNames
 
-__all__ = ["Flows", "Queues", "flows_of", "queues_of"]
+__all__ = ["Flows", "PacketLinks", "flows_of", "packet_links_of"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ class Flows(Struct, frozen=True, eq=False):
         return self.arrived - self.asked
 
 
-class Queues(Struct, frozen=True, eq=False):
+class PacketLinks(Struct, frozen=True, eq=False):
     """Links [links] where packets waited, were marked or were paused. `number`: in the graph (of dims, in that of
     `network.graph`); `source` and `target`: its nodes; bytes at the most; `paused` ps."""
 
@@ -66,7 +66,7 @@ def flows_of(outcome: Outcome) -> Flows | None:
     return Flows(found.source, found.destination, found.size, found.asked, found.arrived)
 
 
-def queues_of(plan: Plan, outcome: Outcome, names: LinkNames | None) -> Queues | None:
+def packet_links_of(plan: Plan, outcome: Outcome, names: LinkNames | None) -> PacketLinks | None:
     """The links of a run of packets on which something waited, was marked or was paused; None for any other run."""
     found = outcome.packets
     if found is None or not found.queue.size:
@@ -76,4 +76,5 @@ def queues_of(plan: Plan, outcome: Outcome, names: LinkNames | None) -> Queues |
                for each in (found.queue, found.buffer, found.marks, found.pauses, found.paused)]
     rows = np.flatnonzero(np.logical_or.reduce([each > 0 for each in columns]))
     queue, buffer, marks, pauses, paused = (each[rows] for each in columns)
-    return Queues(rows, graph.source[rows], graph.target[rows], queue, buffer, marks, pauses, paused, plan.npus, names)
+    return PacketLinks(rows, graph.source[rows], graph.target[rows], queue, buffer, marks, pauses, paused, plan.npus,
+                       names)

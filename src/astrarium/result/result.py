@@ -14,7 +14,7 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Plan
 from astrarium.memory.config import Tier
 from astrarium.result.collectives import Collectives, collectives_of
-from astrarium.result.flows import Flows, Queues, flows_of, queues_of
+from astrarium.result.flows import Flows, PacketLinks, flows_of, packet_links_of
 from astrarium.result.jobs import JobRanks, JobResult, jobs_of
 from astrarium.result.links import Dims, LinkNames, Links, dims_of, links_of
 from astrarium.result.memory import MemoryUse, memory_use
@@ -150,9 +150,9 @@ class Result(Struct, frozen=True, eq=False, dict=True):
         return flows_of(self.outcome)
 
     @cached_property
-    def queues(self) -> Queues | None:
+    def packet_links(self) -> PacketLinks | None:
         """Links where packets waited; None where the back end has no packets."""
-        return queues_of(self.plan, self.outcome, self.names)
+        return packet_links_of(self.plan, self.outcome, self.names)
 
     @cached_property
     def path(self) -> Path:
