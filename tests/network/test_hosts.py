@@ -165,7 +165,10 @@ def test_a_host_of_lstopo(tmp_path: Path) -> None:
     (lstopo(device("0302", 20, "fast")), "pci_link_speed 'fast'"),
     (lstopo(TREE).replace('depth="2"', 'depth="x"'), "depth 'x'"),
     (lstopo(TREE, '<distances2 name="NVLinkBandwidth"><indexes>20</indexes></distances2>'), "0 values for 1 objects"),
-], ids=range(18))
+    (lstopo(TREE).replace('depth="2"', f'depth="{"2" * 5000}"'), "depth '222"),
+    (lstopo(TREE, '<distances2 name="NVLinkBandwidth"><indexes>20</indexes><u64values>' + "9" * 5000
+            + "</u64values></distances2>"), "1 values for 1 objects"),
+], ids=range(20))
 def test_bad_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises((InputError, UnsupportedError)) as caught:
         laid_out(file(text, tmp_path))

@@ -79,7 +79,7 @@ def _pci(found: _Found, element: Element, above: Part) -> None:
     where = f"{found.where}:{element.line}"
     if element.attributes.get("type") == "Bridge":
         depth = element.attributes.get("depth", "0")
-        if not (depth.isascii() and depth.isdigit()):
+        if not (depth.isascii() and depth.isdigit() and len(depth) < 10):
             raise InputError(where, f"depth {depth[:20]!r}", expected="a number")
         here = above
         if int(depth) and int(depth) % 2 == 0 and any(element.all_of("object")):
@@ -127,7 +127,8 @@ def _matrix(found: _Found, matrix: Element) -> None:
     indices = [word.split(":")[-1] for word in _words(matrix, "indexes")]
     values = _words(matrix, "u64values")
     n = len(indices)
-    if not n or len(values) != n * n or not all(word.isascii() and word.isdigit() for word in values):
+    if not n or len(values) != n * n or not all(
+            word.isascii() and word.isdigit() and len(word) < 16 for word in values):
         raise InputError(where, f"{len(values)} values for {n} objects", expected="a square of numbers")
     if not all(index in found.part for index in indices) or matrix.attributes.get("indexing", "gp") != "gp":
         raise InputError(where, "names objects that are no PCI devices", expected="indexing gp, of devices of the file")

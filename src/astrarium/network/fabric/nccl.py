@@ -77,7 +77,7 @@ def _pci(host: Host, element: Element, above: Part, found: tuple[dict[str, Part]
         gpus[bus] = part
         waiting += [(part, link) for link in _children(gpu, where)]
         rank = gpu.attributes.get("rank", "")
-        if rank.isascii() and rank.isdigit():
+        if rank.isascii() and rank.isdigit() and len(rank) < 10:
             host.ranks[part[1]] = int(rank)
     elif nic:
         _nets(host, nic, where)

@@ -34,6 +34,7 @@ def parse_xml(text: str, where: str) -> Element:
     line, for what is not well-formed, declares entities, is nested too deeply or has too many elements."""
     parser = expat.ParserCreate()
     stack: list[Element] = []
+    texts: list[list[str]] = []
     roots: list[Element] = []
     count = 0
 
@@ -56,16 +57,20 @@ def parse_xml(text: str, where: str) -> Element:
         element = Element(tag, attributes, parser.CurrentLineNumber, [])
         (stack[-1].children if stack else roots).append(element)
         stack.append(element)
+        texts.append([])
+
+    def end(_: str) -> None:
+        stack.pop().text = "".join(texts.pop())
 
     def characters(data: str) -> None:
         if stack:
-            stack[-1].text += data
+            texts[-1].append(data)
 
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = doctype
     parser.EntityDeclHandler = parser.ExternalEntityRefHandler = entity
     parser.StartElementHandler = start
-    parser.EndElementHandler = lambda _: stack.pop()
+    parser.EndElementHandler = end
     parser.CharacterDataHandler = characters
     try:
         parser.Parse(text, True)
