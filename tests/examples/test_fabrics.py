@@ -20,7 +20,7 @@ def test_what_they_print(root: Path, name: str) -> None:
 
 
 def test_the_clos_is_near_the_published_figures(root: Path) -> None:
-    """ASTRA-sim 3.0 on an ns-3 fork (arXiv 2606.10440, table 1): 165.98 us, flows of 11.25 us (least), 11.477 (mean)."""
+    """ASTRA-sim 3.0 on an ns-3 fork (arXiv 2606.10440, table 1): 165.98 us, flows of 11.25 (least), 11.477 (mean)."""
     result = ar.simulate(ar.load_design(root / "examples" / "fabrics" / "clos_8.yaml"))
     assert float(result.makespan) == pytest.approx(165_980, rel=0.03)
     assert result.flows is not None

@@ -13,8 +13,12 @@ from tests.network.fabrics import NUMBERS, saved, two_hosts
 
 import astrarium as ar
 from astrarium.cli import main
+from astrarium.errors import InputError
+from astrarium.network.fabric.built import laid_of
 from astrarium.network.fabric.classes import refined
 from astrarium.network.fabric.config import Fabric, FabricFile
+from astrarium.network.fabric.files import document_of
+from astrarium.network.fabric.numbers import known
 from astrarium.network.fabric.sketch import sketch
 from astrarium.report.show_fabric import ShownFabric, fabric_picture, fabric_rows, shown_dims, shown_fabric
 
@@ -137,3 +141,36 @@ def test_the_guides_picture_is_what_show_draws(root: Path) -> None:
     latency = {"latency": "600 ns"}
     fabric = ar.blueprint("dgx_h100_rail", hosts=8, links={"pcie": "free", "rail": latency, "spine": latency})
     assert fabric_picture(shown_fabric(fabric)) == (root / "docs/guides/fabrics_rails.svg").read_text(encoding="utf-8")
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, object]:
+    """Fabrics of a few devices, joined at random."""
+    kinds = st.sampled_from(["xpu", "nic", "switch"])
+    devices = [{"name": f"d{number}", "links": [{"name": "inner"}], "components": [
+        {"name": f"c{place}", "count": draw(st.integers(1, 3)), "choice": draw(kinds)} for place in range(2)],
+        "edges": [{"ep1": {"component": "c0"}, "ep2": {"component": "c1"}, "scheme": "many2many", "link": "inner"}]}
+        for number in range(2)]
+    devices[0]["components"][0]["choice"] = "xpu"
+    instances = [{"name": f"i{number}", "device": f"d{number % 2}", "count": draw(st.integers(1, 20))}
+                 for number in range(3)]
+    ends = st.fixed_dictionaries({"instance": st.sampled_from(["i0", "i1", "i2"]),
+                                  "component": st.sampled_from(["c0", "c1"])})
+    edges = draw(st.lists(st.fixed_dictionaries({"ep1": ends, "ep2": ends, "link": st.just("outer"), "scheme":
+                                                 st.sampled_from(["one2one", "many2many"])}), min_size=1, max_size=5))
+    return {"devices": devices, "links": [{"name": "outer"}], "instances": instances, "edges": edges}
+
+
+@given(plain=documents())
+def test_any_fabric_is_drawn_with_its_nodes_and_links_once(plain: dict[str, object]) -> None:
+    document = document_of(plain, "drawn")
+    try:
+        laid = laid_of(document)
+    except InputError:
+        return      # NPUs that nothing joins
+    shown = ShownFabric(laid, known(laid.expanded.links, {}), "drawn")
+    found = drawn(shown)
+    ET.fromstring(fabric_picture(shown))
+    assert sum(line.count for line in found.lines) == int(laid.on_ways.sum())
+    assert sum(box.count for box in found.boxes) + sum(found.left_out.values()) == laid.expanded.nodes
+    assert found.exact
