@@ -96,9 +96,9 @@ class Network(Config, frozen=True):
     fabric: Annotated[Fabric | None, Knob("Graph of XPUs, NICs, switches and links, in place of dims.")] = None
     ecmp: Annotated[int | None, Knob("Seed of the hash that chooses among equally short ways of a fabric; left out: "
                                      "always the link that comes first.", ge=0)] = None
+    changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
     routes: Annotated[Sequence[Route], Knob("Ways between NPUs of a fabric that are not the shortest, or not those of "
                                             "ecmp.")] = ()
-    changes: Annotated[Sequence[Change], Knob("Links and NPUs whose speed changes while the design runs.")] = ()
 
     @property
     def flat(self) -> tuple[LinkDim, ...]:
