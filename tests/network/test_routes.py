@@ -15,6 +15,7 @@ from astrarium.engine.reference.check_graph import check_graph
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.planned import network_plan
+from astrarium.trace import TraceBuilder, traces_of_bytes
 
 CLOS = ar.blueprint("clos", hosts=4, ports=4, links={"access": NUMBERS, "spine": NUMBERS})
 TORUS = ar.blueprint("torus", sides=[4, 4], links={"dim0": NUMBERS, "dim1": NUMBERS})
@@ -135,3 +136,16 @@ def run_plan(plan: object) -> None:
     from astrarium.engine import execute
 
     execute(plan)
+
+
+@pytest.mark.parametrize(("backend", "us"), [("contention", 3 * 20.5), ("fluid", 20 + 3 * 0.5),
+                                             ("packets", 20 + 3 * 0.5 + 2 * 0.08192)])
+def test_a_message_over_a_given_way_takes_what_its_links_take(backend: str, us: float) -> None:
+    """1 MB over three links of 50 GB/s and 500 ns: whole messages, no packets, packets of 4,096 B."""
+    ranks = [TraceBuilder() for _ in range(16)]
+    ranks[0].send("send", 1, 1_000_000)
+    ranks[1].recv("recv", 0, 1_000_000)
+    network = ar.Network(fabric=TORUS, backend=backend, routes=[{"source": 0, "destination": 1, "via": [4, 5]}])
+    design = ar.Design(workload=ar.Trace("in memory"), network=network)
+    result = ar.simulate(design, traces=traces_of_bytes([rank.encode() for rank in ranks]))
+    assert float(result.makespan) == pytest.approx(us * 1000, rel=1e-4)
