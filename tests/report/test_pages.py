@@ -152,3 +152,12 @@ def test_parts_are_shares_and_text_is_escaped() -> None:
     assert [piece in text for piece in ("width:25.000%", "width:75.000%", "left:50.000%", "&lt;x&gt;")] == [True] * 4
     assert "<td>" not in table(("<h>",), [("<c>",)], "<")
     assert page("t", "l", ["<p>x</p>"]).count("<p>x</p>") == 1
+
+
+def test_the_page_of_a_run_on_a_fabric_shows_it() -> None:
+    numbers = {"bandwidth": "50 GB/s", "latency": "500 ns"}
+    clos = ar.blueprint("clos", hosts=4, ports=4, links={"access": numbers, "spine": numbers})
+    design = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"),
+                       network=ar.Network(fabric=clos, backend="packets"))
+    text = run_page(design, ar.simulate(design), "on a fabric")
+    assert text.index("The fabric") < text.index("access 50 GB/s") < text.index("longest queues")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from astrarium.design import Design
-from astrarium.report.html_page import bar, key, note, page, table_of
+from astrarium.report.html_page import bar, key, note, page, table_of, wide
 from astrarium.report.roofline_html import roofline_part
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
 from astrarium.report.summary import PARTS, summary_tables
@@ -28,7 +28,7 @@ def run_page(design: Design, result: Result, title: str, *more: Table | None) ->
     """The page; `more` stands after the times, as in print."""
     capacity = float("inf") if design.memory.capacity is None else float(design.memory.capacity)
     parts = [table_of(table) for table in summary_tables(result, title, *more)]
-    parts[1:1] = _times(result)
+    parts[1:1] = [*_times(result), *_fabric(design)]
     training = isinstance(design.workload, Transformer)
     if isinstance(design.workload, Transformer):
         parts += [*pipeline("the step", result, design.workload), *memory_bars("a stage", design.workload, capacity)]
@@ -36,6 +36,14 @@ def run_page(design: Design, result: Result, title: str, *more: Table | None) ->
     parts += memory_over_time("the step" if training else "the run", result, capacity)
     ranks = len(result.outcome.row)
     return page(title, f"{ranks:,} ranks, {format_time(result.makespan)}. All figures are simulated.", parts)
+
+
+def _fabric(design: Design) -> Iterator[str]:
+    """The picture of a design's fabric."""
+    if design.network.fabric is not None:
+        from astrarium.report.show_fabric import fabric_picture, shown_fabric
+
+        yield "<h2>The fabric</h2>" + wide(fabric_picture(shown_fabric(design.network.fabric)))
 
 
 def _times(result: Result) -> Iterator[str]:
