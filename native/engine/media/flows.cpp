@@ -152,7 +152,7 @@ private:
     bool looked_at_ = false;
 };
 
-const MediumKind kind{.name = "fluid", .takes_graph = true, .never_folds = "flows share links", .check = check, .open = open_on_fabric<Flows>};
+const MediumKind kind{.name = "fluid", .takes_switches = true, .takes_graph = true, .never_folds = "flows share links", .check = check, .open = open_on_fabric<Flows>};
 const Registered registered(kind);
 
 }  // namespace

@@ -17,12 +17,14 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.in_switch import within_groups
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
 from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
+from astrarium.network.config import Switch
 from astrarium.network.dims import plan_dims
 from astrarium.network.packets import with_packets
 from astrarium.network.planned import changes_of, network_plan
@@ -67,11 +69,13 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     collectives = table.referred(columns.collectives) if settings is None else cache.get(
         ("collectives", sizes, key, tuple([each.key for each in settings])),
         lambda: table.referred(columns.collectives))
-    return Plan(npus=design.network.npus, programs=rows.programs,
+    plan = Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
                 **surroundings(design, dims))
+    return plan if not any(each.in_switch for each in design.network.flat if isinstance(each, Switch)) else \
+        within_groups(design, plan)
 
 
 def _recorded(design: Design, work: Work, traces: Traces) -> Work:

@@ -28,6 +28,7 @@ from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
+from astrarium.lower.in_switch import abilities
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.lower.native_timed import Timed, timer_of
@@ -139,9 +140,10 @@ class CollectiveTable:
         self._links = tuple([Link(float(dim.npu_bandwidth * dim.efficiency),
                                   plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                              for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
+        self._in_switch = abilities(flat, dims)
         self._tags = tuple([dim.tag for dim in flat])
         self._settings: dict[CommOp, Settings] = kept.collectives.get(
-            ("settings", said, self._dims, self._links, design.memory.bandwidth), dict)
+            ("settings", said, self._dims, self._links, design.memory.bandwidth, self._in_switch), dict)
         self._custom = _custom(design)
         self._timed: Timed | None = timer_of(design)
         self._kept = kept
@@ -254,7 +256,7 @@ class CollectiveTable:
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
                 links=self._links,
                 endpoint_delay=float(chosen.endpoint_delay), scatters=scatters, gathers=gathers,
-                free=free_of(self._design, op, self._dims))
+                free=free_of(self._design, op, self._dims, self._in_switch), in_switch=self._in_switch)
         return self._settings[op]
 
     def _steps(self, op: CommOp, algorithms: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

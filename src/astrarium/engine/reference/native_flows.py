@@ -119,4 +119,4 @@ def _whole(network: NetworkPlan) -> Sequence[int]:
     return [parts(dim.bandwidth) for dim in network.dims] if network.graph is None else [WHOLE]
 
 
-FLOWS = MediumKind(Flows, takes_graph=True, takes_memories=True, check=_check, whole=_whole)
+FLOWS = MediumKind(Flows, takes_graph=True, takes_memories=True, takes_switches=True, check=_check, whole=_whole)
