@@ -67,7 +67,7 @@ def test_what_a_broken_switch_does_is_found() -> None:
     early[good.send_ptr[4]:] = np.maximum(early[good.send_ptr[4]:] - 1, 0)
     with pytest.raises(InputError, match="holding the contribution"):
         examine(replace(good, send_needs=early), in_place=False)
-    with pytest.raises(InputError, match="is sent to more than once|never sent to"):
+    with pytest.raises(InputError, match="is never sent to"):
         examine(replace(good, send_match=np.zeros_like(good.send_match)))
     with pytest.raises(InputError, match="peers by number"):
         examine(replace(build("ring", CommOp.ALL_REDUCE, 4), switches=1, program=np.zeros(5, np.int32)))
@@ -87,7 +87,8 @@ def test_rounds() -> None:
     able = Able(6400.0, 0, 0, "nvls", 400.0, 500.0)
     for name in ("nvls", "sharp"):
         counts = [rounds(name, CommOp.ALL_REDUCE, size, 8, able) for size in (1, 10**5, 10**6, 10**7, 10**9)]
-        assert counts == sorted(counts) and (counts[0], counts[-1]) == (1, MOST)
+        assert counts == sorted(counts)
+        assert (counts[0], counts[-1]) == (1, MOST)
         times = [estimate(name, CommOp.ALL_REDUCE, 10**7, 8, able, 1 << k) for k in range(6)]
         assert times[counts[3].bit_length() - 1] <= 1.01 * min(times)
 

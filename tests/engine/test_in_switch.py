@@ -15,8 +15,18 @@ from tests.plans.hand import Node, collective, delay, plan_of, send
 from astrarium.collective.algorithms import Options, build
 from astrarium.collective.algorithms.in_switch import tree, ways_down
 from astrarium.engine import HAVE_CORE, Outcome, Plan, execute
-from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Dim, Graph, InSwitch, NetworkPlan, Phase, Shape
-from astrarium.engine.plan import FIRST_LINK
+from astrarium.engine.plan import (
+    FIRST_LINK,
+    Algorithm,
+    Chunk,
+    CollectivePlan,
+    Dim,
+    Graph,
+    InSwitch,
+    NetworkPlan,
+    Phase,
+    Shape,
+)
 from astrarium.errors import InternalError
 from astrarium.network.graph import graph_of
 from astrarium.vocab import CommOp, Schedule
@@ -45,8 +55,8 @@ def network(*dims: Dim, backend: str = "closed_form", **more: Any) -> NetworkPla
 def alone(schedule: Schedule, block: int, backend: str = "closed_form", **able: Any) -> Outcome:
     n = schedule.n
     where = network(Dim(Shape.SWITCH, n, RATE, HOP), backend=backend)
-    return execute(plan_of([[collective(0)]] * n, where, collectives=[collective_of(phase_of(schedule, block, **able))]),
-                   record=True)
+    one = collective_of(phase_of(schedule, block, **able))
+    return execute(plan_of([[collective(0)]] * n, where, collectives=[one]), record=True)
 
 
 @pytest.mark.parametrize("backend", ["closed_form", "contention"])
@@ -116,7 +126,9 @@ def plans(draw: st.DrawFn) -> Plan:
     for _ in range(draw(st.integers(1, 3))):
         group = draw(st.sampled_from(used if len(sizes) == 1 else used[1:]))
         name, op, rounds = draw(ALGORITHMS)
-        n, able = sizes[0], {"rate": draw(st.sampled_from([3.0, 30.0, FREE])), "latency": draw(st.sampled_from([0, 500]))}
+        n: int = sizes[0]
+        able: dict[str, Any] = {"rate": draw(st.sampled_from([3.0, 30.0, FREE])),
+                                "latency": draw(st.sampled_from([0, 500]))}
         if where.graph is not None:
             able["nodes"] = (npus + max(group - 1, 0),)
         phase = phase_of(build(name, op, n, Options(pipeline=rounds)), draw(st.sampled_from([1, 100, 4000])), **able)
@@ -177,7 +189,8 @@ def leaf_spine() -> Graph:
     pairs = up + [(b, a) for a, b in up]
     source, target = (np.array([pair[side] for pair in pairs], np.int32) for side in (0, 1))
     rates = np.array([10.0] * 6 + [20.0] * 2)
-    return Graph(9, source, target, np.tile(rates, 2), np.full(16, 100.0), np.zeros(16, np.int64), np.ones(16, np.int32))
+    return Graph(9, source, target, np.tile(rates, 2), np.full(16, 100.0), np.zeros(16, np.int64),
+                 np.ones(16, np.int32))
 
 
 TREE = [6, 6, 6, 7, 7, 7, 8, 8, -1]
@@ -191,14 +204,16 @@ def test_a_tree_of_switches(pure: bool, backend: str, op: CommOp) -> None:
     schedule = tree(op, "sharp", 6, TREE, Options(pipeline=4))
     places = ways_down(6, TREE)
     nodes = (6, 7, 8, *[6 + place for place in range(2)])
-    assert schedule.switches == len(nodes) and max(places) == 10
+    assert schedule.switches == len(nodes)
+    assert max(places) == 10
     phase = phase_of(schedule, 3000, dim=-1, nodes=nodes)
     where = network(Dim(Shape.SWITCH, 6, 10.0, 100.0), backend=backend, graph=leaf_spine(), ecmp=FIRST_LINK)
     found = execute(plan_of([[collective(0)]] * 6, where, collectives=[collective_of(phase)]), record=True, pure=pure)
     whole = 3000 * schedule.blocks
     carried = dict(zip(found.link_number.tolist(), found.link_bytes.tolist(), strict=True))
     if op == CommOp.ALL_REDUCE:
-        assert set(carried.values()) == {whole} and len(carried) == 16
+        assert set(carried.values()) == {whole}
+        assert len(carried) == 16
         time = whole / 10 + 3000 / 10 + 2 * 3000 / 20 + 400
         assert backend == "fluid" or int(found.finish.max()) == round(1000 * time)
     assert all(size <= whole for size in carried.values())
@@ -223,4 +238,4 @@ def test_messages_beside_it_take_turns_at_the_ports() -> None:
     nodes = [[collective(0)] for _ in range(4)]
     plan = plan_of([[send(1, 5000), collective(0)], *nodes[1:]], network(), lanes=(1, 2, 1, 1, 1),
                    collectives=[collective_of(phase_of(schedule, 1000))])
-    assert int(execute(plan, fold=False).finish.max()) == round(1000 * (500 + 100 + 100 + 100 + 100))
+    assert int(execute(plan, fold=False).finish.max()) == (1000 * (500 + 100 + 100 + 100 + 100))

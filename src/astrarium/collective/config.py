@@ -33,8 +33,8 @@ class _Algorithms:
 
 
 PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: as "
-                                       "`choice` says. `direct:K` keeps at most K messages in flight; `nvls:K` and `sharp:K` "
-                                       "pass in K rounds.",
+                                       "`choice` says. `direct:K` keeps at most K messages in flight; `nvls:K` and "
+                                       "`sharp:K` pass in K rounds.",
                                        choices=_Algorithms())]
 File = Annotated[str | None, Knob("Custom algorithm: prefix of Chakra traces (one per participant), or MSCCL XML.",
                                   file=True)]

@@ -31,7 +31,8 @@ def check_arrays(schedule: Schedule, fail: Fail) -> None:
     _check_ptr("recv_ptr", s.recv_ptr, programs, recvs, fail)
     _check_ptr("send_block_ptr", s.send_block_ptr, sends, len(s.send_block), fail)
     for name, length, want in (("send_needs", len(s.send_needs), sends), ("send_match", len(s.send_match), sends),
-                               ("recv_reduce", len(s.recv_reduce), recvs), ("program", len(s.program), s.n + s.switches)):
+                               ("recv_reduce", len(s.recv_reduce), recvs),
+                               ("program", len(s.program), s.n + s.switches)):
         if length != want:
             raise fail(f"{name} has {length} entries; expected {want}")
     if (s.program < 0).any() or (s.program >= programs).any():

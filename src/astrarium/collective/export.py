@@ -18,8 +18,8 @@ MOST_BYTES = 1 << 62
 
 
 def schedule_of(algorithm: str, op: CommOp, n: int, options: Options | None = None) -> Schedule:
-    """The schedule of an algorithm by name. Raises InputError where it would be too large to write out, UnsupportedError for one
-    in switches."""
+    """The schedule of an algorithm by name. Raises InputError where it would be too large to write out,
+    UnsupportedError for one in switches."""
     if not 1 <= n <= 1 << 20:
         raise InputError("npus", f"{n} participants", expected="1 to 1048576")
     schedule = build(algorithm, canonical_op(op), n, options)

@@ -145,7 +145,8 @@ def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
     return name, replace(options, pipeline=int(number)) if rounds else replace(options, window=int(number))
 
 
-def _rooted(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
+def _rooted(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache,
+            path: str) -> Schedule:
     if len(parts) == 1:
         return _schedule(op, size, parts[0], settings, cache, path)
     from astrarium.collective.hierarchy import hierarchical
@@ -155,7 +156,8 @@ def _rooted(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, 
         raise UnsupportedError(f"{path}.{_NAMES[op]}", f"{found} for a group that lies in several dims",
                                expected="one of " + ", ".join(supporting(op)))
     key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
-    return cache.get(key, lambda: hierarchical(op, parts, lambda part: _schedule(op, size, part, settings, cache, path)))
+    return cache.get(key, lambda: hierarchical(op, parts,
+                                               lambda part: _schedule(op, size, part, settings, cache, path)))
 
 
 def _step_phase(step: Step, known: dict[tuple[CommOp, SubDim], Schedule], settings: Settings, cache: ScheduleCache,

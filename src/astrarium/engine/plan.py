@@ -16,8 +16,9 @@ from msgspec import Struct, field
 from astrarium.vocab import Schedule
 
 __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
-           "CollectivePlan", "CustomProgram", "Dim", "Graph", "InSwitch", "Kind", "Lane", "NetworkPlan", "Order", "PacketRules",
-           "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape", "code_of"]
+           "CollectivePlan", "CustomProgram", "Dim", "Graph", "InSwitch", "Kind", "Lane", "NetworkPlan", "Order",
+           "PacketRules", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape",
+           "code_of"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor

@@ -18,7 +18,8 @@ from astrarium.network.packets import Packets
 from astrarium.network.shapes import DIM_NAME, Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch, Torus
 from astrarium.registry import Kind
 
-__all__ = ["Change", "Dim", "FullyConnected", "Hypercube", "InSwitch", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
+__all__ = ["Change", "Dim", "FullyConnected", "Hypercube", "InSwitch", "LinkDim", "Mesh", "Network", "Ring", "Switch",
+           "Torus"]
 
 
 def _size_rules(network: Network) -> Iterator[Problem]:

@@ -59,7 +59,8 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
         f"{_HERE}.in_switch:nvls", "A switch adds and multicasts what NPUs read and write through it (NVLink SHARP).",
         _IN_SWITCH, in_switch=True),
     "sharp": Algorithm(
-        f"{_HERE}.in_switch:sharp", "Switches add on the way up and multicast on the way down: the payload once each way.",
+        f"{_HERE}.in_switch:sharp",
+        "Switches add on the way up and multicast on the way down: the payload once each way.",
         _IN_SWITCH, in_switch=True),
     "binomial_tree": Algorithm(
         f"{_HERE}.binomial_tree:build", "One binomial tree that carries the whole payload: ceil(log2 n) steps per way.",
