@@ -24,7 +24,9 @@ from astrarium.engine.plan import (
     Graph,
     InSwitch,
     NetworkPlan,
+    PacketRules,
     Phase,
+    RoceRules,
     Shape,
 )
 from astrarium.errors import InternalError
@@ -89,7 +91,7 @@ def test_nvls_alone(n: int) -> None:
     assert least < int(many.finish.max()) < 1.06 * least
 
 
-@pytest.mark.parametrize("backend", ["closed_form", "contention", "fluid"])
+@pytest.mark.parametrize("backend", ["closed_form", "contention", "fluid", "packets"])
 @pytest.mark.parametrize("name", ["sharp", "nvls"])
 @pytest.mark.parametrize("op", OPS)
 def test_bytes(backend: str, name: str, op: CommOp) -> None:
@@ -116,8 +118,12 @@ def plans(draw: st.DrawFn) -> Plan:
     sizes = draw(st.sampled_from([(4,), (6,), (4, 2), (2, 3), (3, 2)]))
     dims = [Dim(Shape.SWITCH, n, draw(st.sampled_from([10.0, 12.5, 37.3])), draw(st.sampled_from([0.0, 1.0, 100.0])))
             for n in sizes]
-    backend = draw(st.sampled_from(["closed_form", "contention", "fluid"]))
-    where = network(*dims, backend=backend, cut_through=backend == "contention" and draw(st.booleans()))
+    backend = draw(st.sampled_from(["closed_form", "closed_form", "contention", "fluid", "packets"]))
+    if backend == "packets":
+        dims = [replace(dim, latency=100.0) for dim in dims]
+    where = network(*dims, backend=backend, cut_through=backend in ("contention", "packets") and draw(st.booleans()),
+                    packets=PacketRules(size=512, header=draw(st.sampled_from([0, 32])),
+                                        roce=draw(st.sampled_from([None, RoceRules()]))))
     if backend != "closed_form" and draw(st.booleans()):
         where = replace(where, graph=graph_of(dims), ecmp=FIRST_LINK)
     npus = prod(sizes)
@@ -159,8 +165,38 @@ def same(one: Outcome, two: Outcome) -> None:
 def test_both_engines_and_folded_runs_give_the_same_integers(plan: Plan) -> None:
     ours, theirs = execute(plan, record=True, pure=True), execute(plan, record=True, fold=False)
     same(ours, theirs)
-    folded = execute(plan, record=False, fold=True)
-    np.testing.assert_array_equal(folded.finish[folded.row], theirs.finish)
+    for record in (False, True):
+        folded = execute(plan, record=record, fold=True)
+        np.testing.assert_array_equal(folded.finish[folded.row], theirs.finish)
+    np.testing.assert_array_equal(folded.use_busy, theirs.use_busy)
+
+
+@needs_core
+def test_what_folds() -> None:
+    """Groups that are all NPUs of their switches, one collective after the other, or on other dims; not two at once."""
+    n, m = 8, 16
+    dims = Dim(Shape.SWITCH, n, RATE, HOP), Dim(Shape.SWITCH, m, RATE, HOP)
+    lines = [list(range(first, first + n)) for first in range(0, n * m, n)]
+    across = [list(range(first, n * m, n)) for first in range(n)]
+    one = collective_of(phase_of(build("nvls", CommOp.ALL_REDUCE, n), 1000, rate=3.0, latency=500))
+    two = collective_of(phase_of(build("sharp", CommOp.REDUCE_SCATTER, m), 1000, 1, rate=30.0))
+
+    def plan(after: int) -> Plan:
+        return plan_of([[delay(1000), collective(0, 0, group=rank // n), collective(1, after, group=m + rank % n),
+                         collective(0, after, group=rank // n)] for rank in range(n * m)], network(*dims),
+                       collectives=[one, two], groups=[*lines, *across], lanes=(1, 3, 1, 1, 1))
+
+    folded, every = (execute(plan(1), fold=fold) for fold in (True, False))
+    assert folded.folded
+    assert folded.finish.size < 4
+    np.testing.assert_array_equal(folded.finish[folded.row], every.finish)
+    met = execute(plan(0), fold=True)
+    assert met.unfolded_because == "a collective in switches meets other messages"
+    np.testing.assert_array_equal(met.finish[met.row], execute(plan(0), fold=False).finish)
+    half = phase_of(build("sharp", CommOp.ALL_REDUCE, n // 2), 1000)
+    shared = plan_of([[collective(0, group=rank // 4)] for rank in range(n)], network(dims[0]),
+                     collectives=[collective_of(half)], groups=[range(4), range(4, 8)])
+    assert execute(shared, fold=True).unfolded_because == "groups that share a switch that computes"
 
 
 @given(plans())

@@ -136,7 +136,8 @@ Tick Ports::leave_for_switch(const Flight& f, Tick now) {
     if (!up) return add(now, latency);
     const std::size_t out = traffic.port(d, f.source, 0);
     const Tick serial = through({.dim = d}, f.size, 0), start = std::max(now, out_free_[out]);
-    out_free_[out] = add(start, serial);
+    out_free_[out] = add(start, serial), quiet_ = std::max(quiet_, out_free_[out]);
+    keep_out(f.source, d, now, out_free_[out]);
     traffic.charge(out, false, f.size, serial), traffic.use(d, start, serial, f.source);
     return add(start, latency);
 }
@@ -147,7 +148,8 @@ Tick Ports::come_to_switch(const Flight& f, Tick now) {
     const Tick serial = through({.dim = d}, f.size, 0);
     if (up) return add(now, serial);
     const std::size_t in = traffic.port(d, f.destination, 0);
-    in_free_[in] = add(std::max(now, in_free_[in]), serial);
+    in_free_[in] = add(std::max(now, in_free_[in]), serial), quiet_ = std::max(quiet_, in_free_[in]);
+    if (!uses_.empty()) use(f.destination, d).in.add(now, in_free_[in]);
     traffic.charge(in, true, f.size, serial);
     return in_free_[in];
 }

@@ -70,6 +70,9 @@ public:
     auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_, trains_), traffic.state()); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
+    void keep_out(std::int32_t npu, std::size_t dim, Tick from, Tick until) {
+        if (!uses_.empty()) use(npu, dim).out.add(from, until);
+    }
     std::vector<PortUse> uses(std::size_t npu) const;
     // One rank per class: the messages of its order that came to a port just before the last delivered one, in the same instant.
     const std::vector<Order>& ties() const { return ties_; }

@@ -262,7 +262,11 @@ inline const char* never_folds(const Plan& plan) {
     if (plan.changes.time.size > 0) return "speeds that change while it runs";
     if (plan.network.memories() > 0) return "memories at switches";
     for (const Collective& c : plan.collectives)
-        if (c.in_switch) return "switches that compute";
+        if (c.in_switch && !plan.network.medium->on_ports) return "switches that compute, over links";
+    for (const Collective& c : plan.collectives)
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& p : chunk.phases)
+                if (p.switches() > 0 && p.n != plan.network.dims[static_cast<std::size_t>(p.dim)].npus) return "groups that share a switch that computes";
     return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
 }
 

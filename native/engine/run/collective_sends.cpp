@@ -130,6 +130,8 @@ void Collectives::take_in(const Message& m) {
         Tick& free = adder_free_[s.node];
         free = add(std::max(when, free), ticks(static_cast<double>(m.flight.size) / able.rate, false));
         when = add(free, able.latency);
+        // What comes later must not find the adder at work: it counts as use of the port by which this came.
+        if (Ports* ports = messages_.ports()) ports->keep_out(m.flight.source, static_cast<std::size_t>(s.now().dim), clock_.now, free);
     }
     receives_over(m.instance, m.state, m.receive, m.receive, when);
     --i.chunks[m.source_state].undelivered;

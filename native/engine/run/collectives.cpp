@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "plan/unfoldable.hpp"
 #include "run/custom_runs.hpp"
 #include "run/promotion.hpp"
 #include "run/undisturbed.hpp"
@@ -27,6 +28,7 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
         free_.push_back(static_cast<std::uint32_t>(instances_.size()));
         instances_.emplace_back();
     }
+    if (quotient_ && plan_.collectives[collective].in_switch) throw Unfoldable{"a collective in switches meets other messages"};
     if (quotient_) quotient_->check(plan_.collectives[collective], kind_of(group));
     const std::uint32_t id = free_.back();
     free_.pop_back();

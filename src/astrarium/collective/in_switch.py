@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astrarium.collective.algorithms import ALGORITHMS
+from astrarium.collective.algorithms import ALGORITHMS, Options
+from astrarium.collective.algorithms.in_switch import tree
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able, Settings
 from astrarium.engine.plan import InSwitch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["is_one", "largest", "rounds", "switches", "with_rounds"]
+__all__ = ["along_tree", "is_one", "largest", "rounds", "switches", "tree_of", "with_rounds"]
 
 MOST = 32           # rounds, unless the design names more
 SLACK = 1.01        # fewer rounds are good enough where they take so much longer
@@ -21,6 +22,11 @@ def is_one(entry: str) -> bool:
     """Whether an entry of an algorithm is one of those in switches."""
     line = ALGORITHMS.get(entry.partition(":")[0])
     return line is not None and line.in_switch
+
+
+def tree_of(part: SubDim, settings: Settings) -> Able | None:
+    """What a part's switches can do, where there are such."""
+    return settings.in_switch[part.dim] if FLAT < part.dim < len(settings.in_switch) else None
 
 
 def able_of(dim: int, settings: Settings, algorithm: str, path: str) -> Able:
@@ -39,7 +45,28 @@ def able_of(dim: int, settings: Settings, algorithm: str, path: str) -> Able:
 def switches(schedule: Schedule, dim: int, settings: Settings, path: str) -> InSwitch:
     """The switches of a phase in a dim, for the engine. Raises as `able_of`."""
     able = able_of(dim, settings, schedule.algorithm, path)
-    return InSwitch(able.rate, able.latency)
+    return InSwitch(able.rate, able.latency, nodes_of(able))
+
+
+def nodes_of(able: Able) -> tuple[int, ...]:
+    """The nodes of the switches of a tree's schedule: those on the way down once more."""
+    n = len(able.up) - len(able.nodes)
+    return able.nodes + tuple([node for node, above in zip(able.nodes, able.up[n:], strict=True) if above >= 0])
+
+
+def along_tree(algorithm: str, op: CommOp, n: int, able: Able, options: Options, path: str) -> Schedule | None:
+    """The schedule along the tree of a group; None where it is that of one switch. Raises UnsupportedError where a tree
+    cannot serve."""
+    if not able.up:
+        return None
+    if n != len(able.up) - len(able.nodes):
+        raise UnsupportedError(path, f"{algorithm} in a graph, for a part of a group",
+                               expected="groups that lie in one of network.dims")
+    if len(able.nodes) == 1:
+        return None
+    if algorithm != "sharp":
+        raise UnsupportedError(path, f"{algorithm} for a group at several switches", expected="sharp")
+    return tree(op, algorithm, n, able.up, options)
 
 
 def largest(op: CommOp, parts: Sequence[SubDim], settings: Settings) -> int:

@@ -124,11 +124,13 @@ def _schedule(op: CommOp, size: int, part: SubDim, settings: Settings, cache: Sc
     entry = settings.algorithm(op, part, where)
     if in_switch.is_one(entry):
         entry = in_switch.with_rounds(entry, op, size, part, settings, where)
-    key = (entry, op, part.n, settings.options)
+    able = in_switch.tree_of(part, settings) if in_switch.is_one(entry) else None
+    key = (entry, op, part.n, settings.options, () if able is None else able.up)
 
     def made() -> Schedule:
         algorithm, options = _entry(entry, settings.options, where)
-        return build(algorithm, op, part.n, options, path=where)
+        found = None if able is None else in_switch.along_tree(algorithm, op, part.n, able, options, where)
+        return found or build(algorithm, op, part.n, options, path=where)
 
     return cache.get(key, made)
 

@@ -29,7 +29,8 @@ class Link(Struct, frozen=True):
 class Able(Struct, frozen=True):
     """What the switches of a dim can do for a collective: `rate` bytes/ns that one adds, `latency` ps to the sum,
     `payload` bytes of one operation at most (0: any), `algorithm` that may be chosen; and what each NPU's link to one
-    has: `bandwidth` bytes/ns, `hop` ns."""
+    has: `bandwidth` bytes/ns, `hop` ns. In a graph: the tree of a group, `up` [members and switches] the place above
+    each, `nodes` [switches] of the graph."""
 
     rate: float
     latency: int
@@ -37,6 +38,8 @@ class Able(Struct, frozen=True):
     algorithm: str
     bandwidth: float
     hop: float
+    up: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
 
 
 class Free(Struct, frozen=True):

@@ -17,7 +17,7 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
-from astrarium.lower.in_switch import within_groups
+from astrarium.lower.in_switch import each_its_own, within_groups
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
@@ -63,6 +63,8 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     kinds = cache.get(("kinds", sizes, design.system.placement),
                       lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes,
                                         cache.get("by size", lambda: by_size(work.groups))))
+    trees = design.network.fabric is not None and bool(design.network.fabric.in_switch)
+    kinds = each_its_own(kinds) if trees else kinds
     table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins), kept, kinds)
     columns = cache.get(("columns", kinds[0].tobytes(), key), lambda: _columns(rows, table))
     settings = table.settings(columns.collectives)
@@ -74,8 +76,8 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
                 **surroundings(design, dims))
-    return plan if not any(each.in_switch for each in design.network.flat if isinstance(each, Switch)) else \
-        within_groups(design, plan)
+    limited = trees or any(each.in_switch is not None for each in design.network.flat if isinstance(each, Switch))
+    return within_groups(design, plan) if limited else plan
 
 
 def _recorded(design: Design, work: Work, traces: Traces) -> Work:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 
 from astrarium.config import ConfigError, Problem
-from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Changes, Changing, NetworkPlan, Shape
+from astrarium.engine.plan import FIRST_LINK, FULL_SPEED, Changes, Changing, Graph, NetworkPlan, Shape
 from astrarium.engine.plan import Dim as PlanDim
 from astrarium.errors import InputError
 from astrarium.network.change import Change
@@ -18,11 +19,13 @@ from astrarium.network.dims import plan_dims
 from astrarium.network.fabric.built import Built, build, laid_out, logical
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.fabric.recognise import matching_links
+from astrarium.network.fabric.trees import Trees
 from astrarium.network.graph import graph_of
+from astrarium.network.in_switch import InSwitch
 from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
 
-__all__ = ["built_of", "changes_of", "fabric_dims", "faults", "network_plan", "on_graph"]
+__all__ = ["built_of", "changes_of", "computing", "fabric_dims", "faults", "network_plan", "on_graph", "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 _CLASSES: Mapping[Shape, type[LinkDim]] = MappingProxyType({
@@ -82,7 +85,28 @@ def _dim(dim: PlanDim) -> LinkDim:
 
 def on_graph(network: Section) -> bool:
     """Whether messages go over the fabric's graph: it is no dims, or a seed chooses among its ways."""
-    return network.fabric is not None and (network.ecmp is not None or built_of(network).dims is None)
+    return network.fabric is not None and (network.ecmp is not None or bool(network.fabric.in_switch)
+                                           or built_of(network).dims is None)
+
+
+def computing(network: Section) -> dict[int, InSwitch]:
+    """What nodes of the fabric's graph can do with messages of a collective. Raises InputError for a name that is none,
+    or of nothing on a way between NPUs."""
+    found: dict[int, InSwitch] = {}
+    for name, said in (network.fabric.in_switch.items() if network.fabric is not None else ()):
+        path, built = f"network.fabric.in_switch.{name}", built_of(network)
+        nodes = [int(node) for node in built.nodes(name, path) if node >= built.npus]
+        if not nodes:
+            raise InputError(path, "is no switch on a way between NPUs", expected="names of switches of the fabric")
+        found.update(dict.fromkeys(nodes, said))
+    return found
+
+
+@lru_cache(maxsize=8)
+def trees_of(fabric: Fabric, graph: Graph, nodes: tuple[int, ...]) -> Trees:
+    """The trees of switches of a fabric's graph, whose `nodes` compute."""
+    del fabric
+    return Trees(graph, nodes)
 
 
 def faults(network: Section) -> Iterator[Problem]:
@@ -95,6 +119,7 @@ def faults(network: Section) -> Iterator[Problem]:
             return
         built_of(network)
         changes_of(network)
+        computing(network)
         graph = on_graph(network)
         yield from _too_long(network)
     except ConfigError as error:
@@ -105,7 +130,8 @@ def faults(network: Section) -> Iterator[Problem]:
         return
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
-                      + ("is no dims" if network.ecmp is None else "has network.ecmp"), _able())
+                      + ("has network.ecmp" if network.ecmp is not None else "has in_switch"
+                         if network.fabric.in_switch else "is no dims"), _able())
 
 
 def _too_long(network: Section) -> Iterator[Problem]:

@@ -55,6 +55,10 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
     "bruck": Algorithm(
         f"{_HERE}.bruck:build", "Peers at doubling distance, growing bundles: fewest messages for small payloads.",
         frozenset({CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.BARRIER})),
+    "binomial_tree": Algorithm(
+        f"{_HERE}.binomial_tree:build", "One binomial tree that carries the whole payload: ceil(log2 n) steps per way.",
+        frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER,
+                   CommOp.BARRIER})),
     "nvls": Algorithm(
         f"{_HERE}.in_switch:nvls", "A switch adds and multicasts what NPUs read and write through it (NVLink SHARP).",
         _IN_SWITCH, in_switch=True),
@@ -62,10 +66,6 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
         f"{_HERE}.in_switch:sharp",
         "Switches add on the way up and multicast on the way down: the payload once each way.",
         _IN_SWITCH, in_switch=True),
-    "binomial_tree": Algorithm(
-        f"{_HERE}.binomial_tree:build", "One binomial tree that carries the whole payload: ceil(log2 n) steps per way.",
-        frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER,
-                   CommOp.BARRIER})),
 })
 
 
