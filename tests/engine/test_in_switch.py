@@ -182,9 +182,10 @@ def test_what_folds() -> None:
     two = collective_of(phase_of(build("sharp", CommOp.REDUCE_SCATTER, m), 1000, 1, rate=30.0))
 
     def plan(after: int) -> Plan:
-        return plan_of([[delay(1000), collective(0, 0, group=rank // n), collective(1, after, group=m + rank % n),
+        made = plan_of([[delay(1000), collective(0, 0, group=rank // n), collective(1, after, group=m + rank % n),
                          collective(0, after, group=rank // n)] for rank in range(n * m)], network(*dims),
                        collectives=[one, two], groups=[*lines, *across], lanes=(1, 3, 1, 1, 1))
+        return replace(made, programs=made.programs[:1], program_of=np.zeros(n * m, np.int32))
 
     folded, every = (execute(plan(1), fold=fold) for fold in (True, False))
     assert folded.folded
