@@ -15,6 +15,7 @@ from tests.plans.hand import Node, collective, delay, plan_of, send
 from astrarium.collective.algorithms import Options, build
 from astrarium.collective.algorithms.in_switch import tree, ways_down
 from astrarium.engine import HAVE_CORE, Outcome, Plan, execute
+from astrarium.engine.apart import sets_of_jobs
 from astrarium.engine.plan import (
     FIRST_LINK,
     Algorithm,
@@ -276,3 +277,13 @@ def test_messages_beside_it_take_turns_at_the_ports() -> None:
     plan = plan_of([[send(1, 5000), collective(0)], *nodes[1:]], network(), lanes=(1, 2, 1, 1, 1),
                    collectives=[collective_of(phase_of(schedule, 1000))])
     assert int(execute(plan, fold=False).finish.max()) == (1000 * (500 + 100 + 100 + 100 + 100))
+
+
+def test_jobs_share_the_adder() -> None:
+    """Two jobs at halves of a switch wait for its adder: they are one run, and end as every rank's run says."""
+    half = collective_of(phase_of(build("sharp", CommOp.ALL_REDUCE, 4), 1000, rate=5.0))
+    plan = plan_of([[collective(0, group=rank // 4)] for rank in range(8)], network(Dim(Shape.SWITCH, 8, RATE, HOP)),
+                   collectives=[half], groups=[range(4), range(4, 8)])
+    assert sets_of_jobs(plan, (0, 4, 8)) == [[0, 1]]
+    alone = plan_of([[collective(0)]] * 4, network(Dim(Shape.SWITCH, 4, RATE, HOP)), collectives=[half])
+    assert int(execute(plan).finish.max()) > 1.8 * int(execute(alone).finish.max())

@@ -24,7 +24,6 @@ from astrarium.lower.native_plugins import has_medium
 from astrarium.lower.native_work import Work, rank_count
 from astrarium.memory.access import behind, plan_remote
 from astrarium.memory.config import Memory, Tier
-from astrarium.network.config import Switch
 from astrarium.network.dims import plan_dims
 from astrarium.network.packets import with_packets
 from astrarium.network.planned import changes_of, network_plan
@@ -50,7 +49,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     if work.jobs:
         from astrarium.lower.jobs import lower_jobs  # one workload starts without it
 
-        return lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept))
+        return within_groups(design, lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept)))
     dims = plan_dims(design.network)
     if isinstance(work.source, Traces):
         work = _recorded(design, work, work.source)
@@ -76,8 +75,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
                 **surroundings(design, dims))
-    limited = trees or any(each.in_switch is not None for each in design.network.flat if isinstance(each, Switch))
-    return within_groups(design, plan) if limited else plan
+    return within_groups(design, plan)
 
 
 def _recorded(design: Design, work: Work, traces: Traces) -> Work:
