@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from astrarium.market import Cost
     from astrarium.memory.config import Memory, Placement, PoolLevel, Remote, Tier
     from astrarium.network.change import Change
-    from astrarium.network.config import FullyConnected, Hypercube, Mesh, Network, Ring, Switch, Torus
+    from astrarium.network.config import FullyConnected, Hypercube, InSwitch, Mesh, Network, Ring, Switch, Torus
     from astrarium.network.fabric.config import FabricFile, FabricLink, blueprint
     from astrarium.planner import Layout, Shortlist, plan, plan_from
     from astrarium.search import Case, Choice, Space, Study, dump_space, load_space, search
@@ -72,7 +72,8 @@ _WHERE = {
     "astrarium.memory.config": ("Memory", "Placement", "PoolLevel", "Remote", "Tier"),
     "astrarium.network.change": ("Change",),
     "astrarium.network.fabric.config": ("FabricFile", "FabricLink", "blueprint"),
-    "astrarium.network.config": ("FullyConnected", "Hypercube", "Mesh", "Network", "Ring", "Switch", "Torus"),
+    "astrarium.network.config": (
+        "FullyConnected", "Hypercube", "InSwitch", "Mesh", "Network", "Ring", "Switch", "Torus"),
     "astrarium.planner": ("Layout", "Shortlist", "plan", "plan_from"),
     "astrarium.search": ("Case", "Choice", "Space", "Study", "dump_space", "load_space", "search"),
     "astrarium.simulate": ("simulate", "simulate_many"),
@@ -101,8 +102,8 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 __all__ = [
     "Analytic", "AstraSim", "AstrariumError", "Audio", "Calibrated", "Case", "Change", "Choice", "Collective", "Cost",
     "Decoder", "Design", "Diffusion", "Disaggregated", "Dlrm", "Encoder", "EncoderDecoder", "Experts", "FabricFile",
-    "FabricLink", "FullyConnected", "Hypercube", "Image", "Inference", "InputError", "InternalError", "Job", "Jobs",
-    "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement",
+    "FabricLink", "FullyConnected", "Hypercube", "Image", "InSwitch", "Inference", "InputError", "InternalError", "Job",
+    "Jobs", "Latent", "Layout", "Mamba", "Measured", "Memory", "Mesh", "Micro", "Network", "NpuType", "Placement",
     "PluginError", "PoolLevel", "Precision", "Remote", "Replay", "Ring", "Roofline", "Scaling", "Shortlist",
     "SingleCollective", "Space", "Stage", "StallError", "Study", "Switch", "System", "Systolic", "Tier", "Torus",
     "Trace", "TraceError", "Transformer", "UnsupportedError", "blueprint", "dump_design", "dump_space", "fields", "get",

@@ -84,13 +84,13 @@ def _supported(design: Design) -> Iterator[Problem]:
 @lru_cache(4096)
 def _others_for(op: str, entry: str) -> tuple[str, ...]:
     """Algorithms that have an operation, where the one of `entry` has not."""
-    from astrarium.collective.algorithms import ALGORITHMS
+    from astrarium.collective.algorithms import ALGORITHMS, supporting
     from astrarium.vocab import CommOp
 
     meant, line = CommOp[op.upper()], ALGORITHMS.get(parse_algorithm(entry)[0])
     if line is None or meant in line.ops:
         return ()
-    return tuple([name for name, other in ALGORITHMS.items() if meant in other.ops])
+    return supporting(meant)
 
 
 def _stacked(design: Design) -> Iterator[Problem]:

@@ -164,6 +164,9 @@ class Schedule(Struct, frozen=True, eq=False):
       `send_match[s]` (counted within the receiver's program);
     - receive `r` comes from `recv_peer[r]` and is added to what is held when `recv_reduce[r]`, else replaces it.
 
+    Places `n` and above are `switches` that compute (ABSOLUTE only): they begin with nothing, add what they receive
+    with `recv_reduce`, and send copies of what they hold.
+
     Which blocks a participant holds before and after is fixed by `op`; `collective.exam` proves every schedule
     symbolically. Rotation (RELATIVE) and xor (XOR) symmetry keep a ring of 1,024 at 2,046 sends, not 2 million.
     """
@@ -183,3 +186,4 @@ class Schedule(Struct, frozen=True, eq=False):
     recv_ptr: I32
     recv_peer: I32
     recv_reduce: npt.NDArray[np.bool_]
+    switches: int = 0

@@ -37,6 +37,7 @@ EXPORTED = [
     "FullyConnected",
     "Hypercube",
     "Image",
+    "InSwitch",
     "Inference",
     "InputError",
     "InternalError",

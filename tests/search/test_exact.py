@@ -10,7 +10,7 @@ import pytest
 from tests.search.designs import tiny_space
 
 import astrarium as ar
-from astrarium.collective.algorithms import ALGORITHMS
+from astrarium.collective.algorithms import supporting
 from astrarium.errors import InputError
 from astrarium.search import Case, Space, search
 from astrarium.search.evaluate import Evaluator
@@ -36,7 +36,7 @@ def many(op: str, *, per_npu: bool) -> Space:
     return Space(base, {
         "network.dims[*].npus": [1, 2, 3, 4], "network.dims[*].shape": ["ring", "switch", "fully_connected", "mesh"],
         f"network.dims[*].{rate}": ["10 GB/s", "40 GB/s", "300 GB/s"],
-        f"collective.{op}[*]": [name for name, line in ALGORITHMS.items() if CommOp[op.upper()] in line.ops],
+        f"collective.{op}[*]": list(supporting(CommOp[op.upper()])),
         "collective.chunks": [1, 3, 8], "collective.composition": ["baseline", "blueconnect", "themis"],
         "network.backend": ["closed_form", "contention"]}, "1 < network.npus <= 64")
 

@@ -141,7 +141,7 @@ private:
         if (plan_.schedules.size() == most_schedules) throw Unsupported("more than 4,096 schedules in a plan");
         Schedule out;
         out.mode = static_cast<PeerMode>(number<int>(s, "peer_mode"));
-        out.n = number<int>(s, "n");
+        out.n = number<int>(s, "n"), out.switches = number<int>(s, "switches");
         out.program = view<std::int32_t>(s, "program");
         out.send_ptr = view<std::int32_t>(s, "send_ptr");
         out.send_peer = view<std::int32_t>(s, "send_peer");
@@ -169,6 +169,10 @@ private:
         p.local = number<bool>(s, "local");
         p.schedule = schedule(s.attr("schedule"));
         p.block_size = number<std::int64_t>(s, "block_size");
+        const nb::object able = s.attr("in_switch");
+        if (able.is_none()) return p;
+        p.in_switch.rate = number<double>(able, "rate"), p.in_switch.latency = number<std::int64_t>(able, "latency");
+        for (nb::handle node : able.attr("nodes")) p.in_switch.nodes.push_back(nb::cast<std::int32_t>(node));
         return p;
     }
 
@@ -181,7 +185,7 @@ private:
         for (nb::handle chunk : s.attr("chunks")) {
             Chunk kind;
             kind.repeat = number<int>(chunk, "repeat");
-            for (nb::handle p : chunk.attr("phases")) kind.phases.push_back(phase(p));
+            for (nb::handle p : chunk.attr("phases")) kind.phases.push_back(phase(p)), c.in_switch = c.in_switch || kind.phases.back().switches() > 0;
             if (kind.repeat < 0) throw std::invalid_argument("broken plan: chunk repeat out of range");
             if (kind.repeat > most_chunks - c.total_chunks) throw Unsupported("a collective of more than 1,048,576 chunks");
             c.total_chunks += kind.repeat;

@@ -22,6 +22,10 @@ public:
             strides_.push_back(stride);
             stride *= dim.npus;
         }
+        for (int node = npus_ = stride; const Dim& dim : network.dims) {
+            switches_.push_back(node);
+            if (dim.shape == Shape::switch_ && dim.npus > 1) node += npus_ / dim.npus;
+        }
     }
 
     int coordinate(int npu, std::size_t dim) const { return rest(quotient(npu, strides_[dim]), network_.dims[dim].npus); }
@@ -41,6 +45,18 @@ public:
     }
 
     int stride(std::size_t dim) const { return strides_[dim]; }
+
+    // Switches are numbered behind the NPUs, by dim: the one that an NPU is linked to, and the dim of one.
+    bool is_switch(int node) const { return node >= npus_; }
+    int switch_of(std::size_t dim, int npu) const {
+        const int stride = strides_[dim];
+        return switches_[dim] + quotient(npu, stride * network_.dims[dim].npus) * stride + rest(npu, stride);
+    }
+    std::size_t dim_of_switch(int node) const {
+        std::size_t dim = switches_.size() - 1;
+        while (switches_[dim] > node) --dim;
+        return dim;
+    }
 
     // The next link between two different places of a dim: number of the port, and the place where it ends.
     struct Step {
@@ -89,7 +105,8 @@ public:
 
 private:
     const Network& network_;
-    std::vector<int> strides_;
+    std::vector<int> strides_, switches_;
+    int npus_ = 1;
 };
 
 // Where one place of a dim is relative to another: a number less than the dim's NPUs, another one for each place.

@@ -19,6 +19,7 @@ std::uint64_t pair_of(std::int32_t source, std::int32_t destination) {
 }  // namespace
 
 Hop DimsFabric::next(const Flight& f) const {
+    if (geometry_.is_switch(f.destination) || geometry_.is_switch(f.at)) return half(f);
     std::size_t d = 0;
     while (geometry_.coordinate(f.at, d) == geometry_.coordinate(f.destination, d)) ++d;
     const int from = geometry_.coordinate(f.at, d), to = geometry_.coordinate(f.destination, d);
@@ -26,6 +27,13 @@ Hop DimsFabric::next(const Flight& f) const {
     const bool to_switch = network_.dims[d].shape == Shape::switch_ && !f.at_switch;
     const int landing = to_switch ? f.at : f.at + (place - from) * geometry_.stride(d);
     return {traffic_.port(d, f.at_switch ? landing : f.at, which) + (f.at_switch ? traffic_.ports() : 0), d, landing, to_switch, !f.at_switch};
+}
+
+// Between an NPU and its switch.
+Hop DimsFabric::half(const Flight& f) const {
+    const bool up = geometry_.is_switch(f.destination);
+    const std::size_t d = geometry_.dim_of_switch(up ? f.destination : f.at);
+    return {traffic_.port(d, up ? f.at : f.destination, 0) + (up ? 0 : traffic_.ports()), d, f.destination, false, up};
 }
 
 GraphFabric::GraphFabric(const Network& network, const Traffic& traffic)

@@ -30,10 +30,11 @@ public:
     double latency(const Hop& hop) const { return link(hop).latency; }
 
 private:
+    Hop half(const Flight& flight) const;
     // Both links of a switch end, for `landing`, at the place whose link it is.
     Speed link(const Hop& hop) const {
         const Dim& dim = network_.dims[hop.dim];
-        return dim.ends.empty() ? Speed{dim.bandwidth, dim.latency} : dim.link(geometry_.coordinate(hop.landing, hop.dim));
+        return dim.ends.empty() || geometry_.is_switch(hop.landing) ? Speed{dim.bandwidth, dim.latency} : dim.link(geometry_.coordinate(hop.landing, hop.dim));
     }
 
     const Network& network_;

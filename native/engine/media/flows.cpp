@@ -2,6 +2,8 @@
 // the latency of all links after they left. With the same integers: astrarium.engine.reference.native_flows.
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <map>
 #include <unordered_map>
 
 #include "media/activities.hpp"
@@ -35,13 +37,14 @@ template <class Fabric>
 class Flows final : public Medium {
 public:
     Flows(const Plan& plan, bool record, Carried& run)
-        : network_(plan.network), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
+        : network_(plan.network), npus_(plan.npus), run_(run), traffic_(plan.network, PortRows::each(plan), record), fabric_(plan.network, traffic_), rates_(link_rates(plan, fabric_)), changes_(rates_.changes()) {
         if (record) count_use();
     }
 
     void ask(MessageId id, Tick now) override {
-        if (under_way_.now() != now) run_to(now);
         Flight flight = run_.flight(id);
+        if (std::max(flight.source, flight.destination) >= npus_ && !takes_turn(id, flight)) return;
+        if (under_way_.now() != now) run_to(now);
         Activities::Resources drawn;
         while (flight.at != flight.destination) {
             const Hop hop = fabric_.next(flight);
@@ -50,6 +53,13 @@ public:
         }
         under_way_.start(flight.size, std::move(drawn), id);
         look(now);
+    }
+
+    // What goes to a switch that computes, or comes from there, goes one after the other.
+    bool takes_turn(MessageId id, const Flight& flight) {
+        const auto [at, fresh] = turns_.try_emplace({flight.source, flight.destination}, Turns{id, {}});
+        if (!fresh && at->second.first != id) at->second.waiting.push_back(id);
+        return at->second.first == id;
     }
 
     void wake(std::uint32_t what, Tick now) override {
@@ -121,7 +131,9 @@ private:
 
     // The last byte has left: it arrives after the latency of all links.
     void end_flow(MessageId id, const Activities::Resources& drawn, Tick now) {
-        const std::int64_t size = run_.flight(id).size;
+        const Flight& flight = run_.flight(id);
+        const std::int64_t size = flight.size;
+        if (std::max(flight.source, flight.destination) >= npus_) end_turn({flight.source, flight.destination}, now);
         Tick arrives = now;
         for (const std::uint32_t resource : drawn) {
             const Link& link = links_[resource];
@@ -131,6 +143,14 @@ private:
         run_.delivered(id, arrives);
     }
 
+    void end_turn(std::pair<std::int32_t, std::int32_t> ends, Tick now) {
+        Turns& turns = turns_.at(ends);
+        if (turns.waiting.empty()) return void(turns_.erase(ends));
+        turns.first = turns.waiting.front();
+        turns.waiting.pop_front();
+        run_.ask_again(turns.first, now);
+    }
+
     // Once an instant, after all that begins and ends in it: when is the next end?
     void look(Tick now) {
         if (looked_at_) return;
@@ -138,7 +158,13 @@ private:
         run_.wake(share, now, Carried::Turn::end);
     }
 
+    struct Turns {  // of messages between an NPU and a switch that computes: the one under way, and those behind it
+        MessageId first;
+        std::deque<MessageId> waiting;
+    };
     const Network& network_;
+    const std::int32_t npus_;
+    std::map<std::pair<std::int32_t, std::int32_t>, Turns> turns_;
     Carried& run_;
     Traffic traffic_;
     const Fabric fabric_;
@@ -152,7 +178,7 @@ private:
     bool looked_at_ = false;
 };
 
-const MediumKind kind{.name = "fluid", .takes_graph = true, .never_folds = "flows share links", .check = check, .open = open_on_fabric<Flows>};
+const MediumKind kind{.name = "fluid", .takes_switches = true, .takes_graph = true, .never_folds = "flows share links", .check = check, .open = open_on_fabric<Flows>};
 const Registered registered(kind);
 
 }  // namespace

@@ -71,7 +71,7 @@ private:
     std::vector<Tick> free_;  // when links are free
 };
 
-const MediumKind kind{.name = "contention", .on_links = true, .takes_graph = true, .queues = true, .open = open_on_fabric<Links>};
+const MediumKind kind{.name = "contention", .on_links = true, .takes_switches = true, .takes_graph = true, .queues = true, .open = open_on_fabric<Links>};
 const Registered registered(kind);
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace astrarium {
 namespace {
 
-const MediumKind kind{.name = "closed_form", .on_ports = true};
+const MediumKind kind{.name = "closed_form", .on_ports = true, .takes_switches = true};
 const Registered registered(kind);
 
 }  // namespace
@@ -73,6 +73,7 @@ void Ports::find_ways(std::int32_t source, std::int32_t destination) {
 }
 
 Tick Ports::depart(Flight& flight, Tick now) {
+    if (to_or_from_switch(flight)) return leave_for_switch(flight, now);
     if (flight.at != flight.source) return pass(flight, now);
     ways(flight.source, flight.destination);
     Tick start = now, line = 0;  // line: the time of a transfer along the first mesh; further ones come when it is crossed
@@ -127,7 +128,34 @@ bool Ports::passes(const Flight& f) const {
     return hops > 1;
 }
 
+// Between an NPU and a switch that computes: only the NPU has a port. When its head is at the other end.
+Tick Ports::leave_for_switch(const Flight& f, Tick now) {
+    const bool up = geometry_.is_switch(f.destination);
+    const std::size_t d = geometry_.dim_of_switch(up ? f.destination : f.source);
+    const Tick latency = ticks(plan_.network.dims[d].latency, false);
+    if (!up) return add(now, latency);
+    const std::size_t out = traffic.port(d, f.source, 0);
+    const Tick serial = through({.dim = d}, f.size, 0), start = std::max(now, out_free_[out]);
+    out_free_[out] = add(start, serial), quiet_ = std::max(quiet_, out_free_[out]);
+    keep_out(f.source, d, now, out_free_[out]);
+    traffic.charge(out, false, f.size, serial), traffic.use(d, start, serial, f.source);
+    return add(start, latency);
+}
+
+Tick Ports::come_to_switch(const Flight& f, Tick now) {
+    const bool up = geometry_.is_switch(f.destination);
+    const std::size_t d = geometry_.dim_of_switch(up ? f.destination : f.source);
+    const Tick serial = through({.dim = d}, f.size, 0);
+    if (up) return add(now, serial);
+    const std::size_t in = traffic.port(d, f.destination, 0);
+    in_free_[in] = add(std::max(now, in_free_[in]), serial), quiet_ = std::max(quiet_, in_free_[in]);
+    if (!uses_.empty()) use(f.destination, d).in.add(now, in_free_[in]);
+    traffic.charge(in, true, f.size, serial);
+    return in_free_[in];
+}
+
 Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
+    if (to_or_from_switch(flight)) return come_to_switch(flight, now);
     ways(flight.from, flight.to);
     Tick begin = now, serial = 0;
     for (const Way& way : ways_) {

@@ -21,6 +21,7 @@ public:
     // When the message's head asks for its in port.
     Tick depart(Flight& flight, Tick now);
     bool arrived(const Flight& flight) const {
+        if (to_or_from_switch(flight)) return true;
         for (std::size_t d = 0; lines_ && d < plan_.network.dims.size(); ++d)
             if (on_the_way(flight, d)) return false;
         return true;
@@ -69,6 +70,9 @@ public:
     auto state() { return std::tuple_cat(std::tie(quiet_, asks_, out_free_, in_free_, trains_), traffic.state()); }
     // Keep, and tell, when the ports of an NPU (one rank per class: of a class; alone: of the one) are used, by dim.
     void keep_uses();
+    void keep_out(std::int32_t npu, std::size_t dim, Tick from, Tick until) {
+        if (!uses_.empty()) use(npu, dim).out.add(from, until);
+    }
     std::vector<PortUse> uses(std::size_t npu) const;
     // One rank per class: the messages of its order that came to a port just before the last delivered one, in the same instant.
     const std::vector<Order>& ties() const { return ties_; }
@@ -89,6 +93,9 @@ private:
     bool on_the_way(const Flight& f, std::size_t dim) const {  // along a mesh
         return plan_.network.dims[dim].shape == Shape::mesh && geometry_.coordinate(f.at, dim) != geometry_.coordinate(f.destination, dim);
     }
+    bool to_or_from_switch(const Flight& f) const { return geometry_.is_switch(f.source) || geometry_.is_switch(f.destination); }
+    Tick leave_for_switch(const Flight& flight, Tick now);
+    Tick come_to_switch(const Flight& flight, Tick now);
     void leave_one_mesh();
     Tick pass(Flight& flight, Tick now);
     void ways(std::int32_t source, std::int32_t destination);

@@ -146,6 +146,7 @@ private:
         require((p.algorithm == Algorithm::schedule) == (p.schedule != nullptr), "schedule missing");
         if (p.schedule) {
             require(!astra() && p.schedule->n == p.n, "schedule of another size");
+            check_switches(p);
             return check_size(static_cast<double>(widest_.at(p.schedule)) * static_cast<double>(p.block_size));
         }
         require(astra() && p.algorithm > Algorithm::schedule && p.algorithm <= Algorithm::custom, "algorithm out of range");
@@ -158,6 +159,23 @@ private:
             throw Unsupported("a delay of more than 2^63 ps (106 days)");
         if (policy.shared_bus && most * (policy.shared_bus->G + 0.01 * static_cast<double>(policy.shared_bus->reduction_delay) + 1) >= longest_ns / 8)
             throw Unsupported("a delay of more than 2^63 ps (106 days)");
+    }
+
+    // A phase's switches are in the network, and the medium ends messages there.
+    void check_switches(const Phase& p) const {
+        const InSwitch& able = p.in_switch;
+        const Network& network = plan_.network;
+        require((able.rate == 0) == (p.switches() == 0), "switches without what they can do");
+        if (p.switches() == 0) return;
+        require(able.rate > 0 && able.latency >= 0, "switch out of range");
+        if (network.graph) {
+            require(able.nodes.size() == static_cast<std::size_t>(p.switches()), "a switch that is no node of the graph");
+            for (const std::int32_t node : able.nodes) require(node >= plan_.npus && node < network.graph->nodes, "a switch that is no node of the graph");
+        } else {
+            const bool at_dim = p.dim >= 0 && network.dims[static_cast<std::size_t>(p.dim)].shape == Shape::switch_;
+            require(able.nodes.empty() && p.switches() == 1 && at_dim, "a switch that is in no dim");
+        }
+        require(network.medium->takes_switches, "a medium without ends at switches");
     }
 
     void check_custom(const Custom& c) const {

@@ -14,7 +14,7 @@ bool ascends(const View<std::int32_t>& ptr, std::size_t end) {
 
 void check_arrays(const Schedule& s) {
     require(s.mode == PeerMode::relative || s.mode == PeerMode::xor_ || s.mode == PeerMode::absolute, "peer mode out of range");
-    require(s.n >= 1 && s.program.size == static_cast<std::size_t>(s.n), "schedule program of another size");
+    require(s.n >= 1 && s.switches >= 0 && s.program.size == static_cast<std::size_t>(s.n) + static_cast<std::size_t>(s.switches), "schedule program of another size");
     const std::size_t sends = s.send_peer.size, receives = s.recv_peer.size;
     require(s.send_needs.size == sends && s.send_match.size == sends && s.send_block_ptr.size == sends + 1 &&
                 s.recv_reduce.size == receives && s.send_ptr.size == s.recv_ptr.size, "schedule arrays differ in length");
@@ -27,9 +27,10 @@ void check_arrays(const Schedule& s) {
 
 void check_numbers(const Schedule& s) {
     if (s.mode == PeerMode::xor_) require(std::has_single_bit(static_cast<unsigned>(s.n)), "an xor schedule needs a power of two");
+    require(s.mode == PeerMode::absolute || s.switches == 0, "switches in a symmetric schedule");
     const int least = s.mode == PeerMode::absolute ? 0 : 1;  // a distance of 0 would be the participant itself
-    for (const std::int32_t peer : s.send_peer) require(peer >= least && peer < s.n, "schedule peer out of range");
-    for (const std::int32_t peer : s.recv_peer) require(peer >= least && peer < s.n, "schedule peer out of range");
+    for (const std::int32_t peer : s.send_peer) require(peer >= least && peer < s.n + s.switches, "schedule peer out of range");
+    for (const std::int32_t peer : s.recv_peer) require(peer >= least && peer < s.n + s.switches, "schedule peer out of range");
     for (std::size_t q = 0; q + 1 < s.send_ptr.size; ++q) {
         const std::int32_t receives = s.recv_ptr[q + 1] - s.recv_ptr[q];
         for (auto k = static_cast<std::size_t>(s.send_ptr[q]); k < static_cast<std::size_t>(s.send_ptr[q + 1]); ++k)
@@ -39,7 +40,7 @@ void check_numbers(const Schedule& s) {
 
 // Walks the messages of participants `from..to`; every receive must be taken once, and come from where it says.
 void check_matches(const Schedule& s, int from, int to, bool alike) {
-    std::vector<std::size_t> base(static_cast<std::size_t>(alike ? 1 : s.n) + 1, 0);
+    std::vector<std::size_t> base(static_cast<std::size_t>(alike ? 1 : s.n + s.switches) + 1, 0);
     for (std::size_t p = 0; p + 1 < base.size(); ++p) {
         const auto q = static_cast<std::size_t>(s.program[p]);
         base[p + 1] = base[p] + static_cast<std::size_t>(s.recv_ptr[q + 1] - s.recv_ptr[q]);
@@ -70,7 +71,7 @@ void check_schedule(const Schedule& s) {
     check_numbers(s);
     bool alike = s.mode != PeerMode::absolute;  // one program, symmetric: participant 0 stands for all
     for (std::size_t p = 1; alike && p < s.program.size; ++p) alike = s.program[p] == s.program[0];
-    check_matches(s, 0, alike ? 1 : s.n, alike);
+    check_matches(s, 0, alike ? 1 : s.n + s.switches, alike);
 }
 
 }  // namespace astrarium

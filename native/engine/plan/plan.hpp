@@ -65,7 +65,7 @@ struct Program {
 
 struct Schedule {
     PeerMode mode = PeerMode::absolute;
-    int n = 0;
+    int n = 0, switches = 0;  // switches that compute are places n and above
     View<std::int32_t> program, send_ptr, send_peer, send_needs, send_match, send_block_ptr, recv_ptr, recv_peer;
     View<std::uint8_t> recv_reduce;
 };
@@ -75,6 +75,12 @@ inline int peer_of(const Schedule& s, int index, int peer) {
     if (s.mode == PeerMode::relative) return (index + peer) % s.n;
     return s.mode == PeerMode::xor_ ? index ^ peer : peer;
 }
+
+struct InSwitch {  // what the switches of a phase can do; see astrarium.engine.plan.InSwitch
+    double rate = 0;  // bytes per ns, 0: the phase has none
+    Tick latency = 0;
+    std::vector<std::int32_t> nodes;
+};
 
 struct Phase {
     int dim = 0, op = 0;
@@ -86,6 +92,8 @@ struct Phase {
     bool local = false;
     const Schedule* schedule = nullptr;
     std::int64_t block_size = 0;
+    InSwitch in_switch = {};
+    int switches() const { return schedule ? schedule->switches : 0; }
 };
 
 struct Chunk {
@@ -115,6 +123,7 @@ struct Collective {
     std::vector<std::uint32_t> turn_of;     // per chunk * max_phases + phase: its list
     int total_chunks = 0;
     int max_phases = 0;
+    bool in_switch = false;  // some phase has switches that compute
 
     std::size_t lists() const { return turns.empty() ? static_cast<std::size_t>(max_phases) : turns.size(); }
     std::size_t visits(std::uint32_t list) const { return turns.empty() ? static_cast<std::size_t>(total_chunks) : turns[list].size(); }
@@ -153,6 +162,7 @@ struct MediumKind {
     bool meets = true;         // messages may wait for each other
     bool on_ports = false;     // they wait only at ports of their two ends: any collective may fold
     bool on_links = false;     // they wait at links between NPUs: only collectives of all ranks may fold
+    bool takes_switches = false;  // messages may begin and end at switches
     bool takes_graph = false;  // Network::graph may give its links, and Plan::changes may change them
     bool own_clock = false;    // the medium keeps a clock beside the run's: Medium::next, run, busy
     bool receives = false;     // receives are posted as messages, too: Carried::receives tells which a message is
@@ -251,6 +261,12 @@ struct Plan {
 inline const char* never_folds(const Plan& plan) {
     if (plan.changes.time.size > 0) return "speeds that change while it runs";
     if (plan.network.memories() > 0) return "memories at switches";
+    for (const Collective& c : plan.collectives)
+        if (c.in_switch && !plan.network.medium->on_ports) return "switches that compute, over links";
+    for (const Collective& c : plan.collectives)
+        for (const Chunk& chunk : c.chunks)
+            for (const Phase& p : chunk.phases)
+                if (p.switches() > 0 && p.n != plan.network.dims[static_cast<std::size_t>(p.dim)].npus) return "groups that share a switch that computes";
     return plan.network.graph ? "links of a graph" : plan.network.medium->never_folds;
 }
 

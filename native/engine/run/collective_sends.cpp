@@ -9,15 +9,26 @@ Sender Collectives::sender_of(std::uint32_t instance, std::uint32_t state) const
     const Instance& i = instances_[instance];
     const ChunkState& s = i.chunks[state];
     const Phase& phase = s.now();
-    const Member& member = i.members[s.position];
-    return {instance, state, static_cast<std::uint32_t>(phase.schedule->send_ptr[s.program()]), member.rank, member.node, &phase, phase.schedule, &s, s.known,
+    const std::uint64_t key = key_of(i, s);
+    return {instance, state, static_cast<std::uint32_t>(phase.schedule->send_ptr[s.program()]), static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key), &phase, phase.schedule, &s, s.known,
             static_cast<std::uint32_t>(plan_.collectives[i.collective].total_chunks)};
+}
+
+// A switch counts as a rank behind all others; its node is the number of the collective among all of the run.
+std::uint64_t Collectives::key_of(const Instance& i, const ChunkState& s) const {
+    if (s.node < 0) return i.members[s.position].key();
+    return (plan_.ranks() + static_cast<std::uint64_t>(s.node)) << 32 | i.serial;
+}
+
+std::int32_t Collectives::end_of(const Sender& from, std::uint32_t send) const {
+    const Instance& i = instances_[from.instance];
+    if (from.to_switch(send)) return i.chunks[i.switch_state(plan_.collectives[i.collective], *from.chunk, from.schedule->send_peer[send])].node;
+    return plan_.npu_of[membership_.rank(i.group, from.receiver(send))];
 }
 
 // The flight of a send where every rank runs.
 Flight Collectives::flight_of(const Sender& from, std::uint32_t send) const {
-    const std::uint32_t to = from.receiver(send);
-    Flight out(plan_.npu_of[from.rank], plan_.npu_of[membership_.rank(instances_[from.instance].group, to)], from.size(send));
+    Flight out(from.chunk->node < 0 ? plan_.npu_of[from.rank] : from.chunk->node, end_of(from, send), from.size(send));
     if (alone_) out.from = geometry_.mirrored(out.source, out.destination), out.to = out.source;
     return out;
 }
@@ -29,8 +40,11 @@ MessageId Collectives::make_send(const Sender& from, std::uint32_t number, std::
     const ChunkState& s = *from.chunk;
     Message& m = messages_[id];
     m.purpose = Message::chunk;
-    m.instance = from.instance, m.source_state = from.state, m.state = (alone_ || quotient_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
-    m.collective = instances_[from.instance].collective;
+    const Instance& i = instances_[from.instance];
+    m.instance = from.instance, m.source_state = from.state, m.to_switch = from.to_switch(send);
+    m.state = m.to_switch ? i.switch_state(plan_.collectives[i.collective], s, from.schedule->send_peer[send])
+                          : (alone_ || quotient_ ? 0 : from.receiver(send) * from.chunks) + s.chunk;
+    m.collective = i.collective;
     m.phase = static_cast<std::uint32_t>(s.phase), m.receive = static_cast<std::uint32_t>(from.schedule->send_match[send]);
     m.high = static_cast<std::uint64_t>(from.rank) << 32 | from.node;
     m.low = static_cast<std::uint64_t>(s.chunk) << 32 | number, m.together = together;
@@ -94,6 +108,7 @@ void Collectives::deliver(MessageId id, Tick when) {
 }
 
 void Collectives::delivered(const Message& m) {
+    if (m.to_switch) return take_in(m);
     Instance& i = instances_[m.instance];
     const Collective& c = plan_.collectives[i.collective];
     const std::size_t base = i.bit_base[m.state * static_cast<std::size_t>(c.max_phases) + m.phase];
@@ -104,13 +119,31 @@ void Collectives::delivered(const Message& m) {
     try_leave(m.instance, m.source_state);
 }
 
+// What is added takes the switch's adder in its turn.
+void Collectives::take_in(const Message& m) {
+    Instance& i = instances_[m.instance];
+    const ChunkState& s = i.chunks[m.state];
+    const Schedule& schedule = *s.now().schedule;
+    const InSwitch& able = s.now().in_switch;
+    Tick when = clock_.now;
+    if (schedule.recv_reduce[static_cast<std::size_t>(schedule.recv_ptr[s.program()]) + m.receive]) {
+        Tick& free = adder_free_[s.node];
+        free = add(std::max(when, free), ticks(static_cast<double>(m.flight.size) / able.rate, false));
+        when = add(free, able.latency);
+        // What comes later must not find the adder at work: it counts as use of the port by which this came.
+        if (Ports* ports = messages_.ports()) ports->keep_out(m.flight.source, static_cast<std::size_t>(s.now().dim), clock_.now, free);
+    }
+    receives_over(m.instance, m.state, m.receive, m.receive, when);
+    --i.chunks[m.source_state].undelivered;
+    try_leave(m.instance, m.source_state);
+}
+
 // Receives of a chunk's phase will be complete.
 void Collectives::receives_over(std::uint32_t instance, std::uint32_t state, std::uint32_t first, std::uint32_t last, Tick when) {
     const Instance& i = instances_[instance];
     const ChunkState& s = i.chunks[state];
-    const Member& member = i.members[s.position];
     clock_.at(when, BatchClock::done,
-              {static_cast<std::uint64_t>(member.rank) << 32 | member.node, static_cast<std::uint64_t>(s.chunk) << 32 | first, receive_over, state,
+              {key_of(i, s), static_cast<std::uint64_t>(s.chunk) << 32 | first, receive_over, state,
                static_cast<std::uint64_t>(instance) << 32 | last});
 }
 

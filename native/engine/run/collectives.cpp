@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "plan/unfoldable.hpp"
 #include "run/custom_runs.hpp"
 #include "run/promotion.hpp"
 #include "run/undisturbed.hpp"
@@ -27,6 +28,7 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
         free_.push_back(static_cast<std::uint32_t>(instances_.size()));
         instances_.emplace_back();
     }
+    if (quotient_ && plan_.collectives[collective].in_switch) throw Unfoldable{"a collective in switches meets other messages"};
     if (quotient_) quotient_->check(plan_.collectives[collective], kind_of(group));
     const std::uint32_t id = free_.back();
     free_.pop_back();
@@ -45,6 +47,12 @@ std::uint32_t Collectives::open(std::uint32_t group, std::uint32_t collective, s
     }
     open_[group].emplace_back(serial, id);
     if (!c.custom && !c.lasts) i.lay_chunks(id, c, [&](std::uint32_t p) { return place_of(group, p); });
+    for (std::size_t k = static_cast<std::size_t>(members) * chunks; k < i.chunks.size(); ++k) {
+        ChunkState& s = i.chunks[k];
+        const InSwitch& able = s.now().in_switch;
+        const std::int32_t npu = plan_.npu_of[membership_.rank(group, s.position)];
+        s.node = able.nodes.empty() ? geometry_.switch_of(static_cast<std::size_t>(s.now().dim), npu) : able.nodes[static_cast<std::size_t>(s.index - s.now().n)];
+    }
     return id;
 }
 
@@ -154,7 +162,7 @@ void Collectives::enter(std::uint32_t instance, std::uint32_t position, std::uin
 void Collectives::try_leave(std::uint32_t instance, std::uint32_t state) {
     Instance& i = instances_[instance];
     ChunkState& s = i.chunks[state];
-    if (!s.inside || s.complete != s.receives || s.next_send != s.sends || s.undelivered != 0) return;
+    if (!s.inside || s.node >= 0 || s.complete != s.receives || s.next_send != s.sends || s.undelivered != 0) return;
     if (s.over > clock_.now) return clock_.at(s.over, BatchClock::done, {i.members[s.position].rank, s.chunk, phase_over, state, instance});
     s.inside = false;
     const auto phase = static_cast<std::uint32_t>(s.phase);

@@ -2,6 +2,7 @@
 #pragma once
 #include <deque>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "nodes/groups.hpp"
@@ -43,8 +44,9 @@ public:
     // Whether the receiver's chunk is in the phase already: it stays there until it has the message.
     bool wanted(const Message& m) const {
         const ChunkState& s = instances_[m.instance].chunks[m.state];
-        return s.inside && s.phase == static_cast<std::int32_t>(m.phase);
+        return s.inside && s.phase == static_cast<std::int32_t>(m.phase) && s.node < 0;
     }
+    bool to_switch(const Message& m) const { return m.purpose == Message::chunk && m.to_switch; }
     void deliver(MessageId id, Tick when);  // one that is wanted
     void delivered(const Message& message);
     void one_end_over(const Message& message);  // where receives are messages, too
@@ -84,6 +86,9 @@ private:
     void begin(std::uint32_t instance, std::uint32_t position);
     void advance(std::uint32_t instance, std::uint32_t position, std::uint32_t list);
     void enter(std::uint32_t instance, std::uint32_t position, std::uint32_t chunk, std::uint32_t phase);
+    std::int32_t end_of(const Sender& from, std::uint32_t send) const;  // NPU or switch
+    std::uint64_t key_of(const Instance& i, const ChunkState& s) const;
+    void take_in(const Message& message);  // at a switch
     void post_receives(std::uint32_t instance, std::uint32_t state);
     bool in_turn() const {
         const MediumKind& medium = *plan_.network.medium;
@@ -110,6 +115,7 @@ private:
     Turns turns_;
     std::vector<Instance> instances_;
     std::vector<std::uint32_t> free_;
+    std::unordered_map<std::int32_t, Tick> adder_free_;  // per switch that added
     std::vector<std::vector<std::uint32_t>> next_serial_;                    // per group, member
     std::vector<std::deque<std::pair<std::uint32_t, std::uint32_t>>> open_;  // per group: serial, instance
     std::uint32_t opened_ = 0;

@@ -25,10 +25,36 @@ void Instance::lay_chunks_of(std::uint32_t id, const Collective& c, std::uint32_
     }
 }
 
+// Switches are in their phase from the beginning.
+void Instance::lay_switches(const Collective& c, std::size_t& bits) {
+    const auto phases = static_cast<std::size_t>(c.max_phases);
+    first_switch.assign(static_cast<std::size_t>(c.total_chunks) * phases, 0);
+    for (std::uint32_t k = 0; k < static_cast<std::uint32_t>(c.total_chunks); ++k)
+        for (std::uint32_t f = 0; f < chunks[k].phases->size(); ++f) {
+            const Phase& phase = (*chunks[k].phases)[f];
+            first_switch[k * phases + f] = static_cast<std::uint32_t>(chunks.size());
+            for (std::uint32_t p = 0; p < members.size() && phase.switches() > 0; ++p) {
+                if (index_in(phase, p) != 0) continue;
+                for (int place = phase.n; place < phase.n + phase.switches(); ++place) {
+                    ChunkState s = chunks[k];
+                    s.position = p;
+                    s.enter_at(f, place, static_cast<std::int32_t>(p), bits);
+                    bits += s.receives;
+                    chunks.push_back(s);
+                }
+            }
+        }
+}
+
 void ChunkState::enter(std::uint32_t phase_number, std::uint32_t place, std::size_t first_bit) {
+    const Phase& entered = (*phases)[phase_number];
+    const int at = index_in(entered, place);
+    enter_at(phase_number, at, static_cast<int>(place) - at * entered.stride, first_bit);
+}
+
+void ChunkState::enter_at(std::uint32_t phase_number, std::int32_t at, std::int32_t first, std::size_t first_bit) {
     phase = static_cast<std::int32_t>(phase_number), inside = true;
-    index = index_in(now(), place);
-    base = static_cast<int>(place) - index * now().stride;
+    index = at, base = first;
     const Schedule& schedule = *now().schedule;
     sends = count(schedule.send_ptr, program()), receives = count(schedule.recv_ptr, program());
     next_send = prefix = complete = 0, over = 0, known = nullptr;

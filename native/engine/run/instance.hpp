@@ -26,6 +26,7 @@ struct ChunkState {  // one chunk at one member: its current phase
     const std::vector<Phase>* phases = nullptr;
     const Phase& now() const { return (*phases)[static_cast<std::size_t>(phase)]; }
     std::int32_t index = 0, base = 0;
+    std::int32_t node = -1;  // of a switch that computes, which is in one phase only
     std::uint32_t next_send = 0, sends = 0, receives = 0, prefix = 0, complete = 0, undelivered = 0;
     std::size_t bits = 0;  // into delivered/complete of the instance, for the current phase
     Tick over = 0;         // when those of its sends and receives are over that have no event of their own
@@ -33,6 +34,7 @@ struct ChunkState {  // one chunk at one member: its current phase
 
     // At the beginning of a phase, at a place of the group.
     void enter(std::uint32_t phase_number, std::uint32_t place, std::size_t first_bit);
+    void enter_at(std::uint32_t phase_number, std::int32_t at, std::int32_t first, std::size_t first_bit);
     std::size_t program() const { return static_cast<std::size_t>(now().schedule->program[static_cast<std::size_t>(index)]); }
     bool starts() const;  // some send waits for nothing
 };
@@ -48,8 +50,15 @@ struct Instance {
     std::vector<Member> members;
     std::vector<ChunkState> chunks;      // member * total_chunks + chunk
     std::vector<std::size_t> bit_base;   // per (member * total_chunks + chunk): first bit; phases follow
+    std::vector<std::uint32_t> first_switch;  // per chunk and phase with switches: their first chunk state, behind those of members
     std::vector<std::uint64_t> delivered, complete;
 
+    // The switches of a chunk's phase, by the first place of the circle that they serve.
+    std::uint32_t switch_state(const Collective& c, const ChunkState& s, std::int32_t index) const {
+        const auto circle = static_cast<std::uint32_t>(s.base / (s.now().stride * s.now().n) * s.now().stride + s.base % s.now().stride);
+        return first_switch[s.chunk * static_cast<std::size_t>(c.max_phases) + static_cast<std::size_t>(s.phase)] +
+               circle * static_cast<std::uint32_t>(s.now().switches()) + static_cast<std::uint32_t>(index - s.now().n);
+    }
     // The chunks of all members, of which position p stands at place(p) in its group.
     template <class Place>
     void lay_chunks(std::uint32_t id, const Collective& c, Place&& place) {
@@ -57,10 +66,12 @@ struct Instance {
         chunks.resize(members.size() * count);
         std::size_t bits = 0;
         for (std::uint32_t p = 0; p < members.size(); ++p) lay_chunks_of(id, c, p, place(p), bits);
+        if (c.in_switch) lay_switches(c, bits);
         delivered.assign((bits + 63) / 64, 0), complete.assign((bits + 63) / 64, 0);
     }
 
 private:
+    void lay_switches(const Collective& c, std::size_t& bits);
     void lay_chunks_of(std::uint32_t id, const Collective& c, std::uint32_t position, std::uint32_t place, std::size_t& bits);
 };
 
@@ -71,6 +82,7 @@ struct Sender {  // a participant's chunk in its phase
     const ChunkState* chunk;
     const Sends* known;  // one rank per class
     std::uint32_t chunks;
+    bool to_switch(std::uint32_t send) const { return schedule->switches > 0 && schedule->send_peer[send] >= schedule->n; }
     std::uint32_t receiver(std::uint32_t send) const {
         return static_cast<std::uint32_t>(chunk->base + peer_of(*schedule, chunk->index, schedule->send_peer[send]) * phase->stride);
     }

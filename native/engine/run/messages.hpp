@@ -19,6 +19,7 @@ struct Message {
     enum For : std::uint8_t { node, chunk, custom, access } purpose = node;
     bool receives = false;  // foreign networks only: a receive that waits for its message
     std::uint32_t instance = 0, source_state = 0, state = 0, phase = 0, receive = 0;  // chunk
+    bool to_switch = false;  // that computes
     std::uint32_t collective = 0;
     std::uint32_t together = 1;                    // messages of a train: this one is the last
     std::uint32_t next = nothing;                  // the one that departs after it, in one event
@@ -69,6 +70,11 @@ public:
     void leave(MessageId id);          // with those that leave in the same event
     void leave_in_turn(MessageId id, const Medium::Turn& turn) { ask_again(id, medium_->leave(pool_[id].flight, turn)); }
     void arrive(MessageId id);         // at its in port, or at the next device
+    void reach_adder(MessageId id) {   // what is there in one instant goes in the order of what arrives
+        Keyed key = arrives(id);
+        key.kind = astrarium::reach_adder;
+        clock_.at(clock_.now, BatchClock::arrive, key);
+    }
     std::size_t size() const { return pool_.size(); }
 
     Ports* ports() { return ports_.get(); }    // one of these

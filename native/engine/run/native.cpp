@@ -114,7 +114,10 @@ void Native::handle(const Keyed& event) {
     const auto low = static_cast<std::uint32_t>(event.low), b = static_cast<std::uint32_t>(event.b), instance = static_cast<std::uint32_t>(event.b >> 32);
     switch (static_cast<What>(event.kind)) {
         case node_over: return nodes_.complete(event.a, b);
-        case send_over: {
+        case send_over:
+            if (collectives_.to_switch(messages_[event.a])) return messages_.reach_adder(event.a);
+            [[fallthrough]];
+        case reach_adder: {
             const Message message = messages_[event.a];
             messages_.free(event.a);
             return delivered(message);

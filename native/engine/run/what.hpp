@@ -13,6 +13,7 @@ enum What : std::uint32_t {
     look,           // a = rank: issue ready nodes
     leave_in_turn,  // a = chunk state, low = first send, b = the one after the last: ask for their links
     leave_source,   // a = message: asks for its first port or link
+    reach_adder,    // a = message: is at its switch, in full
     reach_next,     // a = message: asks for the in port, or for what comes next
     custom_over,    // a = rank's custom run, b = node
     measured_over,  // a = rank, b = node: a measured collective ends by an arrival

@@ -120,9 +120,17 @@ _BINOMIAL: dict[CommOp, Formula] = {
     CommOp.GATHER: lambda n, b: Bound(n - 1, n - 1, _log2(n)),
 }
 
+_SHARP: dict[CommOp, Formula] = {
+    CommOp.ALL_GATHER: lambda n, b: Bound(b // n, b, 2), CommOp.REDUCE_SCATTER: lambda n, b: Bound(b, b // n, 2),
+} | dict.fromkeys((CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.BARRIER), lambda n, b: _same(b, 2))
+
+_NVLS: dict[CommOp, Formula] = _SHARP | {
+    CommOp.ALL_REDUCE: lambda n, b: _same(b + b // n, 2 * (1 + (b // n + 1) // 2))}
+
 _BOUNDS: Mapping[str, Mapping[CommOp, Formula]] = MappingProxyType({
     "ring": _RING, "ring_two_way": _RING_TWO_WAY, "direct": _DIRECT, "halving_doubling": _HALVING,
-    "double_binary_tree": _TWO_TREES, "bruck": _BRUCK, "binomial_tree": _BINOMIAL})
+    "double_binary_tree": _TWO_TREES, "bruck": _BRUCK, "binomial_tree": _BINOMIAL,
+    "nvls": _NVLS, "sharp": _SHARP})
 
 
 def bound(algorithm: str, op: CommOp, n: int, blocks: int) -> Bound | None:

@@ -184,7 +184,8 @@ def _lists(pacing: Pacing, settings: Settings, free: Free, themis: bool) -> list
     if not free.algorithms:
         return [Names(*[tuple([settings.algorithm(each, part, "collective").partition(":")[0] for part in parts])
                         for each in (op, CommOp.REDUCE_SCATTER, CommOp.ALL_GATHER)])]
-    options = [_options(free.dims[part.dim].shape, op, part.n, len(parts)) for part in parts]
+    options = [_options(free.dims[part.dim].shape, op, part.n, len(parts)) + _in_switch(free, op, part)
+               for part in parts]
     if not themis:
         options = [pacing.unbeaten(place, each) for place, each in enumerate(options)]
     if prod(map(len, options)) > LISTS:
@@ -198,6 +199,12 @@ def _steps(names: tuple[str, ...], parts: Sequence[SubDim], plain: Sequence[str]
     if TREE not in names:
         return names
     return tuple([plain[part.dim].partition(":")[0] if name == TREE else name for part, name in zip(parts, names)])
+
+
+def _in_switch(free: Free, op: CommOp, part: SubDim) -> tuple[str, ...]:
+    """What a dim's switches may run."""
+    name = free.in_switch[part.dim] if free.in_switch else ""
+    return (name,) if name and op != CommOp.ALL_TO_ALL and part.n > 2 else ()
 
 
 def _options(shape: Shape, op: CommOp, n: int, dims: int) -> tuple[str, ...]:

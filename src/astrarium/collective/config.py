@@ -18,7 +18,7 @@ _ENTRY = re.compile(r"([a-z_]+)(?::([1-9][0-9]{0,8}))?")
 
 
 class _Algorithms:
-    """The legal entries: a registered name, and `direct:K`."""
+    """The legal entries: a registered name, `direct:K`, `nvls:K` and `sharp:K`."""
 
     def names(self) -> tuple[str, ...]:
         return names("algorithm")
@@ -28,11 +28,13 @@ class _Algorithms:
 
     def __contains__(self, entry: object) -> bool:
         match = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
-        return match is not None and match[1] in Kind("algorithm") and (match[2] is None or match[1] == "direct")
+        return match is not None and match[1] in Kind("algorithm") and (
+            match[2] is None or match[1] in ("direct", "nvls", "sharp"))
 
 
 PerDim = Annotated[Sequence[str], Knob("Algorithm per dim, innermost first; one entry serves every dim; none: as "
-                                       "`choice` says. `direct:K` keeps at most K messages in flight.",
+                                       "`choice` says. `direct:K` keeps at most K messages in flight; `nvls:K` and "
+                                       "`sharp:K` pass in K rounds.",
                                        choices=_Algorithms())]
 File = Annotated[str | None, Knob("Custom algorithm: prefix of Chakra traces (one per participant), or MSCCL XML.",
                                   file=True)]
@@ -58,7 +60,7 @@ class Custom(Config, frozen=True, kw_only=True):
 
 
 def parse_algorithm(entry: str) -> tuple[str, int]:
-    """`direct:7` -> ("direct", 7); without a window -1, which is all messages at once."""
+    """`direct:7` -> ("direct", 7); without a number -1, which is all messages at once."""
     name, _, window = entry.partition(":")
     return name, int(window) if window else -1
 

@@ -25,6 +25,7 @@ Stride = tuple[int, float, float, int]
 MOST = 64       # messages one after the other; more are taken together
 MOST_OF_A_TREE = 1024
 SENT_IN_TREES = 32      # 8 blocks in two trees, up and down
+SENT_IN_SWITCH = 32     # in as many rounds
 PIECES_HIDE = 0.35
 
 
@@ -163,9 +164,19 @@ def _bruck(shape: Shape, op: CommOp, n: int, reach: Reach) -> Rows:
     return [Counts(0, 1, size, 2, size) for size in (sizes if op == CommOp.ALL_GATHER else sizes[::-1])]
 
 
+def _in_switches(shape: Shape, algorithm: str, op: CommOp, n: int, reach: Reach) -> Rows:
+    """Through a switch that computes, in so many rounds that only one way counts."""
+    del shape, reach
+    written = algorithm == "nvls" and op == CommOp.ALL_REDUCE
+    held = n + 1.0 if written else float(n)
+    return [Counts(0, 1, held, 4 if written else 2, held)]
+
+
 _FORMULAS: Mapping[str, Callable[[Shape, CommOp, int, Reach], Rows]] = {
     "direct": _direct, "ring": _ring, "ring_two_way": _two_way, "halving_doubling": _halving,
-    "double_binary_tree": _two_trees, "bruck": _bruck}
+    "double_binary_tree": _two_trees, "bruck": _bruck,
+    "nvls": lambda shape, op, n, reach: _in_switches(shape, "nvls", op, n, reach),
+    "sharp": lambda shape, op, n, reach: _in_switches(shape, "sharp", op, n, reach)}
 
 
 def _by_bounds(shape: Shape, algorithm: str, op: CommOp, n: int, reach: Reach) -> Rows:
@@ -192,6 +203,7 @@ def strides(dim: Dim, algorithm: str, op: CommOp, n: int, reach: Reach, whole: i
     rows = counts(dim.shape, algorithm, op, n, reach)
     wire = -(-whole // n) / dim.bandwidth
     reduced = len(rows) if op == CommOp.REDUCE_SCATTER else len(rows) // 2 if op == CommOp.ALL_REDUCE else 0
+    reduced *= algorithm not in ("nvls", "sharp")       # the switch adds
     found: list[Stride] = []
     for number, row in enumerate(rows):
         latency = max(0.0, row.hops * dim.latency + row.late * wire) + around.endpoint_delay
@@ -209,6 +221,8 @@ def messages(algorithm: str, op: CommOp, n: int) -> int:
     """How many messages a member sends."""
     if algorithm == "double_binary_tree":
         return SENT_IN_TREES
+    if algorithm in ("nvls", "sharp"):
+        return SENT_IN_SWITCH * (2 if algorithm == "nvls" and op == CommOp.ALL_REDUCE else 1)
     once = (n - 1).bit_length() if algorithm in ("halving_doubling", "bruck") else n - 1
     ways = 2 if algorithm == "ring_two_way" and op != CommOp.ALL_TO_ALL else 1
     return once * ways * (2 if op == CommOp.ALL_REDUCE else 1)

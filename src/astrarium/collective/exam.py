@@ -6,6 +6,8 @@ promises. Receives take effect in program order. The in-place proof goes further
 change a block that is still to be read, so the schedule is right even when messages are written straight into the
 payload.
 
+Switches that compute begin with nothing and take part like participants; what they end with does not matter.
+
 An all-to-all moves items: a send that names destination b takes every item for b that its sender then holds, and
 names b once per item. A barrier moves knowledge: everyone must have heard from everyone.
 """
@@ -59,13 +61,14 @@ def examine(schedule: Schedule, *, path: str = "collective", in_place: bool = Tr
     if in_place and schedule.op not in (CommOp.ALL_TO_ALL, CommOp.BARRIER):
         exam_order.check_hazards(schedule, table, order, exam.fail)
     sizes = np.diff(schedule.send_block_ptr)[table.entry]
-    sent = np.bincount(table.src, weights=sizes, minlength=schedule.n).astype(np.int64)
-    received = np.bincount(table.dst, weights=sizes, minlength=schedule.n).astype(np.int64)
+    sent, received = (np.bincount(ends, weights=sizes, minlength=schedule.n)[:schedule.n].astype(np.int64)
+                      for ends in (table.src, table.dst))
     return Proof(sent, received, count, exam_order.longest_chain(table, order), in_place)
 
 
 class _Exam:
-    """One run of a schedule on counts: `held` [n, blocks, n] is how often contributor c is in block b at p."""
+    """One run of a schedule on counts: `held` [n and switches, blocks, n] is how often contributor c is in
+    block b at p."""
 
     def __init__(self, schedule: Schedule, path: str):
         self.schedule, self.path = schedule, path
@@ -78,7 +81,8 @@ class _Exam:
     def run(self, table: Expanded, order: list[int]) -> None:
         """Send every message in `order`; receives are applied in program order as far as each send needs them."""
         payload: dict[int, tuple[I64, Held]] = {}
-        applied = np.zeros(self.schedule.n, np.int64)
+        places = self.schedule.n + self.schedule.switches
+        applied = np.zeros(places, np.int64)
         incoming = exam_order.sender_of_receive(table)
         take = self._taker()
         for m in order:
@@ -86,7 +90,7 @@ class _Exam:
             self._apply(p, int(table.needs[m]), applied, table, incoming, payload)
             blocks = message_blocks(self.schedule, p, int(table.entry[m]))
             payload[m] = blocks, take(p, int(table.dst[m]), blocks)
-        for p in range(self.schedule.n):
+        for p in range(places):
             self._apply(p, int(table.recv_ptr[p + 1] - table.recv_ptr[p]), applied, table, incoming, payload)
 
     def _taker(self) -> Callable[[int, int, I64], Held]:
@@ -133,7 +137,7 @@ class _Exam:
     def check_end(self) -> None:
         """Compare with what the operation promises; the message names the first wrong block."""
         want, checked = _end(self.schedule)
-        wrong = checked[:, :, None] & (self.held != want)
+        wrong = checked[:, :, None] & (self.held[:self.schedule.n] != want)
         if wrong.any():
             p, b, c = (int(i[0]) for i in np.nonzero(wrong))
             thing = f"item from {c}" if self.schedule.op == CommOp.ALL_TO_ALL else f"contribution of {c}"
@@ -149,7 +153,7 @@ def _owners(schedule: Schedule) -> I64:
 def _start(schedule: Schedule) -> Held:
     """What each participant holds before the operation."""
     n, blocks, op = schedule.n, schedule.blocks, schedule.op
-    held = np.zeros((n, blocks, n), np.int32)
+    held = np.zeros((n + schedule.switches, blocks, n), np.int32)
     everyone, every_block = np.arange(n), np.arange(blocks)
     if op in (CommOp.BROADCAST, CommOp.SCATTER):
         held[0, :, 0] = 1

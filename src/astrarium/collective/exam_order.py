@@ -89,7 +89,7 @@ def check_hazards(schedule: Schedule, table: Expanded, order: list[int], fail: F
     past = _ancestors(table, order, incoming)
     blocks = [message_blocks(schedule, int(table.src[m]), int(table.entry[m])).tolist() for m in range(len(table.src))]
     send_ptr, recv_ptr, needs = table.send_ptr.tolist(), table.recv_ptr.tolist(), table.needs.tolist()
-    for p in range(schedule.n):
+    for p in range(schedule.n + schedule.switches):
         reads: dict[int, list[int]] = defaultdict(list)     # block -> sends so far that read it
         writes: dict[int, list[tuple[int, bool]]] = defaultdict(list)
         m = send_ptr[p]

@@ -31,15 +31,19 @@ def check_arrays(schedule: Schedule, fail: Fail) -> None:
     _check_ptr("recv_ptr", s.recv_ptr, programs, recvs, fail)
     _check_ptr("send_block_ptr", s.send_block_ptr, sends, len(s.send_block), fail)
     for name, length, want in (("send_needs", len(s.send_needs), sends), ("send_match", len(s.send_match), sends),
-                               ("recv_reduce", len(s.recv_reduce), recvs), ("program", len(s.program), s.n)):
+                               ("recv_reduce", len(s.recv_reduce), recvs),
+                               ("program", len(s.program), s.n + s.switches)):
         if length != want:
             raise fail(f"{name} has {length} entries; expected {want}")
     if (s.program < 0).any() or (s.program >= programs).any():
         raise fail(f"a participant runs a program that is not among the {programs}")
-    for name, values, end in (("send_peer", s.send_peer, s.n), ("recv_peer", s.recv_peer, s.n),
+    for name, values, end in (("send_peer", s.send_peer, s.n + s.switches),
+                              ("recv_peer", s.recv_peer, s.n + s.switches),
                               ("send_block", s.send_block, s.blocks)):
         if (values < 0).any() or (values >= end).any():
             raise fail(f"{name} has a number outside 0..{end - 1}")
+    if s.switches < 0 or (s.switches and s.peer_mode != PeerMode.ABSOLUTE):
+        raise fail(f"{s.switches} switches; they need peers by number")
     if s.op not in _REDUCING and s.recv_reduce.any():
         raise fail("a receive that reduces, in an operation that does not")
     if s.peer_mode == PeerMode.RELATIVE and s.blocks % s.n:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from astrarium.collective.algorithms import Options, build, canonical_op
+from astrarium.collective.algorithms import Options, build, canonical_op, supporting
 from astrarium.collective.lower import block_size
 from astrarium.collective.messages import expand
-from astrarium.errors import InputError
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.trace.build import TraceBuilder
 from astrarium.vocab import CommOp, Schedule
 
@@ -18,10 +18,14 @@ MOST_BYTES = 1 << 62
 
 
 def schedule_of(algorithm: str, op: CommOp, n: int, options: Options | None = None) -> Schedule:
-    """The schedule of an algorithm by name; InputError where it would be too large to write out."""
+    """The schedule of an algorithm by name. Raises InputError where it would be too large to write out,
+    UnsupportedError for one in switches."""
     if not 1 <= n <= 1 << 20:
         raise InputError("npus", f"{n} participants", expected="1 to 1048576")
     schedule = build(algorithm, canonical_op(op), n, options)
+    if schedule.switches:
+        raise UnsupportedError("algorithm", f"{algorithm}, in which a switch takes part that has no trace",
+                               expected="one of " + ", ".join(supporting(op)))
     messages = int(np.diff(schedule.send_ptr)[schedule.program].sum())
     if messages > MOST_MESSAGES:
         raise InputError("npus", f"{messages:,} messages to write", expected=f"at most {MOST_MESSAGES:,}")

@@ -8,13 +8,13 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from astrarium.cache import Cache
-from astrarium.collective import chunking
-from astrarium.collective.algorithms import Options, build, canonical_op
+from astrarium.collective import chunking, in_switch
+from astrarium.collective.algorithms import Options, build, canonical_op, supporting
 from astrarium.collective.compose import ROOTED, Composition, Step, compose
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Settings
 from astrarium.engine.plan import Algorithm, Chunk, CollectivePlan, Phase
-from astrarium.errors import InputError
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
 __all__ = ["ScheduleCache", "block_size", "chunk_steps", "plan_collective", "schedule_cache"]
@@ -54,8 +54,9 @@ def plan_collective(op: CommOp, size: int, shape: Sequence[SubDim], settings: Se
         pieces, parts = [(1, size)], (SubDim(FLAT, 1, 1),)
     rows: list[tuple[int, tuple[Phase, ...]]]
     if op in ROOTED:
-        schedule = _rooted(op, parts, settings, schedules, path)
-        rows = [(count, (_phase(schedule, FLAT if len(parts) > 1 else parts[0].dim, op, each, 1),))
+        schedule = _rooted(op, size, parts, settings, schedules, path)
+        dim = FLAT if len(parts) > 1 else parts[0].dim
+        rows = [(count, (_phase(schedule, dim, op, each, 1, settings, path),))
                 for count, each in pieces]
     else:
         known: dict[tuple[CommOp, SubDim], Schedule] = {}      # chunks share steps, but for their bytes
@@ -89,12 +90,15 @@ def chunk_steps(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settin
 
 
 def _pieces(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, path: str) -> list[tuple[int, int]]:
-    """(how many, bytes each); an operation that cuts its payload among n members keeps a byte for each of them."""
-    granule = 1
+    """(how many, bytes each); an operation that cuts its payload among n members keeps a byte for each of them, and one
+    in switches what they take at once."""
+    granule, chunks = 1, settings.chunks
+    if payload := in_switch.largest(op, parts, settings):
+        chunks = max(chunks, -(-size // payload))
     if op in (CommOp.ALL_REDUCE, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.SCATTER):
         for part in parts:
             granule *= part.n
-    return list(chunking.split(size, settings.chunks, granule=granule, path=f"{path}.chunks"))
+    return list(chunking.split(size, chunks, granule=granule, path=f"{path}.chunks"))
 
 
 def _steps(op: CommOp, pieces: Sequence[tuple[int, int]], parts: Sequence[SubDim], settings: Settings,
@@ -115,46 +119,61 @@ def _reorders(op: CommOp, parts: Sequence[SubDim], settings: Settings) -> bool:
     return settings.composition == Composition.THEMIS and len(parts) > 1 and able
 
 
-def _schedule(op: CommOp, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
+def _schedule(op: CommOp, size: int, part: SubDim, settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
     where = f"{path}.{_NAMES[op]}"
     entry = settings.algorithm(op, part, where)
-    key = (entry, op, part.n, settings.options)
+    if in_switch.is_one(entry):
+        entry = in_switch.with_rounds(entry, op, size, part, settings, where)
+    able = in_switch.tree_of(part, settings) if in_switch.is_one(entry) else None
+    key = (entry, op, part.n, settings.options, () if able is None else able.up)
 
     def made() -> Schedule:
         algorithm, options = _entry(entry, settings.options, where)
-        return build(algorithm, op, part.n, options, path=where)
+        found = None if able is None else in_switch.along_tree(algorithm, op, part.n, able, options, where)
+        return found or build(algorithm, op, part.n, options, path=where)
 
     return cache.get(key, made)
 
 
 def _entry(entry: str, options: Options, path: str) -> tuple[str, Options]:
-    """`direct:7` is direct with a window of 7 messages."""
-    name, colon, window = entry.partition(":")
+    """`direct:7` is direct with a window of 7 messages, `sharp:7` is sharp in 7 rounds."""
+    name, colon, number = entry.partition(":")
     if not colon:
         return name, options
-    if name != "direct" or not window.isascii() or not window.isdigit():
-        raise InputError(path, repr(entry[:60]), expected="an algorithm, or direct:K for K messages in flight")
-    return name, replace(options, window=int(window))
+    rounds = in_switch.is_one(name)
+    if not (name == "direct" or rounds) or not number.isascii() or not number.isdigit():
+        raise InputError(path, repr(entry[:60]), expected="an algorithm, direct:K for K messages in flight, or nvls:K "
+                                                          "or sharp:K for K rounds")
+    return name, replace(options, pipeline=int(number)) if rounds else replace(options, window=int(number))
 
 
-def _rooted(op: CommOp, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache, path: str) -> Schedule:
+def _rooted(op: CommOp, size: int, parts: Sequence[SubDim], settings: Settings, cache: ScheduleCache,
+            path: str) -> Schedule:
     if len(parts) == 1:
-        return _schedule(op, parts[0], settings, cache, path)
+        return _schedule(op, size, parts[0], settings, cache, path)
     from astrarium.collective.hierarchy import hierarchical
 
     names: Mapping[SubDim, str] = {part: settings.algorithm(op, part, f"{path}.{_NAMES[op]}") for part in parts}
+    if found := next((name for name in names.values() if in_switch.is_one(name)), None):
+        raise UnsupportedError(f"{path}.{_NAMES[op]}", f"{found} for a group that lies in several dims",
+                               expected="one of " + ", ".join(supporting(op)))
     key = ("hierarchy", op, settings.options, tuple((names[part], part.dim, part.n, part.stride) for part in parts))
-    return cache.get(key, lambda: hierarchical(op, parts, lambda part: _schedule(op, part, settings, cache, path)))
+    return cache.get(key, lambda: hierarchical(op, parts,
+                                               lambda part: _schedule(op, size, part, settings, cache, path)))
 
 
 def _step_phase(step: Step, known: dict[tuple[CommOp, SubDim], Schedule], settings: Settings, cache: ScheduleCache,
                 path: str) -> Phase:
     schedule = known.get((step.op, step.part))
     if schedule is None:
-        schedule = known[step.op, step.part] = _schedule(step.op, step.part, settings, cache, path)
-    return _phase(schedule, step.part.dim, step.op, step.size, step.part.stride)
+        schedule = known[step.op, step.part] = _schedule(step.op, step.size, step.part, settings, cache,
+                                                                      path)
+    return _phase(schedule, step.part.dim, step.op, step.size, step.part.stride, settings, path)
 
 
-def _phase(schedule: Schedule, dim: int, op: CommOp, size: int, stride: int) -> Phase:
+def _phase(schedule: Schedule, dim: int, op: CommOp, size: int, stride: int, settings: Settings, path: str) -> Phase:
+    switches = None
+    if schedule.switches:
+        switches = in_switch.switches(schedule, dim, settings, f"{path}.{_NAMES[op]}")
     return Phase(dim=dim, op=int(op), algorithm=Algorithm.SCHEDULE, size=size, n=schedule.n, stride=stride,
-                 schedule=schedule, block_size=block_size(op, size, schedule.blocks, schedule.n))
+                 schedule=schedule, block_size=block_size(op, size, schedule.blocks, schedule.n), in_switch=switches)

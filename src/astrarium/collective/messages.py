@@ -45,6 +45,7 @@ class Messages(Struct, frozen=True, eq=False):
 
 class Expanded(Struct, frozen=True, eq=False):
     """Every message of a schedule: participant p sends messages `send_ptr[p]:send_ptr[p+1]` in program order.
+    Switches count as participants.
 
     `dst`, `needs`, `match`, `entry` are [messages]: receiver, receives that the sender needs first, number of the
     receive at the receiver, and the send's index in the schedule's own arrays. `recv_ptr` [n+1], `recv_from`,
@@ -170,8 +171,8 @@ def expand(schedule: Schedule) -> Expanded:
     recvs = _lengths(schedule.recv_ptr)[program]
     entry = ranges(schedule.send_ptr.astype(np.int64)[program], sends)
     taken = ranges(schedule.recv_ptr.astype(np.int64)[program], recvs)
-    src = np.repeat(np.arange(schedule.n, dtype=np.int64), sends)
-    at = np.repeat(np.arange(schedule.n, dtype=np.int64), recvs)
+    places = np.arange(schedule.n + schedule.switches, dtype=np.int64)
+    src, at = np.repeat(places, sends), np.repeat(places, recvs)
     mode, n = schedule.peer_mode, schedule.n
     return Expanded(
         send_ptr=_lengths_to_ptr(sends), src=src,

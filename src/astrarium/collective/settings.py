@@ -16,7 +16,7 @@ from astrarium.engine.plan import Dim
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
 
-__all__ = ["Free", "Link", "Settings"]
+__all__ = ["Able", "Free", "Link", "Settings"]
 
 
 class Link(Struct, frozen=True):
@@ -26,10 +26,27 @@ class Link(Struct, frozen=True):
     latency: float
 
 
+class Able(Struct, frozen=True):
+    """What the switches of a dim can do for a collective: `rate` bytes/ns that one adds, `latency` ps to the sum,
+    `payload` bytes of one operation at most (0: any), `algorithm` that may be chosen; and what each NPU's link to one
+    has: `bandwidth` bytes/ns, `hop` ns. In a graph: the tree of a group, `up` [members and switches] the place above
+    each, `nodes` [switches] of the graph."""
+
+    rate: float
+    latency: int
+    payload: int
+    algorithm: str
+    bandwidth: float
+    hop: float
+    up: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
+
+
 class Free(Struct, frozen=True):
     """What a design leaves to `choice: auto`, and what the choice depends on: the network's dims, what messages cost
     beside it, `plain`: per dim, the algorithms of reduce_scatter and of all_gather where nobody chooses, and `active`:
-    chunks in flight per phase where the design says how many."""
+    chunks in flight per phase where the design says how many. `in_switch`: per dim, the algorithm that its switches
+    may run, or ""; none: nowhere."""
 
     algorithms: bool
     composition: bool
@@ -38,6 +55,7 @@ class Free(Struct, frozen=True):
     around: Around
     plain: tuple[tuple[str, ...], tuple[str, ...]]
     active: int | None = None
+    in_switch: tuple[str, ...] = ()
 
 
 class Settings(Struct, frozen=True, dict=True):
@@ -47,7 +65,8 @@ class Settings(Struct, frozen=True, dict=True):
     `scatters` and `gathers` (none: `algorithms`) are for the reduce_scatter and all_gather steps of an all_reduce.
     `flat_algorithm` serves irregular groups. `links`: per network dim; `themis` needs it. `active_chunks`: chunks in
     flight per phase, with `themis` per dim, 0: all. `endpoint_delay`: ns, as the engine's policy has it. `free`: what
-    is still to be chosen, and for what network (`choose`); none: nothing.
+    is still to be chosen, and for what network (`choose`); none: nothing. `in_switch`: per network dim, what its
+    switches can do; none: nothing anywhere.
     """
 
     algorithms: tuple[str, ...]
@@ -61,6 +80,7 @@ class Settings(Struct, frozen=True, dict=True):
     scatters: tuple[str, ...] = ()
     gathers: tuple[str, ...] = ()
     free: Free | None = None
+    in_switch: tuple[Able | None, ...] = ()
 
     @cached_property
     def key(self) -> Hashable:
@@ -76,7 +96,7 @@ class Settings(Struct, frozen=True, dict=True):
     @cached_property
     def _rest(self) -> Hashable:
         return (self.composition.value, self.chunks, self.active_chunks, self.flat_algorithm, astuple(self.options),
-                tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free)
+                tuple([astuple(link) for link in self.links]), self.endpoint_delay, self.free, self.in_switch)
 
     def chosen(self) -> Settings:
         """The same, with nothing left to choose."""

@@ -2,8 +2,8 @@
 
 Which links a job's messages may take follows from its plan: a phase of a collective sends along its dim between the
 members of a group, a phase over a whole group (dim -1) and a message between nodes from NPU to NPU, dim after dim. Jobs
-whose links have none in common, and that use no memory together, cannot meet: a joined run gives each the integers
-that it has alone (`engine.jobs`). Where that does not follow from the plan, jobs stay together.
+whose links have none in common, and that use no memory and no adder of a switch together, cannot meet: a joined run
+gives each the integers that it has alone (`engine.jobs`). Where that does not follow from the plan, jobs stay together.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
         shared = _where_others_pass(plan, ranks).tolist()
         if plan.remote.kind in (RemoteKind.PER_NODE, RemoteKind.POOL) and _remote(plan, ranks):
             shared.append(-1)
+        if _in_switches(plan, ranks):
+            shared.append(-2)
         for other in {owner.setdefault(link, job) for link in shared}:
             old, new = sorted((together[other], together[job]), reverse=True)
             together = [new if each == old else each for each in together]
@@ -98,6 +100,14 @@ def sets_of_jobs(plan: Plan, first: Sequence[int]) -> list[list[int]]:
 
 def _remote(plan: Plan, ranks: I64) -> bool:
     return any((plan.programs[kind].kind == Kind.REMOTE).any() for kind in np.unique(plan.program_of[ranks]).tolist())
+
+
+def _in_switches(plan: Plan, ranks: I64) -> bool:
+    """Whether switches add for the ranks, which all jobs may share."""
+    able = np.array([any(phase.in_switch is not None for chunk in each.chunks for phase in chunk.phases)
+                     for each in plan.collectives] + [False])
+    slots = slice(int(plan.slot_ptr[ranks[0]]), int(plan.slot_ptr[ranks[-1] + 1]))
+    return bool(able.any()) and bool(able[plan.slot_a[slots][of_collectives(plan)[slots]]].any())
 
 
 # ------------------------------------------------------------ links of messages

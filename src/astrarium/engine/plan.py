@@ -16,8 +16,9 @@ from msgspec import Struct, field
 from astrarium.vocab import Schedule
 
 __all__ = ["FIRST_LINK", "FULL_SPEED", "Algorithm", "Attached", "Backend", "Changes", "Changing", "Chunk",
-           "CollectivePlan", "CustomProgram", "Dim", "Graph", "Kind", "Lane", "NetworkPlan", "Order", "PacketRules",
-           "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape", "code_of"]
+           "CollectivePlan", "CustomProgram", "Dim", "Graph", "InSwitch", "Kind", "Lane", "NetworkPlan", "Order",
+           "PacketRules", "Phase", "Pick", "Plan", "Policy", "Program", "Remote", "RemoteKind", "RoceRules", "Shape",
+           "code_of"]
 
 FIRST_LINK = -1     # NetworkPlan.ecmp: of equally short ways always the one of the lowest link numbers
 FULL_SPEED = 1_000_000      # of Changes.factor
@@ -115,6 +116,15 @@ class Program(Struct, frozen=True, eq=False):
     child: I32
 
 
+class InSwitch(msgspec.Struct, frozen=True, gc=False):
+    """What the switches of a phase can do. One that adds takes one message after the other, whosever they are."""
+
+    rate: float              # bytes per ns of messages that it adds, above 0
+    latency: int             # ps from the last byte added to the sum
+    nodes: tuple[int, ...] = ()     # of the network's graph, per switch of the schedule; none: the one of `Phase.dim`
+    #                                 that its participants share (numbered as `network.graph.graph_of` numbers it)
+
+
 class Phase(msgspec.Struct, frozen=True, gc=False):
     """One algorithm over one dim (or one sub-group) for one chunk.
 
@@ -133,6 +143,7 @@ class Phase(msgspec.Struct, frozen=True, gc=False):
     local: bool = False      # ASTRA-sim's "Local" ring: fixed 10 ns endpoint delay
     schedule: Schedule | None = None
     block_size: int = 0      # SCHEDULE: bytes of one block
+    in_switch: InSwitch | None = None   # where the schedule has switches
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.in_switch import each_its_own, within_groups
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
@@ -48,7 +49,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     if work.jobs:
         from astrarium.lower.jobs import lower_jobs  # one workload starts without it
 
-        return lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept))
+        return within_groups(design, lower_jobs(work, lambda job, own: lower_native(job, own, plugins, kept)))
     dims = plan_dims(design.network)
     if isinstance(work.source, Traces):
         work = _recorded(design, work, work.source)
@@ -61,17 +62,20 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     kinds = cache.get(("kinds", sizes, design.system.placement),
                       lambda: shapes_of(work.groups, work.names, rows.npu_of, sizes,
                                         cache.get("by size", lambda: by_size(work.groups))))
+    trees = design.network.fabric is not None and bool(design.network.fabric.in_switch)
+    kinds = each_its_own(kinds) if trees else kinds
     table = CollectiveTable(design, dims, rows.npu_of, work.groups, work.names, chosen_by(plugins), kept, kinds)
     columns = cache.get(("columns", kinds[0].tobytes(), key), lambda: _columns(rows, table))
     settings = table.settings(columns.collectives)
     collectives = table.referred(columns.collectives) if settings is None else cache.get(
         ("collectives", sizes, key, tuple([each.key for each in settings])),
         lambda: table.referred(columns.collectives))
-    return Plan(npus=design.network.npus, programs=rows.programs,
+    plan = Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,
                 attached=attached_of(design.memory, design.network), changes=changes_of(design.network),
                 **surroundings(design, dims))
+    return within_groups(design, plan)
 
 
 def _recorded(design: Design, work: Work, traces: Traces) -> Work:

@@ -15,7 +15,7 @@ from astrarium.collective.config import algorithms_of
 from astrarium.collective.estimate import Around, Reach
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.reach import reach
-from astrarium.collective.settings import Free, Settings
+from astrarium.collective.settings import Able, Free, Settings
 from astrarium.design import Design
 from astrarium.engine.plan import Dim
 from astrarium.vocab import CommOp
@@ -23,7 +23,7 @@ from astrarium.vocab import CommOp
 __all__ = ["free_of", "made_choice", "reaches_of"]
 
 
-def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...]) -> Free | None:
+def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...], able: Sequence[Able | None] = ()) -> Free | None:
     """What the design leaves to `auto` for an operation; None: nothing."""
     said = design.collective
     if said.choice != "auto" or op not in CHOSEN:
@@ -36,7 +36,7 @@ def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...]) -> Free | None:
     return Free(not named, said.composition is None, said.chunks is None, dims,
                 Around(float(said.endpoint_delay), rate),
                 (algorithms_of(said, "reduce_scatter", shapes), algorithms_of(said, "all_gather", shapes)),
-                said.active_chunks)
+                said.active_chunks, tuple(["" if each is None else each.algorithm for each in able]))
 
 
 def reaches_of(shape: Sequence[SubDim], npus: npt.NDArray[np.int32], dims: Sequence[Dim]) -> dict[int, Reach]:

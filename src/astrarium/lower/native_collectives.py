@@ -28,6 +28,7 @@ from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
+from astrarium.lower.in_switch import abilities, along_trees
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.lower.native_timed import Timed, timer_of
@@ -139,9 +140,11 @@ class CollectiveTable:
         self._links = tuple([Link(float(dim.npu_bandwidth * dim.efficiency),
                                   plan.latency * (2 if plan.shape == Shape.SWITCH else 1))
                              for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
+        self._in_switch = abilities(flat, dims)
+        self._trees = design.network.fabric is not None and bool(design.network.fabric.in_switch)
         self._tags = tuple([dim.tag for dim in flat])
         self._settings: dict[CommOp, Settings] = kept.collectives.get(
-            ("settings", said, self._dims, self._links, design.memory.bandwidth), dict)
+            ("settings", said, self._dims, self._links, design.memory.bandwidth, self._in_switch), dict)
         self._custom = _custom(design)
         self._timed: Timed | None = timer_of(design)
         self._kept = kept
@@ -166,7 +169,7 @@ class CollectiveTable:
     def settings(self, keys: Sequence[Key]) -> tuple[Settings, ...] | None:
         """What plans of collectives depend on beside operation, bytes and kind of group, per operation among them; None
         where that is not all."""
-        if self._custom or self._timed is not None or self._choice is not None:
+        if self._custom or self._timed is not None or self._choice is not None or self._trees:
             return None
         return tuple([self._settings_of(CommOp(op)) for op in dict.fromkeys([op for op, _, _ in keys])])
 
@@ -220,6 +223,9 @@ class CollectiveTable:
         if self._timed is not None and members > 1:
             return self._timed(op, size, shape, self._members(kind))
         settings = self._settings_of(op)
+        if self._trees:
+            settings = replace(settings, in_switch=along_trees(self._design.network, self._in_switch, self._dims,
+                                                               self._members(kind), shape))
         if self._choice is not None:
             entries = chosen_algorithms(self._choice, op, size, self._members(kind).tolist(), self._dims)
             if entries:
@@ -254,7 +260,7 @@ class CollectiveTable:
                 flat_algorithm=entries[0] if len(entries) == 1 else "ring", options=Options(chosen.pipeline),
                 links=self._links,
                 endpoint_delay=float(chosen.endpoint_delay), scatters=scatters, gathers=gathers,
-                free=free_of(self._design, op, self._dims))
+                free=free_of(self._design, op, self._dims, self._in_switch), in_switch=self._in_switch)
         return self._settings[op]
 
     def _steps(self, op: CommOp, algorithms: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

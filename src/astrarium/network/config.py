@@ -12,13 +12,15 @@ from astrarium.config.named import LIKE, Shorthand
 from astrarium.config.spec import specs
 from astrarium.network.change import Change
 from astrarium.network.fabric.config import Fabric
+from astrarium.network.in_switch import InSwitch
 from astrarium.network.ns3.settings import Ns3
 from astrarium.network.packets import Packets
 from astrarium.network.routes import Route
 from astrarium.network.shapes import DIM_NAME, Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch, Torus
 from astrarium.registry import Kind
 
-__all__ = ["Change", "Dim", "FullyConnected", "Hypercube", "LinkDim", "Mesh", "Network", "Ring", "Switch", "Torus"]
+__all__ = ["Change", "Dim", "FullyConnected", "Hypercube", "InSwitch", "LinkDim", "Mesh", "Network", "Ring", "Switch",
+           "Torus"]
 
 
 def _size_rules(network: Network) -> Iterator[Problem]:

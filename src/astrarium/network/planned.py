@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Protocol
 
@@ -18,12 +19,15 @@ from astrarium.network.dims import plan_dims
 from astrarium.network.fabric.built import Built, build, laid_out, logical
 from astrarium.network.fabric.config import Fabric
 from astrarium.network.fabric.recognise import matching_links
+from astrarium.network.fabric.trees import Trees
 from astrarium.network.graph import graph_of
+from astrarium.network.in_switch import InSwitch
 from astrarium.network.routes import Route, given_routes
 from astrarium.network.shapes import Dim, FullyConnected, Hypercube, LinkDim, Mesh, Ring, Switch
 from astrarium.units import Bandwidth, Time
 
-__all__ = ["built_of", "changes_of", "fabric_dims", "faults", "foreign_graph", "network_plan", "on_graph"]
+__all__ = ["built_of", "changes_of", "computing", "fabric_dims", "faults", "foreign_graph", "network_plan", "on_graph",
+           "trees_of"]
 
 LONGEST_NS = 2**62 / 1000
 NS3 = "ns3"     # a plug-in that has links of a graph
@@ -85,9 +89,30 @@ def _dim(dim: PlanDim) -> LinkDim:
 
 
 def on_graph(network: Section) -> bool:
-    """Whether messages go over the fabric's graph: it is no dims, a seed chooses among its ways, or ways are given."""
+    """Whether messages go over the fabric's graph: it is no dims, a seed chooses among its ways, ways are given, or
+    its switches compute."""
     return network.fabric is not None and (network.ecmp is not None or bool(network.routes)
-                                           or built_of(network).dims is None)
+                                           or bool(network.fabric.in_switch) or built_of(network).dims is None)
+
+
+def computing(network: Section) -> dict[int, InSwitch]:
+    """What nodes of the fabric's graph can do with messages of a collective. Raises InputError for a name that is none,
+    or of nothing on a way between NPUs."""
+    found: dict[int, InSwitch] = {}
+    for name, said in (network.fabric.in_switch.items() if network.fabric is not None else ()):
+        path, built = f"network.fabric.in_switch.{name}", built_of(network)
+        nodes = [int(node) for node in built.nodes(name, path) if node >= built.npus]
+        if not nodes:
+            raise InputError(path, "is no switch on a way between NPUs", expected="names of switches of the fabric")
+        found.update(dict.fromkeys(nodes, said))
+    return found
+
+
+@lru_cache(maxsize=8)
+def trees_of(fabric: Fabric, graph: Graph, nodes: tuple[int, ...]) -> Trees:
+    """The trees of switches of a fabric's graph, whose `nodes` compute."""
+    del fabric
+    return Trees(graph, nodes)
 
 
 def faults(network: Section) -> Iterator[Problem]:
@@ -101,6 +126,7 @@ def faults(network: Section) -> Iterator[Problem]:
         built_of(network)
         changes_of(network)
         given_routes(network.routes, built_of(network))
+        computing(network)
         graph = on_graph(network)
         yield from _too_long(network)
     except ConfigError as error:
@@ -109,13 +135,21 @@ def faults(network: Section) -> Iterator[Problem]:
     except InputError as error:
         yield _here(Problem(error.path, error.message, error.expected, error.did_you_mean))
         return
-    if graph and network.backend == NS3 and (network.ecmp is not None or network.routes):
-        name = "routes" if network.ecmp is None else "ecmp"
-        yield Problem(name, "means nothing to ns3, which takes the first of equally short ways", "no " + name)
+    if graph and network.backend == NS3:
+        yield from _no_ns3(network)
     if graph and not _takes_graph(network.backend):
         yield Problem("backend", f"{network.backend} has no links of a graph, and the fabric "
                       + ("has network.ecmp" if network.ecmp is not None else "has network.routes" if network.routes
-                         else "is no dims"), _able())
+                         else "has in_switch" if network.fabric.in_switch else "is no dims"), _able())
+
+
+def _no_ns3(network: Section) -> Iterator[Problem]:
+    assert network.fabric is not None
+    if network.ecmp is not None or network.routes:
+        name = "routes" if network.ecmp is None else "ecmp"
+        yield Problem(name, "means nothing to ns3, which takes the first of equally short ways", "no " + name)
+    if network.fabric.in_switch:
+        yield Problem("fabric.in_switch", "means nothing to ns3, whose switches forward only", "no in_switch")
 
 
 def _too_long(network: Section) -> Iterator[Problem]:

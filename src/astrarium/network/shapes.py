@@ -13,6 +13,7 @@ from astrarium import catalog
 from astrarium.config import Config, Knob, Problem, default
 from astrarium.config.named import Shorthand
 from astrarium.config.spec import Variants
+from astrarium.network.in_switch import InSwitch
 from astrarium.registry import Kind
 from astrarium.units import Bandwidth, EnergyPerByte, OptionalBandwidth, OptionalEnergyPerByte, Time
 
@@ -114,6 +115,8 @@ class Switch(LinkDim, frozen=True, kw_only=True):
     """Each NPU has one link to a switch: two hops."""
 
     tag: ClassVar[str] = "switch"
+    in_switch: Annotated[InSwitch | None, Knob("What the switches can do themselves, for the algorithms nvls and "
+                                               "sharp; left out: nothing.")] = None
 
 
 class FullyConnected(LinkDim, frozen=True, kw_only=True):

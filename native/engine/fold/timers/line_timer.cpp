@@ -18,7 +18,7 @@ std::vector<Stage> stages_of(const Collective& c, std::size_t dims) {
         if (chunk.phases.size() != phases.size()) return {};
         for (std::size_t k = 0; k < phases.size(); ++k) {
             const Phase &x = chunk.phases[k], &first = phases[k];
-            if (x.algorithm != Algorithm::schedule || !x.schedule || x.dim < 0 || x.n < 2) return {};
+            if (x.algorithm != Algorithm::schedule || !x.schedule || x.dim < 0 || x.n < 2 || x.switches() > 0) return {};
             if (x.dim != first.dim || x.schedule != first.schedule || x.n != first.n || x.stride != first.stride) return {};
         }
     }

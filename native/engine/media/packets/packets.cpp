@@ -84,7 +84,7 @@ private:
     std::uint64_t hops_ = 0;
 };
 
-const MediumKind kind{.name = "packets", .takes_graph = true, .pulls = packets::pulls, .never_folds = "packets queue at links", .check = packets::check, .open = open_as<Packets>};
+const MediumKind kind{.name = "packets", .takes_switches = true, .takes_graph = true, .pulls = packets::pulls, .never_folds = "packets queue at links", .check = packets::check, .open = open_as<Packets>};
 const Registered registered(kind);
 
 }  // namespace

@@ -23,14 +23,17 @@ Builder = Callable[[CommOp, int, Options], Schedule]
 
 _ALL = frozenset({CommOp.ALL_REDUCE, CommOp.ALL_GATHER, CommOp.REDUCE_SCATTER, CommOp.ALL_TO_ALL, CommOp.BROADCAST,
                   CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER, CommOp.BARRIER})
+_IN_SWITCH = _ALL - {CommOp.ALL_TO_ALL, CommOp.GATHER, CommOp.SCATTER}
 
 
 class Algorithm(Struct, frozen=True):
-    """A registry line: where the builder is ("module:function"), one sentence, and the operations it has."""
+    """A registry line: where the builder is ("module:function"), one sentence, and the operations it has. `in_switch`:
+    it needs switches that compute."""
 
     builder: str
     sentence: str
     ops: frozenset[CommOp]
+    in_switch: bool = False
 
 
 _HERE = "astrarium.collective.algorithms"
@@ -56,6 +59,13 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({
         f"{_HERE}.binomial_tree:build", "One binomial tree that carries the whole payload: ceil(log2 n) steps per way.",
         frozenset({CommOp.ALL_REDUCE, CommOp.BROADCAST, CommOp.REDUCE, CommOp.GATHER, CommOp.SCATTER,
                    CommOp.BARRIER})),
+    "nvls": Algorithm(
+        f"{_HERE}.in_switch:nvls", "A switch adds and multicasts what NPUs read and write through it (NVLink SHARP).",
+        _IN_SWITCH, in_switch=True),
+    "sharp": Algorithm(
+        f"{_HERE}.in_switch:sharp",
+        "Switches add on the way up and multicast on the way down: the payload once each way.",
+        _IN_SWITCH, in_switch=True),
 })
 
 
@@ -70,8 +80,8 @@ def has_op(algorithm: str, op: CommOp) -> bool:
 
 
 def supporting(op: CommOp) -> tuple[str, ...]:
-    """Names of the algorithms that have `op`, in registry order."""
-    return tuple(name for name, line in ALGORITHMS.items() if canonical_op(op) in line.ops)
+    """Names of the algorithms that have `op` on any network, in registry order."""
+    return tuple(name for name, line in ALGORITHMS.items() if canonical_op(op) in line.ops and not line.in_switch)
 
 
 def build(algorithm: str, op: CommOp, n: int, options: Options | None = None, *, path: str = "collective") -> Schedule:

@@ -262,6 +262,7 @@ def _check_phase(plan: Plan, phase: Phase, custom: bool, heaviest: float) -> Non
     if phase.schedule is not None:
         check_schedule(phase.schedule)
         require(not astra and phase.schedule.n == phase.n, "schedule of another size")
+        _check_switches(plan, phase, phase.schedule.switches)
         return _heavy(float(widest(phase.schedule)) * phase.block_size, heaviest)
     require(astra and phase.algorithm in tuple(Algorithm)[1:], "algorithm out of range")
     require((phase.algorithm == Algorithm.CUSTOM) == custom, "custom program missing")
@@ -270,6 +271,23 @@ def _check_phase(plan: Plan, phase: Phase, custom: bool, heaviest: float) -> Non
     if rates and most * 3e9 >= LONGEST_NS * min(rates):
         raise _too_long()
     return _heavy(most, heaviest)
+
+
+def _check_switches(plan: Plan, phase: Phase, switches: int) -> None:
+    """A phase's switches are in the network, and the medium ends messages there."""
+    able, network = phase.in_switch, plan.network
+    require((able is None) == (switches == 0), "switches without what they can do")
+    if able is None:
+        return
+    require(able.rate > 0 and whole(able.latency) and able.latency >= 0, "switch out of range")
+    if network.graph is None:
+        at_dim = phase.dim >= 0 and network.dims[phase.dim].shape == Shape.SWITCH
+        require(not able.nodes and switches == 1 and at_dim, "a switch that is in no dim")
+    else:
+        require(len(able.nodes) == switches and all(plan.npus <= node < network.graph.nodes for node in able.nodes),
+                "a switch that is no node of the graph")
+    require(network.backend != Backend.FOREIGN and medium_kind(network.backend).takes_switches,
+            "a medium without ends at switches")
 
 
 def _check_slots(plan: Plan, slots: Sequence[Slots]) -> None:

@@ -44,7 +44,8 @@ def check_schedule(schedule: Schedule) -> None:
     reduce = array(schedule.recv_reduce, np.bool_, "recv_reduce")
     require(schedule.peer_mode in tuple(PeerMode), "peer mode out of range")
     n, sends, receives = schedule.n, columns["send_peer"].size, columns["recv_peer"].size
-    require(whole(n) and n >= 1 and columns["program"].size == n, "schedule program of another size")
+    require(whole(n) and n >= 1 and whole(schedule.switches) and schedule.switches >= 0
+            and columns["program"].size == n + schedule.switches, "schedule program of another size")
     require(columns["send_needs"].size == sends and columns["send_match"].size == sends and reduce.size == receives
             and columns["send_block_ptr"].size == sends + 1 and columns["send_ptr"].size == columns["recv_ptr"].size,
             "schedule arrays differ in length")
@@ -61,9 +62,10 @@ def check_schedule(schedule: Schedule) -> None:
 
 def _check_numbers(s: Schedule) -> None:
     require(s.peer_mode != PeerMode.XOR or s.n & (s.n - 1) == 0, "an xor schedule needs a power of two")
+    require(s.peer_mode == PeerMode.ABSOLUTE or not s.switches, "switches in a symmetric schedule")
     least = 0 if s.peer_mode == PeerMode.ABSOLUTE else 1    # a distance of 0 would be the participant itself
     for peers in (s.send_peer, s.recv_peer):
-        require(bool(((peers >= least) & (peers < s.n)).all()), "schedule peer out of range")
+        require(bool(((peers >= least) & (peers < s.n + s.switches)).all()), "schedule peer out of range")
     receives = np.repeat(np.diff(s.recv_ptr), np.diff(s.send_ptr))
     fine = (s.send_needs >= 0) & (s.send_needs <= receives) & (s.send_match >= 0)
     require(bool(fine.all()), "schedule send out of range")
@@ -72,7 +74,7 @@ def _check_numbers(s: Schedule) -> None:
 def _check_matches(s: Schedule) -> None:
     """Walk all messages (of participant 0 where all are alike); every receive is taken once, from where it says."""
     alike = s.peer_mode != PeerMode.ABSOLUTE and bool((s.program == s.program[0]).all())
-    who = np.arange(1 if alike else s.n)
+    who = np.arange(1 if alike else s.n + s.switches)
     program = s.program[who]
     counts = (s.send_ptr[program + 1] - s.send_ptr[program]).astype(np.int64)
     source = np.repeat(who, counts)

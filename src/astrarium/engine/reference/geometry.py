@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from astrarium.engine.plan import Attached, Dim, Phase, Shape
 
-__all__ = ["circle_base", "coordinate", "differing_dims", "end_at", "hops",
-           "kinds_of_links", "strides"]
+__all__ = ["circle_base", "coordinate", "differing_dims", "end_at", "first_switches", "hops",
+           "kinds_of_links", "strides", "switch_of"]
 
 
 def strides(dims: tuple[Dim, ...]) -> list[int]:
@@ -53,6 +53,22 @@ def hops(shape: Shape, size: int, source: int, destination: int) -> int:
         return bin(source ^ destination).count("1")
     clockwise = (destination - source) % size
     return clockwise if shape == Shape.RING_ONE_WAY else min(clockwise, size - clockwise)
+
+
+def first_switches(dims: tuple[Dim, ...]) -> list[int]:
+    """Per dim the number of its first switch; NPUs come first, and dims without switches have none."""
+    npus = strides(dims)[-1] * dims[-1].npus
+    found, number = [], npus
+    for dim in dims:
+        found.append(number)
+        number += npus // dim.npus if dim.shape == Shape.SWITCH and dim.npus > 1 else 0
+    return found
+
+
+def switch_of(dims: tuple[Dim, ...], d: int, npu: int) -> int:
+    """The number of the switch of dim `d` that an NPU is linked to."""
+    stride = strides(dims)[d]
+    return first_switches(dims)[d] + npu // (stride * dims[d].npus) * stride + npu % stride
 
 
 def circle_base(phase: Phase, position: int) -> tuple[int, int]:

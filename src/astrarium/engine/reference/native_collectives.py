@@ -15,6 +15,7 @@ from astrarium.engine.reference.meetings import Meeting
 from astrarium.engine.reference.native_clock import DONE, BatchClock, collective_order, ticks
 from astrarium.engine.reference.native_foreign import ForeignWires, collective_tag
 from astrarium.engine.reference.native_media import Medium
+from astrarium.engine.reference.native_switches import Circle, Switches, SwitchStay, in_order
 from astrarium.engine.reference.schedules import ScheduleTable, Send
 from astrarium.vocab import Schedule
 
@@ -29,6 +30,7 @@ class Surroundings(Protocol):
     foreign: ForeignWires | None
     plan: Plan
     policy: Policy
+    switches: Switches
 
     def npu(self, group: int, position: int) -> int: ...
 
@@ -42,9 +44,10 @@ Early = dict[tuple[int, int, int], list[tuple[int, int]]]  # (position, chunk, p
 class Board:
     """What the participants of one meeting know of each other: who walks, and messages that came before their phase."""
 
-    __slots__ = ("early", "waiting", "walks")
+    __slots__ = ("early", "switches", "waiting", "walks")
 
     def __init__(self) -> None:
+        self.switches: dict[tuple[int, int, int, int], SwitchStay] = {}
         self.waiting: list[tuple[Key, Event]] = []
         self.walks: dict[int, Walk] = {}
         self.early: Early = {}
@@ -64,6 +67,14 @@ class Board:
             stay.received(receive, size)
         else:
             self.early.setdefault((position, chunk, phase), []).append((receive, size))
+
+
+    def switch(self, run: Surroundings, circle: Circle, place: int) -> SwitchStay:
+        """The switch at `place` of a circle."""
+        key = (circle.chunk, circle.number, circle.first, place)
+        if key not in self.switches:
+            self.switches[key] = SwitchStay(run, circle, place)
+        return self.switches[key]
 
 
 Visit = tuple[int, int]     # chunk, phase number
@@ -209,21 +220,33 @@ class Stay:
     def _post(self, send: Send) -> None:
         walk, table = self._walk, self._table
         assert table is not None
-        to = self._first + table.peer(self._place, send.peer) * self._phase.stride
-        size = send.blocks * self._phase.block_size
-
-        run = walk.run
+        run, size = walk.run, send.blocks * self._phase.block_size
+        peer = table.peer(self._place, send.peer)
+        to = self._first + peer * self._phase.stride
+        end = (run.npu(walk.group, to) if peer < self._phase.n
+               else run.switches.node(self._phase, peer - self._phase.n, run.npu(walk.group, self._first)))
 
         def delivered() -> None:
             if run.foreign is None:
-                walk.board.deliver(to, self.chunk, self.number, send.match, size)
+                self._arrived(peer, send.match, size)
             self._undelivered -= 1
             self._leave()
 
-        run.network.send((walk.rank, walk.node, self.chunk, send.number),
-                         collective_order(walk.collective, self.chunk, self.number, send.match),
-                         run.npu(walk.group, walk.position), run.npu(walk.group, to), size, delivered,
-                         self._tag(send.match))
+        key = (walk.rank, walk.node, self.chunk, send.number)
+        order = collective_order(walk.collective, self.chunk, self.number, send.match)
+        at_switch = partial(in_order, run.clock, order, key, delivered)
+        run.network.send(key, order, run.npu(walk.group, walk.position), end, size,
+                         delivered if peer < self._phase.n else at_switch, self._tag(send.match))
+
+    def _arrived(self, place: int, receive: int, size: int) -> None:
+        """A message is at a place of this one's circle."""
+        walk, phase, table = self._walk, self._phase, self._table
+        if place < phase.n:
+            return walk.board.deliver(self._first + place * phase.stride, self.chunk, self.number, receive, size)
+        assert table is not None
+        circle = Circle(walk.group, walk.collective, walk.meeting, self.chunk, self.number, phase, self._first, table,
+                        self._arrived)
+        return walk.board.switch(walk.run, circle, place).received(receive, size)
 
     def _leave(self) -> None:
         if self._complete == len(self._flags) and self._next == len(self._sends()) and not self._undelivered:

@@ -18,6 +18,7 @@ from astrarium.engine.reference.native_foreign import ForeignWires
 from astrarium.engine.reference.native_media import Medium, medium_kind, open_medium
 from astrarium.engine.reference.native_post import Post
 from astrarium.engine.reference.native_rank import NativeRank
+from astrarium.engine.reference.native_switches import Switches
 from astrarium.engine.reference.program import Table, peer_and_tag, table, tables
 from astrarium.engine.reference.rates import NEVER, rates_of
 from astrarium.engine.reference.record import Record
@@ -41,7 +42,7 @@ class NativeEngine:
         self.rates = rates_of(plan.changes, Changing.NPU)
         self.meetings = Meetings(plan)
         self.npu_of: list[int] = plan.npu_of.tolist()
-        self.post = Post()
+        self.post, self.switches = Post(), Switches(plan)
         self.remote_free: dict[int, int] = {}
         self._boards: dict[int, Board] = {}
         self._tables: dict[Schedule, ScheduleTable] = {}

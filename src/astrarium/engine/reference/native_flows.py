@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 
 from astrarium.engine.activities import NEVER, UNIT, Activities
 from astrarium.engine.plan import FULL_SPEED, Changes, NetworkPlan
@@ -17,6 +18,7 @@ from astrarium.errors import UnsupportedError
 
 __all__ = ["FLOWS"]
 
+Pair = tuple[int, int]
 NOBODY = (0, 0, 0, 0)
 WHOLE = 2**30       # parts of a busy link of a graph, whatever its bandwidth
 
@@ -33,6 +35,8 @@ class Flows:
                  changes: Changes | None = None) -> None:
         self._clock, self._traffic, self._fabric = clock, traffic, fabric_of(network)
         self._whole = _whole(network)
+        self._npus = prod(dim.npus for dim in network.dims)
+        self._waiting: dict[Pair, list[tuple[Key, Event]]] = {}     # behind the flow between an NPU and a switch
         self._flows: Activities[Port] = Activities(None if traffic is None else self._spent)
         self._parts: dict[Port, int] = {}       # per ps at full speed, of the links that were drawn on
         self._rates = link_rates(self._fabric, changes)
@@ -43,22 +47,38 @@ class Flows:
     def send(self, key: Key, order: Order, source: int, destination: int, size: int, delivered: Event,
              tag: int = 0) -> None:
         """As `Medium` says."""
-        del tag, order
-        self._clock.at(self._clock.now, DEPART, key,
-                       partial(self._begin, key, self._fabric.between(source, destination), size, delivered))
+        del tag
+        pair = (source, destination) if max(source, destination) >= self._npus else None
+        begin = partial(self._begin, key, self._fabric.between(source, destination), size, delivered, pair)
+        if pair is not None:
+            begin = partial(self._take_turn, pair, (*order, key[0], key[1]), begin)
+        self._clock.at(self._clock.now, DEPART, key, begin)
 
-    def _begin(self, key: Key, route: Sequence[Hop], size: int, delivered: Event) -> None:
+    def _take_turn(self, pair: Pair, key: Key, begin: Event) -> None:
+        """What goes to a switch that computes, or comes from there, goes one after the other."""
+        if pair in self._waiting:
+            self._waiting[pair].append((key, begin))
+        else:
+            self._waiting[pair] = []
+            begin()
+
+    def _begin(self, key: Key, route: Sequence[Hop], size: int, delivered: Event, pair: Pair | None) -> None:
         if self._flows.now != self._clock.now:
             self._advance()
         for hop in route:
             if hop.port not in self._parts:
                 self._parts[hop.port] = parts(hop.bandwidth)
                 self._set_capacity(hop.port)
-        self._flows.start(size, [hop.port for hop in route], partial(self._end, key, route, size, delivered))
+        self._flows.start(size, [hop.port for hop in route], partial(self._end, key, route, size, delivered, pair))
         self._look()
 
-    def _end(self, key: Key, route: Sequence[Hop], size: int, delivered: Event) -> None:
+    def _end(self, key: Key, route: Sequence[Hop], size: int, delivered: Event, pair: Pair | None) -> None:
         """The last byte has left."""
+        if pair is not None and self._waiting[pair]:
+            following, begin = self._waiting[pair].pop(0)
+            self._clock.at(self._clock.now, ARRIVE, following, begin)
+        elif pair is not None:
+            del self._waiting[pair]
         if self._traffic is not None:
             for hop in route:
                 self._traffic.carried(hop.port, size, size * UNIT // parts(hop.bandwidth))
@@ -119,4 +139,4 @@ def _whole(network: NetworkPlan) -> Sequence[int]:
     return [parts(dim.bandwidth) for dim in network.dims] if network.graph is None else [WHOLE]
 
 
-FLOWS = MediumKind(Flows, takes_graph=True, takes_memories=True, check=_check, whole=_whole)
+FLOWS = MediumKind(Flows, takes_graph=True, takes_memories=True, takes_switches=True, check=_check, whole=_whole)

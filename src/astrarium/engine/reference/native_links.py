@@ -65,4 +65,4 @@ def _later(time: int, latency: int) -> int:
     return time if time == NEVER else time + latency
 
 
-LINKS = MediumKind(Links, takes_graph=True, takes_memories=True)
+LINKS = MediumKind(Links, takes_graph=True, takes_memories=True, takes_switches=True)

@@ -48,7 +48,8 @@ class MediumKind(Struct, frozen=True):
     """A class of media, as its line in the registry (kind `backend`) has it: `open` makes one for a run.
 
     `takes_graph`: it has links of its own; a graph may give them, and they may change. `takes_memories`: links of a
-    switch have the bandwidth of their place (`Dim.ends`). `check` raises UnsupportedError
+    switch have the bandwidth of their place (`Dim.ends`). `takes_switches`: messages may begin and end at switches
+    (numbers as in `network.graph.graph_of`, or of the graph's nodes). `check` raises UnsupportedError
     for a network that it cannot carry. `whole` gives, per dim of the traffic, the parts per ps of a busy link; nothing
     where a link is busy or not. `counts`: what a medium of packets measured.
     """
@@ -56,6 +57,7 @@ class MediumKind(Struct, frozen=True):
     open: Callable[[BatchClock, NetworkPlan, Traffic | None, Changes | None], Medium]
     takes_graph: bool = False
     takes_memories: bool = False
+    takes_switches: bool = False
     check: Callable[[NetworkPlan], None] = _any_network
     whole: Callable[[NetworkPlan], Sequence[int]] = _all_or_nothing
     counts: Callable[[Any], PacketCounts | None] = _no_packets

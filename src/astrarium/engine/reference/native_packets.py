@@ -82,4 +82,4 @@ class Packets:
         return self._transport.counts()
 
 
-PACKETS = MediumKind(Packets, takes_graph=True, check=check_packets, counts=Packets.counts)
+PACKETS = MediumKind(Packets, takes_graph=True, takes_switches=True, check=check_packets, counts=Packets.counts)

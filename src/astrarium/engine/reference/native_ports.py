@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect
+from math import prod
+
 from astrarium.engine.plan import Changes, Dim, NetworkPlan, Shape
 from astrarium.engine.reference.clock import Event
-from astrarium.engine.reference.geometry import coordinate, differing_dims, end_at, hops, strides
+from astrarium.engine.reference.geometry import coordinate, differing_dims, end_at, first_switches, hops, strides
 from astrarium.engine.reference.native_clock import ARRIVE, DEPART, DONE, BatchClock, Key, Order, ticks
 from astrarium.engine.reference.native_media import Keys, MediumKind
 from astrarium.engine.reference.routes import port_numbers
@@ -22,8 +25,8 @@ class Way:
         start, end = coordinate(source, stride, dim.npus), coordinate(destination, stride, dim.npus)
         count = hops(dim.shape, dim.npus, start, end)
         out, into = port_numbers(dim, start, end)
-        self.exit: Port = (d, source, -1, out)
-        self.entry: Port = (d, -1, destination, into)
+        self.exit: Port | None = (d, source, -1, out)
+        self.entry: Port | None = (d, -1, destination, into)
         first, last = end_at(dim, start), end_at(dim, end)
         self.head = ticks(dim.latency * (1 if dim.shape == Shape.MESH else count) if first is last
                           else first.latency + last.latency)
@@ -34,8 +37,18 @@ class Way:
 
     def links(self, at: int) -> list[Port]:
         """The out ports of a line that a message takes from NPU `at` on."""
+        assert self.exit is not None
         d, _, _, number = self.exit
         return [(d, at + k * self.step, -1, number) for k in range(self.hops)]
+
+
+def _half(d: int, dim: Dim, source: int, destination: int, npus: int) -> Way:
+    """Between an NPU and its switch: only the NPU has a port."""
+    up = destination >= npus
+    way = Way(d, dim, 1, 0, 0)
+    way.exit, way.entry = (d, source, -1, 0) if up else None, None if up else (d, -1, destination, 0)
+    way.head = ticks(dim.latency)
+    return way
 
 
 class Ports:
@@ -45,6 +58,7 @@ class Ports:
                  changes: Changes | None = None) -> None:
         del changes
         self._clock, self._dims, self._strides, self._traffic = clock, network.dims, strides(network.dims), traffic
+        self._switches, self._npus = first_switches(network.dims), prod(dim.npus for dim in network.dims)
         self._free: dict[Port, int] = {}
         self._ways: dict[tuple[int, int], list[Way]] = {}
 
@@ -57,16 +71,21 @@ class Ports:
         del tag
         ways = self._ways.get((source, destination))
         if ways is None:
-            ways = self._ways[source, destination] = [
-                Way(d, self._dims[d], self._strides[d], source, destination)
-                for d in differing_dims(self._dims, self._strides, source, destination)]
+            ways = self._ways[source, destination] = self._found(source, destination)
         keys = key, (*order, key[0], key[1])
         self._clock.at(self._clock.now, DEPART, key, lambda: self._depart(keys, ways, size, delivered))
+
+    def _found(self, source: int, destination: int) -> list[Way]:
+        if max(source, destination) >= self._npus:
+            d = bisect(self._switches, max(source, destination)) - 1
+            return [_half(d, self._dims[d], source, destination, self._npus)]
+        return [Way(d, self._dims[d], self._strides[d], source, destination)
+                for d in differing_dims(self._dims, self._strides, source, destination)]
 
     def _depart(self, keys: Keys, ways: list[Way], size: int, delivered: Event) -> None:
         free, start = self._free, self._clock.now
         links: list[tuple[Way, Port]] = []
-        at = ways[0].exit[1]
+        at = ways[0].exit[1] if ways[0].exit else 0
         for way in ways:
             if way.line:
                 links += [(way, port) for port in way.links(at)]
@@ -74,13 +93,15 @@ class Ports:
         # Further lines come when the first is crossed.
         taken = [way for way in ways if not way.line or way is links[0][0]]
         for way in taken:
-            start = max(start, free.get(way.exit, 0))
+            start = max(start, free.get(way.exit, 0) if way.exit else 0)
         head = start
         for way in taken:
             wire = ticks(size / way.bandwidth)
             held = wire * way.charged
-            free[way.exit] = start + held
             head += way.head + held - wire
+            if way.exit is None:
+                continue
+            free[way.exit] = start + held
             if self._traffic is not None:
                 self._traffic.add(way.exit, size * way.charged, start, held)
         if len(links) > 1:
@@ -103,13 +124,15 @@ class Ports:
     def _deliver(self, key: Key, ways: list[Way], size: int, delivered: Event) -> None:
         free, start, wire = self._free, self._clock.now, 0
         for way in ways:
-            start = max(start, free.get(way.entry, 0))
+            start = max(start, free.get(way.entry, 0) if way.entry else 0)
             wire = max(wire, ticks(size / way.slower))
         for way in ways:
+            if way.entry is None:
+                continue
             free[way.entry] = start + wire
             if self._traffic is not None:
                 self._traffic.add(way.entry, size, start, wire)
         self._clock.at(start + wire, DONE, key, delivered)
 
 
-PORTS = MediumKind(Ports, takes_memories=True)
+PORTS = MediumKind(Ports, takes_memories=True, takes_switches=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from math import prod
 
 from astrarium.engine.plan import Dim, Shape
-from astrarium.engine.reference.geometry import coordinate, differing_dims, end_at, strides
+from astrarium.engine.reference.geometry import coordinate, differing_dims, end_at, first_switches, strides
 from astrarium.engine.reference.hop import Hop
 from astrarium.engine.reference.traffic import Port
 
@@ -16,15 +17,24 @@ class Routes:
     """The links between two NPUs, worked out once."""
 
     def __init__(self, dims: tuple[Dim, ...]) -> None:
-        self._dims, self._strides = dims, strides(dims)
+        self._dims, self._strides, self._switches = dims, strides(dims), first_switches(dims)
+        self._npus = prod(dim.npus for dim in dims)
         self._known: dict[tuple[int, int], list[Hop]] = {}
 
     def between(self, source: int, destination: int) -> list[Hop]:
         """The links in order; none from an NPU to itself."""
         route = self._known.get((source, destination))
         if route is None:
-            route = self._known[source, destination] = self._route(source, destination)
+            between = self._route if max(source, destination) < self._npus else self._half
+            route = self._known[source, destination] = between(source, destination)
         return route
+
+    def _half(self, source: int, destination: int) -> list[Hop]:
+        """The link between an NPU and its switch."""
+        up = destination >= self._npus
+        d = bisect(self._switches, max(source, destination)) - 1
+        link = self._dims[d]
+        return [Hop((d, source, -1, 0) if up else (d, -1, destination, 0), link.bandwidth, link.latency)]
 
     def ports(self) -> list[Port]:
         """The names of the links, numbered as `network.graph.graph_of` does: those that leave NPUs, then switches'."""

@@ -13,6 +13,7 @@ from astrarium.config.spec import Variants
 from astrarium.errors import InputError, InternalError
 from astrarium.network.fabric.numbers import Said
 from astrarium.network.fabric.schema import Document
+from astrarium.network.in_switch import InSwitch
 from astrarium.registry import Kind, load
 from astrarium.units import OptionalBandwidth, OptionalTime
 
@@ -61,6 +62,9 @@ class Fabric(Config, frozen=True, kw_only=True):
                      Knob("Numbers of links by name: `nvlink`, or `dgx.nvlink` for those of one device.")] = NameMap()
     inside: Annotated[Literal["asked", "free"], Knob("Links inside devices of which nobody says anything: asked for, "
                                                      "or free (they take no time).")] = "asked"
+    in_switch: Annotated[Mapping[str, InSwitch],
+                         Knob("What switches can do themselves, by their names in the file, for the algorithm sharp: "
+                              "collectives go along trees of them.")] = NameMap()
 
     @property
     def said(self) -> dict[str, Said]:
