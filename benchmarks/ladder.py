@@ -3,7 +3,7 @@
 usage: ladder.py [--library LIBTOY]
 
 16 NPUs behind a switch of 50 GB/s and 500 ns, 16 MiB, each run from the design to the result, every message simulated.
-ns-3 is run where `make ns3` built its program; its CPU seconds are those of both programs. LIBTOY is the plug-in in C of
+ns-3 is run where `make ns3` built its program; CPU seconds are those of both programs. LIBTOY is the plug-in in C of
 examples/plugins/network_c (`make -C examples/plugins/network_c` builds libtoy.so there).
 """
 
@@ -45,7 +45,8 @@ def makespan(op: CommOp, name: str, fields: Mapping[str, Any]) -> tuple[float, f
     ranks = [TraceBuilder() for _ in range(NPUS)]
     for rank in ranks:
         rank.coll("coll", op, PAYLOAD)
-    network = ar.Network([ar.Switch(NPUS, bandwidth="50 GB/s", latency="500 ns")], name.split(",")[0], **fields)
+    dims = [ar.Switch(NPUS, bandwidth="50 GB/s", latency="500 ns")]
+    network = ar.Network(dims, name.split(",", maxsplit=1)[0], **fields)
     design = ar.Design(workload=ar.Trace("in memory"), network=network, fold="off")
     before = spent()
     found = ar.simulate(design, traces=traces_of_bytes([rank.encode() for rank in ranks])).makespan_ps / 1e6
@@ -68,8 +69,8 @@ def main() -> None:
         for name, fields in rungs.items():
             found, seconds = makespan(op, name, fields)
             first = first or found
-            print(f"{op.name.lower():10} {name:16} {found:8.1f} us {100 * (found / first - 1):+6.1f} % {seconds:8.3f} CPU s",
-                  flush=True)
+            off = 100 * (found / first - 1)
+            print(f"{op.name.lower():10} {name:16} {found:8.1f} us {off:+6.1f} % {seconds:8.3f} CPU s", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ class Fluid(Struct, frozen=True):
         return Point(low, queue, self._alpha(low), rate + self._gap(low), rate)
 
     def growth(self, delay: float) -> float:
-        """1/s of the mode that grows fastest (dies slowest: below 0) near the fixed point, with what a CNP tells `delay`
-        seconds late. The eigenvalues of the delay equation's generator on Chebyshev nodes (Breda et al., 2005)."""
+        """1/s of the mode that grows fastest (dies slowest: below 0) near the fixed point, with what a CNP tells
+        `delay` seconds late: of the delay equation's generator on Chebyshev nodes (Breda et al., 2005)."""
         order, here = 24, self.point()
         at = np.array([here.queue / self.packet, here.alpha, here.target, here.current])
         now, late = (self._slope(at, which) for which in (0, 1))
@@ -113,6 +113,6 @@ class Fluid(Struct, frozen=True):
         for place in range(4):
             step = np.zeros(4)
             step[place] = 1e-5 * at[place]
-            ends = [self._change(*((at + side * step, at) if which == 0 else (at, at + side * step))) for side in (1, -1)]
-            found[:, place] = (ends[0] - ends[1]) / (2 * step[place])
+            up, down = (self._change(*((moved, at) if which == 0 else (at, moved))) for moved in (at + step, at - step))
+            found[:, place] = (up - down) / (2 * step[place])
         return found

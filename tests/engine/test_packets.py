@@ -281,12 +281,12 @@ def test_pfc_pauses_and_loses_nothing(pure: bool) -> None:
 
 @ENGINES
 def test_queues_over_time_are_bytes_that_wait(pure: bool) -> None:
-    """Two NPUs send ten packets each to a third at once: the queue of its link grows by a packet each second packet time,
-    and falls by one in each. Without the flag nothing is kept."""
+    """Two NPUs send ten packets each to a third at once: the queue of its link grows by two packets each packet time,
+    and falls by one. Without the flag nothing is kept."""
     packet = 4096 * 20
     found = run(star(3, PacketRules(queues=True), [40_960] * 2), pure).packets
     assert found is not None
-    assert found.watched.tolist() == [0] or found.watched.size == 1
+    assert found.watched.size == 1
     first = 500_000 + packet
     levels = np.zeros(256, np.int64)
     for place in range(256):

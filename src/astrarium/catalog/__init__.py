@@ -75,8 +75,8 @@ class Host(Struct, frozen=True):
 
 class Link(Struct, frozen=True):
     """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
-    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours. `switch_ports`: of
-    the switches that it is built from, None where nobody says."""
+    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours. `switch_ports`:
+    of the switches that it is built from, None where nobody says."""
 
     name: str
     title: str

@@ -9,7 +9,7 @@ import numpy as np
 from astrarium.design import Design
 from astrarium.network.packets import Packets
 from astrarium.report.html_page import note, wide
-from astrarium.report.svg import COLOURS, Thresholds, over_time
+from astrarium.report.svg import Thresholds, over_time
 from astrarium.result import Result
 from astrarium.result.queues import Queues
 from astrarium.units import Bytes

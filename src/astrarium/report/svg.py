@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Thresholds", "against", "bars", "lines", "over_time", "parallel", "points",
-           "roofline", "ruler_line", "sign", "strip", "text"]
+__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Thresholds", "against", "bars", "lines", "over_time",
+           "parallel", "points", "roofline", "ruler_line", "sign", "strip", "text"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""

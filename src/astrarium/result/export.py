@@ -38,7 +38,8 @@ def _ns(ps: npt.ArrayLike) -> Column:
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
     """Name -> column -> array: `ranks` (every rank), `jobs` (of a run of several), `collectives`, `links`, `dims`,
     `dims_over_time` (a row per dim and span of time), `critical_path`, `queues_over_time` (a row per link and span of
-    time, of a run that recorded them), and if asked for `nodes` (of the rows' own ranks). Without recorded node times, `ranks` with their finish and `jobs` alone."""
+    time, of a run that recorded them), and if asked for `nodes` (of the rows' own ranks). Without recorded node
+    times, `ranks` with their finish and `jobs` alone."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": result.first_rank + np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
     jobs: dict[str, Table] = {"jobs": _jobs(result)} if result.jobs else {}

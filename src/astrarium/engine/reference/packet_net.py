@@ -201,10 +201,11 @@ class Net:
             return PacketCounts(hops=self.hops) if self.hops else None
         rows = np.array(sorted(self._sent), np.int64).reshape(-1, 5)
         ends = rows[:, 2:4].astype(np.int32)
+        found: dict[str, Any] = {name: np.array(values, np.int64) for name, values in per_link.items()}
+        if self.timeline is not None:
+            found.update(self.timeline.columns())
         return PacketCounts(hops=self.hops, asked=rows[:, 0], arrived=rows[:, 1], source=ends[:, 0],
-                            destination=ends[:, 1], size=rows[:, 4],
-                            **({} if self.timeline is None else self.timeline.columns()),
-                            **{name: np.array(values, np.int64) for name, values in per_link.items()})
+                            destination=ends[:, 1], size=rows[:, 4], **found)
 
 
 class Transport(Protocol):
