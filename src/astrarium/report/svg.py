@@ -156,7 +156,7 @@ def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_
     x = _scale([0.0, *(value for _, time, _ in series for value in time)], LEFT, WIDTH - RIGHT)
     top = 1.05 * max([*(value for _, _, held in series for value in held), *limits.values()])
     high = top if top > 0 else 1.0
-    y = _scale([0.0, high], HEIGHT - BOTTOM, TOP + 4 * len(spans) + 2)
+    y = _scale([0.0, high], HEIGHT - BOTTOM, TOP + 4 * len(spans))
     body = _axes(x, y, x_name, y_name)
     for index, (_, time, held) in enumerate(series):
         way = "".join(f"{'H' if place else 'M'}{x[0](at):.1f}{'V' if place else ' '}{y[0](value):.1f}"
