@@ -30,7 +30,8 @@ needs_core = pytest.mark.skipif(not engine.HAVE_CORE, reason="no compiled core h
 SEEDS = st.integers(0, 2**32)
 COLUMNS = ("finish", "busy", "start", "end", "use_busy")
 LINKS = ("link_dim", "link_from", "link_to", "link_bytes", "link_busy")
-COUNTS = ("queue", "buffer", "marks", "pauses", "paused", "source", "destination", "size", "asked", "arrived")
+COUNTS = ("queue", "buffer", "marks", "pauses", "paused", "source", "destination", "size", "asked", "arrived",
+          "width", "watched", "longest", "paused_in")
 SMALL_ROCE = RoceRules(buffer=400_000, kmin=3_000, kmax=20_000, pmax=300_000, cnp_interval=2_000_000,
                        alpha_timer=3_000_000, rate_timer=3_000_000, byte_counter=50_000, additive=0.5)
 
@@ -49,9 +50,10 @@ def told(plan: Plan, pure: bool) -> Outcome | str:
 
 def rules_of(rng: random.Random) -> PacketRules:
     size, header = rng.choice([3_000, 20_000, 100_000]), rng.choice([0, 0, 62])
-    roce = replace(SMALL_ROCE, alpha=rng.choice([0.1, 1.0])) if rng.random() < 0.4 else None
+    departing = rng.random() < 0.3
+    roce = replace(SMALL_ROCE, alpha=rng.choice([0.1, 1.0]), departing=departing) if rng.random() < 0.4 else None
     buffer = 0 if roce else rng.choice([0, 0, size + header, 3 * (size + header) + 1, 100_000])
-    return PacketRules(size, header, buffer, rng.random() < 0.3, rng.randrange(5), roce)
+    return PacketRules(size, header, buffer, rng.random() < 0.3, rng.randrange(5), roce, rng.random() < 0.5)
 
 
 def with_latency(graph: Graph) -> Graph:
@@ -275,6 +277,40 @@ def test_pfc_pauses_and_loses_nothing(pure: bool) -> None:
     assert found.packets.marks.sum() == 0
     assert found.packets.buffer.sum() <= roce.buffer + 50_000
     assert found.makespan == pytest.approx(7 * 4_000_000 + 1_000_000 + 81_920, rel=0.1)
+
+
+@ENGINES
+def test_queues_over_time_are_bytes_that_wait(pure: bool) -> None:
+    """Two NPUs send ten packets each to a third at once: the queue of its link grows by two packets each packet time,
+    and falls by one. Without the flag nothing is kept."""
+    packet = 4096 * 20
+    found = run(star(3, PacketRules(queues=True), [40_960] * 2), pure).packets
+    assert found is not None
+    assert found.watched.size == 1
+    first = 500_000 + packet
+    levels = np.zeros(256, np.int64)
+    for place in range(256):
+        begin, end = place * found.width, (place + 1) * found.width - 1
+        times = np.arange(begin, end + 1, 64)
+        came = np.clip((times - first) // packet + 1, 0, 10) * 2
+        left = np.clip((times - first) // packet + 1, 0, 20)
+        levels[place] = 4096 * int((came - left).max())
+    inside = levels > 0
+    assert np.abs(found.longest[inside] - levels[inside]).max() <= 4096
+    assert found.longest.max() == found.queue.max()
+    assert found.longest[~inside].max() <= 4096
+    assert run(star(3, PacketRules(), [40_960] * 2), pure).packets.watched.size == 0
+
+
+@ENGINES
+def test_pauses_over_time_add_up(pure: bool) -> None:
+    roce = RoceRules(buffer=8 * (50_000 + 3 * 4096) + 40_000, kmin=10**9, kmax=10**9)
+    found = run(star(8, PacketRules(roce=roce, queues=True), [200_000] * 7), pure).packets
+    assert found is not None
+    paused = found.paused_in.reshape(found.watched.size, -1)
+    assert paused.sum(axis=1).tolist() == found.paused[found.watched].tolist()
+    assert paused.max() <= found.width
+    assert found.longest.reshape(paused.shape).max(axis=1).tolist() == found.queue[found.watched].tolist()
 
 
 @ENGINES

@@ -140,7 +140,7 @@ def test_cli_writes_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_charts_are_sound_and_stay_inside() -> None:
     for chart in (against([("a<b", [(1.0, 1.1), (1.0, 0.9)]), ("c", [(5.0, 50.0)])], "x", "y & z", 0.1),
-                  over_time([("rank 0", [5.0, 6.0, 70.0], [0.0, 3.0, 1.0])], "ms", "GiB", 80.0)):
+                  over_time([("rank 0", [5.0, 6.0, 70.0], [0.0, 3.0, 1.0])], "ms", "GiB", {"capacity": 80.0})):
         root = ET.fromstring(chart)
         for each in root.iter("circle"):
             assert 80 <= float(each.attrib["cx"]) <= 500

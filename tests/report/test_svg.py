@@ -17,7 +17,7 @@ CHARTS: dict[str, Callable[[str], str]] = {
     "lines": lambda name: svg.lines([Band(name, [1, 2], [1, 2], [0, 1], [2, 3])], name, name, lambda value: name),
     "points": lambda name: svg.points([(name, [(1, 2), (3, 4)])], name, name, lambda _: name, lambda _: name),
     "against": lambda name: svg.against([(name, [(1.0, 2.0)])], name, name, 0.1),
-    "over_time": lambda name: svg.over_time([(name, [0, 1], [2, 3])], name, name, 2.5),
+    "over_time": lambda name: svg.over_time([(name, [0, 1], [2, 3])], name, name, {name: 2.5}, [[(0.2, 0.4)]]),
     "roofline": lambda name: svg.roofline([(name, 10.0, 5.0)], 100.0, 2.0),
     "bars": lambda name: svg.bars([(name, 0.5), (name, 0.0)]),
     "parallel": lambda name: svg.parallel([name, "b"], [[name, "y"], ["z"]], [[0, 1], [1, 0.5]], [1.0, 0.0]),
@@ -91,7 +91,7 @@ def test_a_line_of_equal_values_is_no_division_by_zero() -> None:
     root = parsed(svg.lines([Band("a", [5, 5], [7, 7], [7, 7], [7, 7])], "x", "y"))
     way, = (each.get("points", "") for each in root.iter("polyline"))
     assert len(set(way.split())) == 1
-    parsed(svg.over_time([("a", [0.0], [0.0])], "x", "y", None))
+    parsed(svg.over_time([("a", [0.0], [0.0])], "x", "y", {}))
     parsed(svg.bars([]))
 
 
@@ -113,12 +113,12 @@ def test_a_roofline_bends_where_peak_and_bandwidth_meet() -> None:
 
 
 def test_a_limit_is_drawn_where_it_is() -> None:
-    root = parsed(svg.over_time([("a", [0, 1], [1.0, 2.0])], "s", "GB", 2.0))
+    root = parsed(svg.over_time([("a", [0, 1], [1.0, 2.0])], "s", "GB", {"capacity": 2.0}))
     assert "capacity" in words(root)
     held = next(each.get("d", "") for each in root.iter("path") if each.get("stroke-width") == "1.5")
     line = next(each.get("d", "") for each in root.iter("path") if each.get("stroke") == "#c00")
     assert held.endswith("V" + line.partition(" ")[2].partition("H")[0])
-    assert "capacity" not in words(parsed(svg.over_time([("a", [0, 1], [1.0, 2.0])], "s", "GB", None)))
+    assert "capacity" not in words(parsed(svg.over_time([("a", [0, 1], [1.0, 2.0])], "s", "GB", {})))
 
 
 def test_a_ruler_keeps_values_on_it() -> None:

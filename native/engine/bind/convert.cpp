@@ -253,13 +253,13 @@ private:
     void packets(nb::handle s) {
         PacketRules& rules = plan_.network.packets;
         rules.size = number<std::int64_t>(s, "size"), rules.header = number<std::int64_t>(s, "header"), rules.buffer = number<std::int64_t>(s, "buffer");
-        rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed");
+        rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed"), rules.queues = number<bool>(s, "queues");
         const nb::object roce = s.attr("roce");
         if (roce.is_none()) return;
         const auto bytes = [&](const char* name) { return number<std::int64_t>(roce, name); };
         const auto share = [&](const char* name) { return number<double>(roce, name); };
         rules.roce = RoceRules{bytes("buffer"), bytes("kmin"), bytes("kmax"), bytes("pmax"), share("alpha"), share("gain"), share("additive"),
-                               bytes("cnp_interval"), bytes("alpha_timer"), bytes("rate_timer"), bytes("byte_counter"), bytes("recovery")};
+                               bytes("cnp_interval"), bytes("alpha_timer"), bytes("rate_timer"), bytes("byte_counter"), bytes("recovery"), number<bool>(roce, "departing")};
     }
 
     void graph(nb::handle s, std::int64_t ecmp, nb::handle routes) {
@@ -332,6 +332,7 @@ nb::dict packet_counts(const PacketCounts& p, Arrays& arrays) {
     d["pauses"] = arrays.of(p.pauses), d["paused"] = arrays.of(p.paused);
     d["source"] = arrays.of(p.source), d["destination"] = arrays.of(p.destination), d["size"] = arrays.of(p.size);
     d["asked"] = arrays.of(p.asked), d["arrived"] = arrays.of(p.arrived);
+    d["width"] = p.width, d["watched"] = arrays.of(p.watched), d["longest"] = arrays.of(p.longest), d["paused_in"] = arrays.of(p.paused_in);
     return d;
 }
 

@@ -179,6 +179,7 @@ struct RoceRules {
     double alpha = 1, gain = 0, additive = 0;               // additive: bytes per ns
     Tick cnp_interval = 0, alpha_timer = 0, rate_timer = 0;
     std::int64_t byte_counter = 0, recovery = 0;
+    bool departing = false;  // marks go by the queue that a packet leaves, not by the one that it joins
 };
 
 // See astrarium.engine.plan.PacketRules.
@@ -187,6 +188,7 @@ struct PacketRules {
     bool spray = false;
     std::int64_t seed = 0;
     std::optional<RoceRules> roce;
+    bool queues = false;  // record each link's queue over time
 };
 
 struct Network {
@@ -278,6 +280,10 @@ struct PacketCounts {
     std::vector<std::int32_t> source, destination;
     std::vector<std::int64_t> size;
     std::vector<Tick> asked, arrived;
+    Tick width = 0;                          // of a bin of the timelines, ps
+    std::vector<std::int32_t> watched;       // links with timelines
+    std::vector<std::int64_t> longest;       // [watched * bins]
+    std::vector<Tick> paused_in;
 };
 
 // What a run measured; see astrarium.engine.outcome.Outcome.

@@ -75,7 +75,8 @@ class Host(Struct, frozen=True):
 
 class Link(Struct, frozen=True):
     """`dim` holds keyword arguments of the dim class named by `shape` (its `fabric`: the row of the same name in
-    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours."""
+    collectives.toml, where collectives were measured on it); npus and latency, where None, are yours. `switch_ports`:
+    of the switches that it is built from, None where nobody says."""
 
     name: str
     title: str
@@ -84,6 +85,7 @@ class Link(Struct, frozen=True):
     latency: str | None
     dim: Mapping[str, Any]
     source: str
+    switch_ports: int | None = None
 
     def hop(self, inside: bool) -> tuple[str, str]:
         """(latency of a hop, what is assumed where the row says none): `inside` a host, or between hosts."""
@@ -178,4 +180,5 @@ def network(name: str) -> Link:
     known = ("bandwidth", "bandwidth_per_npu")
     measured = {"fabric": name} if name in load("collectives") else {}
     dim = MappingProxyType({**{key: row[key] for key in known if key in row}, **measured})
-    return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"])
+    return Link(name, row["title"], row["shape"], row.get("npus"), row.get("latency"), dim, row["source"],
+                row.get("switch_ports"))

@@ -151,7 +151,7 @@ COLUMNS: Mapping[str, Mapping[str, Column]] = MappingProxyType({
         "scale_up": Column(_positive(Bandwidth)), "systolic": Column(_systolic)},
     "networks": {
         **_ROW, "shape": NEEDED, "npus": Column(_count), "bandwidth": Column(_positive(Bandwidth)),
-        "bandwidth_per_npu": Column(_positive(Bandwidth)), "latency": Column(Time)},
+        "bandwidth_per_npu": Column(_positive(Bandwidth)), "latency": Column(Time), "switch_ports": Column(_count)},
     "hosts": {**_ROW, "device": NEEDED, "npus": Column(_count, needed=True), "inner": Column(_names, needed=True),
               "outer": TEXT,
               "power": Column(_positive(Power))},

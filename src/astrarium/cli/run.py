@@ -122,10 +122,10 @@ def _design(options: argparse.Namespace) -> Design:
 
 def _timeline(result: Result, options: argparse.Namespace) -> None:
     from astrarium.report.timeline import Recorded, write_timeline
-    from astrarium.report.timeline_counters import memory_counters, network_counters
+    from astrarium.report.timeline_counters import memory_counters, network_counters, queue_counters
 
     recorded = Recorded(result.plan, result.outcome, result.traces, memory_counters(result),
-                        network_counters(result.plan, result.outcome), result.first_rank,
+                        network_counters(result.plan, result.outcome) + queue_counters(result), result.first_rank,
                         None if result.job_ranks is None else result.job_ranks.label)
     write_timeline(options.timeline, recorded, ranks=options.timeline_ranks)
     if os.path.isfile(options.timeline):

@@ -254,6 +254,7 @@ class RoceRules(Struct, frozen=True):
     rate_timer: int = 55_000_000    # ps from one increase of the rate to the next
     byte_counter: int = 10_000_000  # bytes from one increase of the rate to the next
     recovery: int = 5               # increases of fast recovery
+    departing: bool = False         # marks go by the queue that a packet leaves, not by the one that it joins
 
 
 class PacketRules(Struct, frozen=True):
@@ -265,6 +266,7 @@ class PacketRules(Struct, frozen=True):
     spray: bool = False             # packets take equal links in turn, beyond the message's first link
     seed: int = 0                   # of the hash that chooses marks
     roce: RoceRules | None = None   # None: credits
+    queues: bool = False            # a run that records keeps each link's queue over time
 
 
 class NetworkPlan(Struct, frozen=True):

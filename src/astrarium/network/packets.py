@@ -27,24 +27,42 @@ def _roce_rules(roce: Roce) -> Iterator[Problem]:
 
 
 class Roce(Config, frozen=True):
-    """PFC, ECN and DCQCN. Defaults: the testbed of 40 Gb/s of Zhu et al., SIGCOMM 2015 (figure 14; section 4)."""
+    """PFC, ECN and DCQCN. Defaults are for links of 40 Gb/s.
+
+    Sources: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015 ([1]; the table of figure 14
+    has what its testbed ran with); Zhu et al., ECN or Delay, CoNEXT 2016 ([2]); the authors' simulator,
+    github.com/bobzhuyb/ns3-rdma ([3], windows/ns-3-dev/mix/config.txt). Adapters ship with other values: alpha every
+    1 us, 4 us between cuts (NVIDIA, DOCA SDK, DCQCN CC Parameters).
+    """
 
     rules: ClassVar[Rules] = (_roce_rules,)
     buffer: Annotated[Bytes, Knob("Buffer of a node, shared by its links; their headroom is taken from it.", gt=0)
-                      ] = default("12 MB")
+                      ] = default("12 MB")     # [1], section 4: a Trident II
     alpha: Annotated[float, Knob("PFC pauses a link that has more than this share of the buffer's free bytes.", gt=0)
-                     ] = 1.0
-    kmin: Annotated[Bytes, Knob("Queue up to which no packet is marked (ECN).")] = default("5 kB")
-    kmax: Annotated[Bytes, Knob("Queue above which every packet is marked.")] = default("200 kB")
-    pmax: Annotated[float, Knob("Share of packets that are marked at kmax.", ge=0)] = 0.01
-    gain: Annotated[float, Knob("g of DCQCN: how fast alpha follows the marks.", gt=0)] = 1 / 256
+                     ] = 1.0                    # [1], section 4: beta of the dynamic threshold is a choice
+    kmin: Annotated[Bytes, Knob("Queue up to which no packet is marked (ECN).")
+                    ] = default("5 kB")         # [1], figure 14; [2], section 3
+    kmax: Annotated[Bytes, Knob("Queue above which every packet is marked.")
+                    ] = default("200 kB")       # [1], figure 14; [2], section 3
+    pmax: Annotated[float, Knob("Share of packets that are marked at kmax.", ge=0)
+                    ] = 0.01                    # [1], figure 14; [2], section 3
+    marks: Annotated[Literal["arriving", "departing"],
+                     Knob("Whether the queue that a packet joins or the one that it leaves decides about its mark.")
+                     ] = "arriving"             # [1], section 3.1; [3] marks packets that leave
+    gain: Annotated[float, Knob("g of DCQCN: how fast alpha follows the marks.", gt=0)
+                    ] = 1 / 256                 # [1], figure 14; [2], section 3; [3]: DCTCP_GAIN
     additive: Annotated[Bandwidth, Knob("Step of DCQCN's additive increase, and the least rate of a flow.", gt=0)
-                        ] = default("40 Mb/s")
-    cnp_interval: Annotated[Time, Knob("Least time between two CNPs of a flow.", gt=0)] = default("50 us")
-    alpha_timer: Annotated[Time, Knob("Time without a CNP after which alpha falls.", gt=0)] = default("55 us")
-    rate_timer: Annotated[Time, Knob("Time between increases of the rate.", gt=0)] = default("55 us")
-    byte_counter: Annotated[Bytes, Knob("Bytes between increases of the rate.", gt=0)] = default("10 MB")
-    recovery: Annotated[int, Knob("Increases of fast recovery, before additive ones.", ge=1)] = 5
+                        ] = default("40 Mb/s")  # [2], section 3; [3]: RATE_AI
+    cnp_interval: Annotated[Time, Knob("Least time between two CNPs of a flow.", gt=0)
+                            ] = default("50 us")    # [1], section 3.1; [3]: CNP_INTERVAL
+    alpha_timer: Annotated[Time, Knob("Time without a CNP after which alpha falls.", gt=0)
+                           ] = default("55 us")     # [1], section 3.1; [3]: ALPHA_RESUME_INTERVAL
+    rate_timer: Annotated[Time, Knob("Time between increases of the rate.", gt=0)
+                          ] = default("55 us")      # [1], figure 14; [2], section 3
+    byte_counter: Annotated[Bytes, Knob("Bytes between increases of the rate.", gt=0)
+                            ] = default("10 MB")    # [1], figure 14; [2], section 3
+    recovery: Annotated[int, Knob("Increases of fast recovery, before additive ones.", ge=1)
+                        ] = 5                       # [1], section 3.1; [3]: FAST_RECOVERY_TIMES
 
     def plan(self) -> RoceRules:
         """As the engine takes it: bytes, ps, parts per million."""
@@ -56,7 +74,8 @@ class Roce(Config, frozen=True):
 
         return RoceRules(size(self.buffer), self.alpha, size(self.kmin), size(self.kmax), round(self.pmax * 1_000_000),
                          self.gain, float(self.additive), ps(self.cnp_interval), ps(self.alpha_timer),
-                         ps(self.rate_timer), max(1, size(self.byte_counter)), self.recovery)
+                         ps(self.rate_timer), max(1, size(self.byte_counter)), self.recovery,
+                         self.marks == "departing")
 
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
@@ -84,6 +103,7 @@ class Packets(Config, frozen=True):
     spray: Annotated[bool, Knob("Packets take equally short ways in turn.")] = False
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
+    queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False
 
 
 def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
@@ -92,7 +112,8 @@ def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
     Raises ConfigError through `circle_of` where finite buffers may deadlock.
     """
     rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
-                        packets.spray, packets.seed, packets.roce.plan() if packets.transport == "roce" else None)
+                        packets.spray, packets.seed, packets.roce.plan() if packets.transport == "roce" else None,
+                        packets.queues)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)

@@ -9,6 +9,7 @@ import numpy as np
 
 from astrarium.design import Design
 from astrarium.report.html_page import bar, key, note, page, table_of, wide
+from astrarium.report.queues_svg import queue_part
 from astrarium.report.roofline_html import roofline_part
 from astrarium.report.stages_html import SHOWN, memory_bars, memory_over_time, pipeline
 from astrarium.report.summary import PARTS, summary_tables
@@ -34,6 +35,7 @@ def run_page(design: Design, result: Result, title: str, *more: Table | None) ->
         parts += [*pipeline("the step", result, design.workload), *memory_bars("a stage", design.workload, capacity)]
     parts += roofline_part(design, result)
     parts += memory_over_time("the step" if training else "the run", result, capacity)
+    parts += queue_part(design, result)
     ranks = len(result.outcome.row)
     return page(title, f"{ranks:,} ranks, {format_time(result.makespan)}. All figures are simulated.", parts)
 

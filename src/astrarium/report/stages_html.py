@@ -84,7 +84,7 @@ def memory_over_time(name: str, result: Result, capacity: float) -> Iterator[str
     if not drawn:
         return
     yield f"<h2>Memory of {escape(name)} over time</h2>"
-    limit = capacity / 1e9 if capacity < float("inf") else None
+    limit = {"capacity": capacity / 1e9} if capacity < float("inf") else {}
     yield wide(over_time([(who, *_thinned(time.tolist(), held.tolist())) for who, time, held in drawn], unit, "GB",
                          limit))
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "against", "bars", "lines", "over_time", "parallel", "points",
-           "roofline", "ruler_line", "sign", "strip", "text"]
+__all__ = ["COLOURS", "Area", "Band", "Mark", "Ruler", "Thresholds", "against", "bars", "lines", "over_time",
+           "parallel", "points", "roofline", "ruler_line", "sign", "strip", "text"]
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000", "#ee8866", "#44bb99")
 """Paul Tol's bright scheme, which colour-blind readers can tell apart, and three more."""
@@ -21,6 +21,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 320, 80, 140, 14, 44
 RIM = 20           # right of a chart without a legend
 Scale = Callable[[float], float]
 Shown = Callable[[float], str]
+Thresholds = Mapping[str, float]      # what a line is called -> where it is
 
 
 class Band(Struct, frozen=True):
@@ -149,21 +150,27 @@ def against(groups: Sequence[tuple[str, Sequence[tuple[float, float]]]], x_name:
 
 
 def over_time(series: Sequence[tuple[str, Sequence[float], Sequence[float]]], x_name: str, y_name: str,
-              limit: float | None) -> str:
-    """(name, times, values) as steps from 0 upwards, with a red line at `limit`."""
+              limits: Thresholds, spans: Sequence[Sequence[tuple[float, float]]] = ()) -> str:
+    """(name, times, values) as steps from 0 upwards, with a red line at each limit; `spans` of time of each series
+    as bars above them."""
     x = _scale([0.0, *(value for _, time, _ in series for value in time)], LEFT, WIDTH - RIGHT)
-    top = 1.05 * max([value for _, _, held in series for value in held] + ([] if limit is None else [limit]))
+    top = 1.05 * max([*(value for _, _, held in series for value in held), *limits.values()])
     high = top if top > 0 else 1.0
-    y = _scale([0.0, high], HEIGHT - BOTTOM, TOP)
+    y = _scale([0.0, high], HEIGHT - BOTTOM, TOP + 4 * len(spans))
     body = _axes(x, y, x_name, y_name)
     for index, (_, time, held) in enumerate(series):
         way = "".join(f"{'H' if place else 'M'}{x[0](at):.1f}{'V' if place else ' '}{y[0](value):.1f}"
                       for place, (at, value) in enumerate(zip(time, held)))
         body.append(f'<path d="{way}" fill="none" stroke="{_colour(index)}" stroke-width="1.5"/>')
-    if limit is not None:
+    for index, each in enumerate(spans):
+        body += [f'<rect x="{x[0](start):.1f}" y="{TOP + 1 + 4 * index}" width="{x[0](end) - x[0](start):.2f}" '
+                 f'height="3" fill="{_colour(index)}"/>' for start, end in each]
+    for name, limit in limits.items():
         body.append(f'<path d="M{LEFT} {y[0](limit):.1f}H{WIDTH - RIGHT}" stroke="#c00" stroke-width="2"/>')
-        body.append(text(WIDTH - RIGHT - 6, y[0](limit) + 13, "capacity", "end", ' fill="#c00"'))
-    return _chart([*body, *_legend([name for name, _, _ in series])])
+        at = y[0](limit) - 4 if y[0](limit) - 16 > TOP + 4 * len(spans) else y[0](limit) + 13
+        body.append(text(WIDTH - RIGHT - 6, at, name, "end", ' fill="#c00"'))
+    names = [name for name, _, _ in series]
+    return _chart([*body, *_legend(names)], max(WIDTH, WIDTH - RIGHT + 30 + 6 * max(map(len, names))))
 
 
 def roofline(found: Sequence[tuple[str, float, float]], peak: float, bandwidth: float) -> str:

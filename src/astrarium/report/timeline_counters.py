@@ -11,7 +11,9 @@ from astrarium.report.timeline import Counter
 from astrarium.result import Result
 from astrarium.result.links import dims_of, links_of
 
-__all__ = ["memory_counters", "network_counters"]
+__all__ = ["memory_counters", "network_counters", "queue_counters"]
+
+SHOWN = 16      # queues
 
 
 def memory_counters(result: Result) -> Callable[[int], Sequence[Counter]]:
@@ -41,4 +43,18 @@ def network_counters(plan: Plan, outcome: Outcome) -> tuple[Counter, ...]:
         name = f"dim {number}: {dim.shape.name.lower()} of {dim.npus:,}, links busy"
         name = name if plan.network.graph is None else "links out of NPUs busy"
         counters.append(Counter(name, "percent", time[changes], percent[changes]))
+    return tuple(counters)
+
+
+def queue_counters(result: Result) -> tuple[Counter, ...]:
+    """Of a run that recorded queues: a counter for each of the SHOWN longest, bytes, span by span."""
+    queues = result.queues
+    if queues is None:
+        return ()
+    rows = np.argsort(-queues.longest.max(axis=1), kind="stable")[:SHOWN]
+    counters = []
+    for row in rows.tolist():
+        held = np.append(queues.longest[row], 0)
+        changes = np.flatnonzero(np.diff(held, prepend=-1))
+        counters.append(Counter(f"queue of {queues.name(row)}", "bytes", changes * queues.bin, held[changes]))
     return tuple(counters)

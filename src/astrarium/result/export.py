@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from astrarium.errors import InputError
 from astrarium.result.nodes import Work
+from astrarium.result.queues import Queues
 from astrarium.result.result import Result
 from astrarium.vocab import CommOp
 
@@ -36,8 +37,9 @@ def _ns(ps: npt.ArrayLike) -> Column:
 
 def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
     """Name -> column -> array: `ranks` (every rank), `jobs` (of a run of several), `collectives`, `links`, `dims`,
-    `dims_over_time` (a row per dim and span of time), `critical_path`, of packets `flows` (a row per message) and
-    `packet_links` (a row per link), and if asked for `nodes` (of the rows' own ranks). Without recorded node
+    `dims_over_time` (a row per dim and span of time), `critical_path`, of packets `flows` (a row per message),
+    `packet_links` (a row per link) and `queues_over_time` (a row per link and span of time, of a run that recorded
+    them), and if asked for `nodes` (of the rows' own ranks). Without recorded node
     times, `ranks` with their finish and `jobs` alone."""
     outcome, row = result.outcome, result.outcome.row
     ranks: dict[str, Column] = {"rank": result.first_rank + np.arange(len(row)), "finish_ns": _ns(outcome.finish)[row]}
@@ -51,6 +53,8 @@ def tables(result: Result, *, nodes: bool = False) -> dict[str, Table]:
                                "dims": _dims(result), "dims_over_time": _over_time(result),
                                "critical_path": _path(result)}
     found |= _packets(result)
+    if result.queues is not None:
+        found["queues_over_time"] = _queues(result.queues)
     if nodes:
         found["nodes"] = _nodes(result)
     return found
@@ -112,6 +116,15 @@ def _over_time(result: Result) -> Table:
     return {"dim": np.repeat(np.arange(count), bins), "start_ns": _ns(start), "end_ns": _ns(end),
             "links_busy_ns": _ns(dims.busy_over_time.reshape(-1)),
             "mean_utilisation": dims.utilisation_over_time.reshape(-1)}
+
+
+def _queues(queues: Queues) -> Table:
+    count, bins = queues.longest.shape
+    start = np.tile(np.arange(bins, dtype=np.int64) * queues.bin, count)
+    names = np.array([queues.name(row) for row in range(count)])
+    return {"link": np.repeat(queues.number, bins), "name": np.repeat(names, bins), "start_ns": _ns(start),
+            "end_ns": _ns(start + queues.bin), "longest_bytes": queues.longest.reshape(-1),
+            "paused_ns": _ns(queues.paused.reshape(-1))}
 
 
 def _path(result: Result) -> Table:

@@ -22,6 +22,7 @@ from astrarium.result.messages import Comm, Messages, comm_of, messages_of
 from astrarium.result.nodes import Nodes, first_ranks, nodes_of, recorded
 from astrarium.result.path import Path, critical_path
 from astrarium.result.phases import PhaseTime, phase_times
+from astrarium.result.queues import Queues, queues_of
 from astrarium.result.ranks import Ranks, ranks_of
 from astrarium.result.shown import Duration, Size, duration
 from astrarium.result.source import Source
@@ -153,6 +154,11 @@ class Result(Struct, frozen=True, eq=False, dict=True):
     def packet_links(self) -> PacketLinks | None:
         """Links where packets waited; None where the back end has no packets."""
         return packet_links_of(self.plan, self.outcome, self.names)
+
+    @cached_property
+    def queues(self) -> Queues | None:
+        """Queues of links over time, where `network.packets.queues` asked for them."""
+        return queues_of(self.plan, self.outcome, self.names)
 
     @cached_property
     def path(self) -> Path:

@@ -240,7 +240,7 @@ private:
         if (mine)
             leave(port, cargo);
         else
-            ++port.head, port.waiting -= bytes;
+            ++port.head, port.waiting -= bytes, net_.queue_is(link, start, port.waiting);
         send_on(link, port, packet, start);
     }
 
@@ -280,6 +280,7 @@ private:
         for (; port.seen < port.sorted && port.inbox[port.seen].time < until; ++port.seen) {
             port.waiting += port.inbox[port.seen].bytes + net_.rules.header;
             port.peak = std::max(port.peak, port.waiting);
+            if (net_.timeline) net_.queue_is(number(port), port.inbox[port.seen].time, port.waiting);
         }
     }
 

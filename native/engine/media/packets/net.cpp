@@ -12,6 +12,7 @@ Net::Net(const Plan& plan, bool with_record, Carried& carried)
         full.push_back(wire.serial(rules.size + rules.header)), head.push_back(wire.serial(rules.header));
         if (plan.link_rates) plan.link_rates->copy(link, link, rates);
     }
+    if (record && rules.queues) timeline = std::make_unique<Timeline>(ways->wires.size());
 }
 
 std::uint32_t Net::load(MessageId id, const Flight& flight, Tick now) {
@@ -34,6 +35,7 @@ void Net::arrived(std::uint32_t cargo, Tick when) {
 }
 
 void Net::report(PacketCounts& out) const {
+    if (timeline) timeline->report(out);
     std::vector<Sent> all = sent_;
     std::sort(all.begin(), all.end());
     for (const Sent& s : all) {

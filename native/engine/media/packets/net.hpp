@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "media/packets/timeline.hpp"
 #include "media/packets/windows.hpp"
 #include "media/packets/wires.hpp"
 
@@ -49,6 +50,10 @@ struct Net {
         return payload == rules.size ? full[link] : ways->wires[link].serial(payload + rules.header);
     }
 
+    void queue_is(std::uint32_t link, Tick now, std::int64_t bytes) {
+        if (timeline) timeline->queue(link, now, bytes);
+    }
+
     const PacketRules& rules;
     const bool cut_through, record;
     Carried& run;
@@ -60,6 +65,7 @@ struct Net {
     std::vector<std::uint32_t> spare;
     std::uint64_t asked = 0;       // messages
     std::uint64_t hops = 0;        // packets that began to cross a link
+    std::unique_ptr<Timeline> timeline;  // of a run that records it
     void report(PacketCounts& out) const;
 
 private:

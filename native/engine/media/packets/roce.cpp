@@ -95,7 +95,8 @@ void Roce::happen(Node& node, const Event& event) {
     switch (event.kind) {
         case left: return release(node, event);
         case arrive: return came(node, event);
-        case notice: return notify(event);
+        case notice:
+        case put_off: return notify(event);
         case timer:
             if (ports_[event.number].timer == event.time) ports_[event.number].timer = never;
             return touch(event.number);
@@ -105,7 +106,7 @@ void Roce::happen(Node& node, const Event& event) {
             if (port.paused)
                 ++port.pauses, port.paused_at = event.time;
             else
-                port.paused_for += event.time - port.paused_at;
+                resume(event.number, event.time);
             return touch(event.number);
         }
         case asked: {
@@ -122,6 +123,11 @@ void Roce::happen(Node& node, const Event& event) {
     }
 }
 
+void Roce::resume(std::uint32_t link, Tick now) {
+    ports_[link].paused_for += now - ports_[link].paused_at;
+    if (net_.timeline) net_.timeline->paused(link, ports_[link].paused_at, now);
+}
+
 // A packet joins the queue of its next link.
 void Roce::came(Node& node, const Event& event) {
     const std::uint64_t pair = event.cls == data ? net_.cargos[event.cargo].pair : net_.ways->pair(flows_[event.cargo].destination, flows_[event.cargo].source);
@@ -131,8 +137,9 @@ void Roce::came(Node& node, const Event& event) {
     if (event.cls != data) return port.control.push(event);
     const std::int64_t bytes = size(event);
     port.waiting += bytes, port.peak = std::max(port.peak, port.waiting);
+    net_.queue_is(link, event.time, port.waiting);
     Event packet = event;
-    if (mark(link, port, packet)) packet.marked = true, ++port.marks;
+    if (!rules_.departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
     port.queue.push(packet);
     Ingress& end = ends_[event.number];
     end.bytes += bytes, end.peak = std::max(end.peak, end.bytes);
@@ -172,9 +179,25 @@ void Roce::notify(const Event& event) {
     if (event.cls == cnp) return flows_[event.cargo].rate.cut(rules_, event.time);
     Flow& flow = flows_[event.cargo];
     if (event.cls == ack) return answer(flow, event.cargo, ack, event.time);
-    if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval) return;
+    if (event.kind == put_off)
+        flow.put_off = false;
+    else if (flow.put_off)
+        return;
+    else if (flow.notified >= 0 && event.time - flow.notified < rules_.cnp_interval)
+        return notify_after(flow, event);
     flow.notified = event.time;
     answer(flow, event.cargo, cnp, event.time);
+}
+
+// A mark within the interval after a CNP: the next one goes at its end (figure 6 of the paper).
+void Roce::notify_after(Flow& flow, const Event& event) {
+    flow.put_off = true;
+    Event later = event;
+    later.time = add(flow.notified, rules_.cnp_interval), later.kind = put_off;
+    if (later.time < until_)
+        local_.push(later);
+    else
+        give(flow.destination, later);
 }
 
 void Roce::answer(const Flow& flow, std::uint32_t number, Class cls, Tick now) {
@@ -202,9 +225,11 @@ void Roce::start(Node& node, std::uint32_t link, Tick now) {
     }
     if (!port.queue.empty()) {
         port.own_before = false;
-        const Event packet = port.queue.front();
+        Event packet = port.queue.front();
         port.queue.pop();
+        if (rules_.departing && mark(link, port, packet)) packet.marked = true, ++port.marks;
         port.waiting -= size(packet);
+        net_.queue_is(link, now, port.waiting);
         return transmit(node, link, packet, now);
     }
     if (port.own.empty() || (port.timer <= port.own.top().allowed && port.timer > now)) return;

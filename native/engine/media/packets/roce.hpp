@@ -21,7 +21,7 @@ public:
 private:
     static constexpr std::int64_t control_bytes = 64;  // of an ACK or a CNP
     // In the order in which they happen in one instant.
-    enum Kind : std::uint8_t { left, pause, arrive, notice, asked, timer };
+    enum Kind : std::uint8_t { left, pause, arrive, notice, put_off, asked, timer };
     enum Class : std::uint8_t { data, ack, cnp };
 
     struct Event {
@@ -29,7 +29,7 @@ private:
         Kind kind = left;
         Class cls = data;
         bool marked = false;          // of pause: on
-        std::uint32_t number = 0;     // left, timer: of the port; pause: of the link; arrive: of the link that it came by; notice: orders them
+        std::uint32_t number = 0;     // left, timer: of the port; pause: of the link; arrive: of the link that it came by; notice, put_off: of the flow
         std::uint32_t cargo = none;   // of data; of control packets: the flow
         std::int32_t destination = 0;
         std::uint32_t bytes = 0;
@@ -79,13 +79,16 @@ private:
         std::uint32_t link = none, first = none, last = none;  // of its messages
         std::uint32_t packets = 0;    // sent
         Tick allowed = 0, notified = -1;  // notified: the last CNP for it
+        bool put_off = false;         // a CNP is due an interval after the last one
         Rate rate;
     };
 
     void run_node(std::uint32_t node, Tick until);
     void happen(Node& node, const Event& event);
+    void resume(std::uint32_t link, Tick now);
     void came(Node& node, const Event& event);
     void notify(const Event& event);
+    void notify_after(Flow& flow, const Event& event);
     void answer(const Flow& flow, std::uint32_t number, Class cls, Tick now);
     void release(Node& node, const Event& event);
     void start(Node& node, std::uint32_t link, Tick now);

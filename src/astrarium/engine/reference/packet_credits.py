@@ -53,6 +53,7 @@ class Credits:
                 port.queue.append(what[1])
                 port.waiting += what[1].bytes + self._net.rules.header
                 port.peak = max(port.peak, port.waiting)
+                self._net.queue_is(link, now, port.waiting)
             elif kind == ASK:
                 port.own.append(what[1])
         for link in sorted(touched):
@@ -83,6 +84,7 @@ class Credits:
         else:
             port.queue.popleft()
             port.waiting -= size
+            self._net.queue_is(link, now, port.waiting)
         self.events.at(port.free, FREE, link, None)
         self._send_on(link, port, packet, now)
 

@@ -14,6 +14,7 @@ from astrarium.engine.plan import FIRST_LINK, Graph, NetworkPlan
 from astrarium.engine.reference.fabric import Fabric, fabric_of
 from astrarium.engine.reference.graph_routes import distances, mix64, rows_by_node
 from astrarium.engine.reference.native_clock import ticks
+from astrarium.engine.reference.packet_timeline import Timeline
 from astrarium.engine.reference.rates import Rates
 from astrarium.engine.reference.traffic import Port, Traffic
 
@@ -159,6 +160,7 @@ class Net:
         self.ways, self.traffic, self.rates = Ways(network), traffic, rates
         self.hops = 0
         self._sent: list[tuple[int, int, int, int, int]] = []
+        self.timeline = Timeline(len(self.ways.ends)) if self.rules.queues and traffic is not None else None
 
     def serial(self, link: int, payload: int) -> int:
         """How long a packet takes a link, ps."""
@@ -176,6 +178,11 @@ class Net:
         """A packet took a link."""
         if self.traffic is not None:
             self.traffic.add(self.ways.ports[link], payload, start, busy)
+
+    def queue_is(self, link: int, now: int, size: int) -> None:
+        """So many bytes wait for a link from now on."""
+        if self.timeline is not None:
+            self.timeline.queue(link, now, size)
 
     def arrived(self, cargo: Cargo, when: int) -> bool:
         """A packet of a message is there; whether it was the last one."""
@@ -197,9 +204,11 @@ class Net:
             return PacketCounts(hops=self.hops) if self.hops else None
         rows = np.array(sorted(self._sent), np.int64).reshape(-1, 5)
         ends = rows[:, 2:4].astype(np.int32)
+        found: dict[str, Any] = {name: np.array(values, np.int64) for name, values in per_link.items()}
+        if self.timeline is not None:
+            found.update(self.timeline.columns())
         return PacketCounts(hops=self.hops, asked=rows[:, 0], arrived=rows[:, 1], source=ends[:, 0],
-                            destination=ends[:, 1], size=rows[:, 4],
-                            **{name: np.array(values, np.int64) for name, values in per_link.items()})
+                            destination=ends[:, 1], size=rows[:, 4], **found)
 
 
 class Transport(Protocol):

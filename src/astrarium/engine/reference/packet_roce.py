@@ -18,7 +18,7 @@ from astrarium.errors import UnsupportedError
 
 __all__ = ["Roce", "shared_bytes"]
 
-LEFT, PAUSE, ARRIVE, NOTICE, ASK, TIMER = range(6)
+LEFT, PAUSE, ARRIVE, NOTICE, PUT_OFF, ASK, TIMER = range(7)
 DATA, ACK, CNP = range(3)
 CONTROL = 64        # bytes of an ACK or a CNP
 MILLION = 1_000_000
@@ -34,6 +34,7 @@ class _Flow(Struct):
     packets: int = 0        # sent
     allowed: int = 0        # when the next one may leave
     notified: int = -1      # the last CNP for it
+    put_off: bool = False   # a CNP is due an interval after the last one
 
 
 class _Control(Struct):
@@ -117,24 +118,27 @@ class Roce:
             if isinstance(what, tuple):
                 self._release(now, *what)
         elif kind == PAUSE:
-            self._pause(self._ports[number], bool(what), now)
+            self._pause(number, bool(what), now)
             touched.add(number)
         elif kind == ARRIVE:
             touched.add(self._came(now, number, what))
-        elif kind == NOTICE:
-            self._notice(now, what, touched)
+        elif kind in (NOTICE, PUT_OFF):
+            self._notice(now, kind, what, touched)
         elif kind == ASK:
             assert isinstance(what, tuple)
             touched.add(self._ask(now, *what))
         else:
             touched.add(number)
 
-    def _pause(self, port: _Port, on: bool, now: int) -> None:
+    def _pause(self, link: int, on: bool, now: int) -> None:
+        port = self._ports[link]
         port.paused = on
         if on:
             port.pauses, port.paused_at = port.pauses + 1, now
         else:
             port.paused_for += now - port.paused_at
+            if self._net.timeline is not None:
+                self._net.timeline.paused(link, port.paused_at, now)
 
     def _ask(self, now: int, flow: _Flow, cargo: Cargo) -> int:
         flow.own.append(cargo)
@@ -155,7 +159,8 @@ class Roce:
         size = what.bytes + net.rules.header
         port.waiting += size
         port.peak = max(port.peak, port.waiting)
-        if self._marks(link, port.waiting, what):
+        net.queue_is(link, now, port.waiting)
+        if not self._rules.departing and self._marks(link, port.waiting, what):
             what.marked = True
             port.marks += 1
         port.queue.append(what)
@@ -186,7 +191,7 @@ class Roce:
             end.paused = False
             self.events.at(now + self._net.ways.latency[came], PAUSE, came, False)
 
-    def _notice(self, now: int, what: object, touched: set[int]) -> None:
+    def _notice(self, now: int, how: int, what: object, touched: set[int]) -> None:
         """The destination's NIC sees a marked packet, or the end of a message; or the source's a CNP."""
         assert isinstance(what, tuple)
         kind, flow = what
@@ -194,7 +199,13 @@ class Roce:
             flow.rate.cut(self._rules, now)
             return
         if kind == DATA:
-            if flow.notified >= 0 and now - flow.notified < self._rules.cnp_interval:
+            if how == PUT_OFF:
+                flow.put_off = False
+            elif flow.put_off:
+                return
+            elif flow.notified >= 0 and now < (end := flow.notified + self._rules.cnp_interval):
+                flow.put_off = True
+                self.events.at(end, PUT_OFF, flow.number, what)
                 return
             flow.notified = now
         link = self._net.ways.first(flow.destination, flow.source)
@@ -217,7 +228,11 @@ class Roce:
         elif port.queue:
             port.own_before = False
             packet = port.queue.popleft()
+            if self._rules.departing and self._marks(link, port.waiting, packet):
+                packet.marked = True
+                port.marks += 1
             port.waiting -= packet.bytes + self._net.rules.header
+            self._net.queue_is(link, now, port.waiting)
             self._transmit(link, port, packet, now)
         elif port.own:
             self.events.at(port.own[0][0], TIMER, link, None)

@@ -26,22 +26,27 @@ def _pcie(rate: float) -> float:
 
 
 class HostRow(Struct, frozen=True):
-    """A DGX: rows of the catalog inside and outside, PCIe of the cards, ports of the switches that it is built with."""
+    """A DGX: rows of the catalog inside and outside, PCIe of the cards."""
 
     title: str
     inner: str
     outer: str
     pcie: float             # byte/ns
-    ports: int
     source: str
+
+    @property
+    def ports(self) -> int:
+        """Of the switches that the catalog has for the network outside."""
+        found = catalog.network(self.outer).switch_ports
+        assert found is not None
+        return found
 
 
 HOSTS: Mapping[str, HostRow] = MappingProxyType({
-    "dgx_a100": HostRow("NVIDIA DGX A100", "dgx_a100_nvswitch", "infiniband_hdr", _pcie(16), 40,
-                        "NVIDIA DGX A100 datasheet (eight 200 Gb/s ports); QM8700 datasheet (40 ports of 200 Gb/s)"),
-    "dgx_h100": HostRow("NVIDIA DGX H100", "dgx_h100_nvswitch", "infiniband_ndr", _pcie(32), 64,
-                        "NVIDIA DGX H100/H200 User Guide (eight 400 Gb/s ports); QM9700 datasheet (64 ports of 400 "
-                        "Gb/s)"),
+    "dgx_a100": HostRow("NVIDIA DGX A100", "dgx_a100_nvswitch", "infiniband_hdr", _pcie(16),
+                        "NVIDIA DGX A100 datasheet (eight 200 Gb/s ports); QM8700: 40 ports of 200 Gb/s"),
+    "dgx_h100": HostRow("NVIDIA DGX H100", "dgx_h100_nvswitch", "infiniband_ndr", _pcie(32),
+                        "NVIDIA DGX H100/H200 User Guide (eight 400 Gb/s ports); QM9700: 64 ports of 400 Gb/s"),
 })
 XPUS = 8
 
