@@ -7,3 +7,4 @@ void bind_trace(nanobind::module_& m);   // native/trace
 void bind_engine(nanobind::module_& m);  // native/engine
 void bind_foreign(nanobind::module_& m); // native/engine, plug-ins
 void bind_limit(nanobind::module_& m);   // native/engine, what ends runs
+void bind_gpu(nanobind::module_& m);     // native/engine/gpu
