@@ -1,8 +1,8 @@
 """Kernels in which every GPU deals with every other one at once.
 
 put, Simple: write to peers, fence, raise their semaphores, wait for one's own. put, LL: write lines that carry their
-flag; who needs one waits for it. get: wait until all have begun (their data are there), then read from peers.
-Positions go by distance (`writer`): what GPU g has for the one at distance d stands at d, and what comes from there, too.
+flag; who needs one waits for it. get: wait until all have begun (so their data are there), then read from peers.
+Positions go by distance (`writer`): what a GPU has for the one at distance d stands at d, and what comes from there.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def all_reduce(w: Writer) -> None:
 
 
 def one_shot(w: Writer) -> None:
-    """all_reduce in one shot: everyone gets everything and adds it up. The payload is one chunk, in place everywhere."""
+    """all_reduce in one shot: everyone gets everything and adds it up. The payload is one chunk."""
     n, peers = w.shape.gpus, range(1, w.shape.gpus)
     source, target = w.buffer("input", 1), w.buffer("output", 1)
     scratch = -1 if w.shape.get else w.buffer("received", n, ll=w.shape.ll)

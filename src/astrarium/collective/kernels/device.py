@@ -52,7 +52,7 @@ class Gpu(Config, frozen=True, kw_only=True):
     columns: Annotated[int, Knob("Columns of routers; 1 x 1 is a crossbar.", ge=1)] = 1
     network_latency: Annotated[Time, Knob("Latency of any way on the chip, beside its hops.", gt=0)]
     hop_latency: Annotated[Time, Knob("Latency of a link between routers.", gt=0)] = default("1 ns")
-    mesh_bandwidth: Annotated[Bandwidth | None, Knob("Of a link between routers, each way; none: no limit.", gt=0)] = None
+    mesh_bandwidth: Annotated[Bandwidth | None, Knob("Of a link between routers, each way.", gt=0)] = None
     channels: Annotated[int, Knob("Channels of memory, each a slice of L2 with its HBM.", ge=1)]
     interleave: Annotated[Bytes, Knob("Bytes in a row on one channel.", gt=0)]
     l2_bandwidth: Annotated[Bandwidth, Knob("Of all channels' L2.", gt=0)]

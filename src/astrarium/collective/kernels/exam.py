@@ -12,7 +12,6 @@ workgroup know of each other at control operations. What a workgroup stored is t
 
 from __future__ import annotations
 
-
 import numpy as np
 import numpy.typing as npt
 
@@ -27,7 +26,7 @@ __all__ = ["examine_kernels"]
 
 
 def examine_kernels(launch: Launch, op: CommOp, *, whole: bool = False, path: str = "kernels") -> None:
-    """Prove a launch of `op` whose buffers "input" and "output" are the first two, with chunks by distance (`whole`: one
+    """Prove a launch of `op`, whose first two buffers are input and output, with chunks by distance (`whole`: one
     chunk, the same elements in the same place on every GPU). InputError at `path` says what is wrong."""
     _Exam(launch, op, whole, path).run()
 

@@ -18,8 +18,8 @@ Released = tuple[Who, int, I64]     # by whom, its how manieth release of the se
 
 
 class Order:
-    """Clocks of workgroups. Entry w of a clock: how many fences of workgroup w are known, which covers what it did before
-    them. Between two control operations, wavefronts of one workgroup are unordered among themselves."""
+    """Clocks of workgroups. Entry w of a clock: how many fences of workgroup w are known, and so what it did before.
+    Between two control operations, wavefronts of one workgroup are unordered among themselves."""
 
     def __init__(self, launch: Launch):
         self.launch = launch

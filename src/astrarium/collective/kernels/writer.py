@@ -7,6 +7,7 @@ Where a chunk stands goes by distance, too: position p of a buffer on GPU g hold
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -60,7 +61,7 @@ class Writer:
         """How workgroups share a chunk; none is empty."""
         chunk, count = self.shape.chunk, min(self.shape.workgroups, self.shape.chunk)
         cuts = [chunk * i // count for i in range(count + 1)]
-        return [Piece(first, end - first) for first, end in zip(cuts, cuts[1:], strict=False)]
+        return [Piece(first, end - first) for first, end in pairwise(cuts)]
 
     def begin(self, piece: Piece) -> None:
         """The next workgroup, which has this part of every chunk."""

@@ -40,9 +40,10 @@ def run_compiled(launch: Launch, *, fold: bool) -> Finished:
                                                      list(launch.starts), folded)
     if waits:
         raise stalled(launch, [Wait(*wait) for wait in waits], undispatched)
-    columns = [_column(column, launch.gpus) for column in zip(*rows, strict=True)]
-    columns[7] = columns[7].reshape(launch.gpus, -1, 2)
-    return Finished(*columns, events, len(rows))
+    ends, starts, over, requests, outstanding, latency, channels, ports = (
+        _column(column, launch.gpus) for column in zip(*rows, strict=True))
+    return Finished(ends, starts, over, requests, outstanding, latency, channels, ports.reshape(launch.gpus, -1, 2),
+                    events, len(rows))
 
 
 def _column(values: tuple[Any, ...], gpus: int) -> Any:
@@ -56,7 +57,8 @@ def _column(values: tuple[Any, ...], gpus: int) -> Any:
 
 def _tables(grid: Grid) -> tuple[list[int], Any, Any]:
     """(first operation of each workgroup and the end, operations [n, 11], places [n, 3])."""
-    groups, operations, places = [0], [], []
+    groups, operations = [0], list[tuple[int, ...]]()
+    places: list[tuple[int, int, int]] = []
 
     def put(all_of: tuple[Place, ...]) -> tuple[int, int]:
         at = len(places)

@@ -11,9 +11,9 @@ __all__ = ["check"]
 
 MOST = {"gpus": 1 << 10, "workgroups": 1 << 14, "wavefronts": 1 << 5}      # what a key of an event can count
 MOST_LINES, MOST_PS = 1 << 31, 1 << 40
-_POSITIVE = ("workgroups_per_unit", "wavefronts_per_unit", "instruction", "unit_data", "unit_control", "barrier", "fence",
-             "dispatch", "enter", "hop", "interleave", "channel", "port_interleave", "port_data", "port_control",
-             "link_latency", "columns", "rows")
+_POSITIVE = ("workgroups_per_unit", "wavefronts_per_unit", "instruction", "unit_data", "unit_control", "barrier",
+             "fence", "dispatch", "enter", "hop", "interleave", "channel", "port_interleave", "port_data",
+             "port_control", "link_latency", "columns", "rows")
 _AT_LEAST_0 = ("reduce", "mesh_data", "mesh_control", "channel_latency", "hbm", "hbm_latency", "credits")
 
 

@@ -193,8 +193,8 @@ def skewed(block: int, count: int) -> int:
 
 
 def layout(buffers: Sequence[Buffer]) -> tuple[list[int], int, int, int]:
-    """(first line of each buffer, end of flagged lines, end of HBM's lines, all lines): flagged ones first, then those in
-    HBM, then those in L2."""
+    """(first line of each buffer, end of flagged lines, end of HBM's lines, all lines): flagged ones first, then those
+    in HBM, then those in L2."""
     def rank(buffer: Buffer) -> int:
         return 0 if buffer.flagged else 1 if buffer.hbm else 2
 

@@ -1,5 +1,5 @@
-"""What packets pass on one GPU: the network of routers, channels of memory, ports. Stations are FIFO servers, and each is
-asked when the packet is there."""
+"""What packets pass on one GPU: the network of routers, channels of memory, ports. Stations are FIFO servers, and each
+is asked when the packet is there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ CARRY_DATA = ("store", "data")
 class Ways(Protocol):
     """What a chip needs of the run."""
 
-    now: int
+    @property
+    def now(self) -> int:
+        """The time, ps."""
 
     def at(self, when: int, stage: int, origin: int, packet: Packet, way: tuple[int, int, int] | None = None) -> None:
         """A packet of the GPU at distance `origin` comes to a stage; `way`: (router, goal, stage there) of a hop."""

@@ -102,7 +102,7 @@ class _Run:
 
 
 def _key(stage: int, origin: int, wavefront: Wavefront, serial: int) -> int:
-    """Stage, distance of the origin, workgroup, wavefront, serial number: no two events of an instant on a GPU agree."""
+    """Stage, origin's distance, workgroup, wavefront, serial number: no two events of an instant on a GPU agree."""
     return stage << 60 | origin << 50 | wavefront.work.number << 36 | wavefront.index << 31 | serial
 
 

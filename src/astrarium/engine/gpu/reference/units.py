@@ -39,7 +39,7 @@ class Instruction:
 
 
 class Wavefront:
-    """`at`: its next instruction of the operation; a phase issues `count` instructions, of which `cursor` are issued."""
+    """`at`: its next instruction of the operation. A phase issues `count` instructions; `cursor` of them are out."""
 
     __slots__ = ("at", "blocked", "count", "cursor", "index", "loads", "out", "pc", "phase", "serial", "step", "work")
 
@@ -57,7 +57,8 @@ class Wavefront:
 class Work:
     """A workgroup."""
 
-    __slots__ = ("arrived", "blocked", "end", "fencing", "left", "number", "operations", "out", "start", "unit", "wavefronts")
+    __slots__ = ("arrived", "blocked", "end", "fencing", "left", "number", "operations", "out", "start", "unit",
+                 "wavefronts")
 
     def __init__(self, number: int, operations: tuple[Operation, ...], wavefronts: int):
         self.number, self.operations, self.left = number, operations, wavefronts
@@ -81,7 +82,9 @@ class Unit:
 class Events(Protocol):
     """What units need of the run: the time, a timer, and packets on their way."""
 
-    now: int
+    @property
+    def now(self) -> int:
+        """The time, ps."""
 
     def later(self, when: int, stage: int, wavefront: Wavefront, serial: int, what: object) -> None:
         """An event of this GPU."""
@@ -159,7 +162,7 @@ class Units:
 
     def _loaded(self, f: Wavefront) -> None:
         """All loads of a step are back."""
-        op, more = f.operation, (len(f.operation.sources) - 1) * self.machine.reduce
+        more = (len(f.operation.sources) - 1) * self.machine.reduce
         if not more:
             return self._added(f)
         unit = f.work.unit
