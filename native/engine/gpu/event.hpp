@@ -23,6 +23,7 @@ struct Event {
     std::uint16_t router, goal; // of a hop
     Packet kind;
     Stage next;                 // of a hop: where it leads to
+    std::uint16_t unused = 0;   // 32 bytes, copied as two words of 16
 
     Stage stage() const { return static_cast<Stage>(key >> stage_bit); }
     std::uint32_t origin() const { return static_cast<std::uint32_t>((key & origin_mask) >> origin_bit); }
@@ -30,5 +31,7 @@ struct Event {
     void set_origin(std::uint64_t distance) { key = (key & ~origin_mask) | distance << origin_bit; }
     bool before(const Event& other) const { return time != other.time ? time < other.time : key < other.key; }
 };
+
+static_assert(sizeof(Event) == 32);
 
 }  // namespace astrarium::gpu

@@ -1,8 +1,11 @@
-// Pending events of one GPU in order of time and key: a ring of buckets, of which one at a time is sorted.
+// Pending events of one GPU in order of time and key: a timing wheel of two levels. An event waits in a wide bucket; once the time is
+// there, the events of one wide bucket are dealt to narrow ones, of which one at a time is sorted. What is written is then close together
+// at any time, although tens of thousands of events are pending.
 #pragma once
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gpu/event.hpp"
@@ -11,20 +14,18 @@ namespace astrarium::gpu {
 
 class Queue {
 public:
-    // Most events come within `reach` ps of the present; those beyond cost a heap.
-    explicit Queue(Tick reach) : heads_(buckets, nothing), full_(buckets / 64) {
-        while ((Tick{buckets} << shift_) < reach) ++shift_;
+    // `grain`: width of a narrow bucket in ps, at least. Few events should come later than 2^15 of them from now: those cost a heap.
+    explicit Queue(Tick grain) : narrow_(narrow, nothing), wide_(wide, nothing), full_(wide / 64) {
+        while ((Tick{1} << shift_) < grain) ++shift_;
     }
 
     // Not before what was popped last.
     void push(const Event& event) {
-        const Tick bucket = event.time >> shift_;
+        const Tick bucket = event.time >> shift_, block = bucket >> narrow_bits;
+        if (block != block_) return defer(event, block);
         if (bucket == open_) return insert(event);
-        if (bucket - open_ >= buckets) {
-            far_.push_back(event);
-            return std::push_heap(far_.begin(), far_.end(), later);
-        }
-        file(event, bucket);
+        append(narrow_[static_cast<std::size_t>(bucket & (narrow - 1))], event);
+        has_ |= std::uint64_t{1} << (bucket & (narrow - 1));
     }
 
     // Takes the first event if it comes before `until`.
@@ -38,27 +39,29 @@ public:
     // When the first event comes; `never` where there is none.
     Tick next() const {
         if (position_ < sorted_.size()) return sorted_[position_].time;
-        Tick first = far_.empty() ? never : far_.front().time;
-        if (const Tick bucket = following(); bucket != never)
-            for (std::uint32_t id = heads_[bucket & mask]; id != nothing; id = nodes_[id].next) first = std::min(first, nodes_[id].event.time);
-        return first;
+        if (has_) return least(narrow_[static_cast<std::size_t>(std::countr_zero(has_))]);
+        const Tick block = following();
+        return std::min(block == never ? never : least(wide_[static_cast<std::size_t>(block & (wide - 1))]), far_.empty() ? never : far_.front().time);
     }
 
 private:
-    static constexpr Tick buckets = 1 << 12, mask = buckets - 1;
+    static constexpr int narrow_bits = 6;
+    static constexpr Tick narrow = 1 << narrow_bits, wide = 1 << 9;
     static constexpr std::uint32_t nothing = 0xffffffffu;
-    struct Node {
-        Event event;
-        std::uint32_t next;
+    struct alignas(64) Chunk {  // events of one bucket stand together: a list of single events would miss the cache at each
+        static constexpr std::uint32_t most = 7;
+        Event events[most];
+        std::uint32_t count, next;
     };
 
-    int shift_ = 7;
-    Tick open_ = -1;                    // number of the bucket that is sorted
-    std::vector<Event> sorted_, far_;   // of the open bucket; a heap of those beyond the ring
+    int shift_ = 4;
+    Tick block_ = -1, open_ = -1;       // numbers of the wide bucket that was dealt, and of the narrow one that is sorted
+    std::vector<Event> sorted_, far_;   // of the open bucket; a heap of those beyond the wheel
     std::size_t position_ = 0;
-    std::vector<std::uint32_t> heads_;  // lists of nodes
-    std::vector<std::uint64_t> full_;   // which buckets have any
-    std::vector<Node> nodes_;
+    std::vector<std::uint32_t> narrow_, wide_;  // lists of chunks, of which the first has room
+    std::uint64_t has_ = 0;             // which narrow buckets have events
+    std::vector<std::uint64_t> full_;   // which wide ones
+    std::vector<Chunk> chunks_;
     std::uint32_t spare_ = nothing;
 
     static bool later(const Event& x, const Event& y) { return y.before(x); }
@@ -69,29 +72,81 @@ private:
         sorted_.insert(at, event);
     }
 
-    void file(const Event& event, Tick bucket) {
-        std::uint32_t id = spare_;
-        if (id == nothing) {
-            id = static_cast<std::uint32_t>(nodes_.size());
-            nodes_.emplace_back();
-        } else {
-            spare_ = nodes_[id].next;
+    void defer(const Event& event, Tick block) {
+        if (block - block_ >= wide) {
+            far_.push_back(event);
+            return std::push_heap(far_.begin(), far_.end(), later);
         }
-        const auto at = static_cast<std::size_t>(bucket & mask);
-        nodes_[id] = {event, heads_[at]};
-        heads_[at] = id;
+        const auto at = static_cast<std::size_t>(block & (wide - 1));
+        append(wide_[at], event);
         full_[at / 64] |= std::uint64_t{1} << (at % 64);
     }
 
-    // The first bucket of the ring after the open one that has events; `never` where none has.
+    void append(std::uint32_t& head, const Event& event) {
+        if (head == nothing || chunks_[head].count == Chunk::most) {
+            std::uint32_t id = spare_;
+            if (id == nothing) {
+                id = static_cast<std::uint32_t>(chunks_.size());
+                chunks_.emplace_back();
+            } else {
+                spare_ = chunks_[id].next;
+            }
+            chunks_[id].count = 0, chunks_[id].next = head;
+            head = id;
+        }
+        Chunk& chunk = chunks_[head];
+        chunk.events[chunk.count++] = event;
+    }
+
+    // A few events are sorted faster by insertion.
+    void sort() {
+        constexpr std::size_t few = 24;
+        if (sorted_.size() > few) return std::sort(sorted_.begin(), sorted_.end(), [](const Event& x, const Event& y) { return x.before(y); });
+        for (std::size_t i = 1; i < sorted_.size(); ++i) {
+            const Event event = sorted_[i];
+            std::size_t at = i;
+            for (; at > 0 && event.before(sorted_[at - 1]); --at) sorted_[at] = sorted_[at - 1];
+            sorted_[at] = event;
+        }
+    }
+
+    // Hands copies of a list's chunks to `take`, which may append, and frees them.
+    template <class Take>
+    void drain(std::uint32_t& head, Take&& take) {
+        for (std::uint32_t id = std::exchange(head, nothing), next; id != nothing; id = next) {
+            next = chunks_[id].next;
+            prefetch(next);
+            const Chunk chunk = chunks_[id];
+            chunks_[id].next = spare_;
+            spare_ = id;
+            take(chunk);
+        }
+    }
+
+    void prefetch([[maybe_unused]] std::uint32_t chunk) const {
+#if defined(__GNUC__)
+        if (chunk == nothing) return;
+        const char* const at = reinterpret_cast<const char*>(&chunks_[chunk]);
+        for (std::size_t line = 0; line < sizeof(Chunk); line += 64) __builtin_prefetch(at + line);
+#endif
+    }
+
+    Tick least(std::uint32_t head) const {
+        Tick first = never;
+        for (std::uint32_t id = head; id != nothing; id = chunks_[id].next)
+            for (std::uint32_t i = 0; i < chunks_[id].count; ++i) first = std::min(first, chunks_[id].events[i].time);
+        return first;
+    }
+
+    // The first wide bucket of the wheel after the one that was dealt that has events; `never` where none has.
     Tick following() const {
-        const auto from = static_cast<std::size_t>((open_ + 1) & mask);
+        const auto from = static_cast<std::size_t>((block_ + 1) & (wide - 1));
         std::size_t word = from / 64;
         std::uint64_t bits = full_[word] & (~std::uint64_t{0} << (from % 64));
         for (std::size_t step = 0; step <= full_.size(); ++step) {
             if (bits) {
                 const auto at = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
-                return open_ + 1 + static_cast<Tick>((at - from) & static_cast<std::size_t>(mask));
+                return block_ + 1 + static_cast<Tick>((at - from) & static_cast<std::size_t>(wide - 1));
             }
             word = (word + 1) % full_.size();
             bits = full_[word];
@@ -99,31 +154,38 @@ private:
         return never;
     }
 
-    // Sorts the next bucket that has events, if it begins before `until`.
-    bool open(Tick until) {
-        Tick bucket = following();
-        if (!far_.empty()) bucket = std::min(bucket, far_.front().time >> shift_);
-        if (bucket == never || (bucket << shift_) >= until) return false;
-        open_ = bucket;
-        sorted_.clear();
-        position_ = 0;
-        while (!far_.empty() && (far_.front().time >> shift_) - open_ < buckets) {
+    // Deals the next wide bucket that has events, if it begins before `until`.
+    bool deal(Tick until) {
+        Tick block = following();
+        if (!far_.empty()) block = std::min(block, far_.front().time >> (shift_ + narrow_bits));
+        if (block == never || (block << (shift_ + narrow_bits)) >= until) return false;
+        block_ = block;
+        while (!far_.empty() && (far_.front().time >> (shift_ + narrow_bits)) - block_ < wide) {
             std::pop_heap(far_.begin(), far_.end(), later);
             const Event event = far_.back();
             far_.pop_back();
-            if (event.time >> shift_ == open_) sorted_.push_back(event);
-            else file(event, event.time >> shift_);
+            push(event);
         }
-        const auto at = static_cast<std::size_t>(bucket & mask);
-        for (std::uint32_t id = heads_[at], next; id != nothing; id = next) {
-            sorted_.push_back(nodes_[id].event);
-            next = nodes_[id].next;
-            nodes_[id].next = spare_;
-            spare_ = id;
-        }
-        heads_[at] = nothing;
+        const auto at = static_cast<std::size_t>(block & (wide - 1));
         full_[at / 64] &= ~(std::uint64_t{1} << (at % 64));
-        std::sort(sorted_.begin(), sorted_.end(), [](const Event& x, const Event& y) { return x.before(y); });
+        drain(wide_[at], [this](const Chunk& chunk) {
+            for (std::uint32_t i = 0; i < chunk.count; ++i) push(chunk.events[i]);
+        });
+        return true;
+    }
+
+    // Sorts the next narrow bucket that has events, if it begins before `until`.
+    bool open(Tick until) {
+        if (!has_ && !deal(until)) return false;
+        const int at = std::countr_zero(has_);
+        const Tick bucket = (block_ << narrow_bits) + at;
+        if ((bucket << shift_) >= until) return false;
+        open_ = bucket;
+        has_ &= has_ - 1;
+        sorted_.clear();
+        position_ = 0;
+        drain(narrow_[static_cast<std::size_t>(at)], [this](const Chunk& chunk) { sorted_.insert(sorted_.end(), chunk.events, chunk.events + chunk.count); });
+        sort();
         return true;
     }
 };

@@ -16,7 +16,7 @@ using Readers = std::map<std::array<std::uint32_t, 3>, std::pair<std::int64_t, s
 class Gpu {
 public:
     Gpu(const Launch& launch, std::uint32_t number)
-        : queue(2 * launch.machine.link_latency), flights(queue), chip(launch, queue, flights), units(launch, number, queue, chip, flights), number_(number) {}
+        : queue(2 * launch.machine.link_latency >> 13), flights(queue), chip(launch, queue, flights), units(launch, number, queue, chip, flights), number_(number) {}
 
     Queue queue;
     Instructions flights;
