@@ -46,9 +46,10 @@ def main() -> None:
             ran = run_launch(launch, fold=False)
             best = min(best, time.process_time() - begin)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(f"{gpus:4} GPUs: {ran.total_requests / 1e6:8.2f} M requests, {ran.events / ran.total_requests:.2f} events "
-              f"each, {best:6.2f} CPU s: {ran.total_requests / best / 1e6:.2f} M requests/s, {ran.events / best / 1e6:.1f}"
-              f" M events/s; simulated {ran.makespan / 1e6:.1f} us; {memory:.2f} GiB")
+        requests = ran.total_requests
+        print(f"{gpus:4} GPUs: {requests / 1e6:8.2f} M requests, {ran.events / requests:.2f} events each, {best:6.2f} "
+              f"CPU s: {requests / best / 1e6:.2f} M requests/s, {ran.events / best / 1e6:.1f} M events/s; "
+              f"simulated {ran.makespan / 1e6:.1f} us; {memory:.2f} GiB")
 
 
 if __name__ == "__main__":

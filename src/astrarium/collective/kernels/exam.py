@@ -3,7 +3,8 @@
 Operations run on symbols: each request of payload holds an element of the payload and who contributed to it, how often.
 Each operation runs when what it waits for is there, in any order; the launch must come to its end with the right
 contents. Vector clocks (Mattern 1989) over releases, acquires and barriers then show that it does so in *every* order:
-who reads or overwrites a request must know of its last writer, and who overwrites one also of its readers. Lines with
+who reads or overwrites a request must know of its last writer, who overwrites one also of its readers, and a GPU must
+know of the writers of its output before it ends. Lines with
 flags need no such order: they are written once, and a load waits for the store.
 
 A wavefront is a thread: requests of an operation are dealt to wavefronts as in the simulator, and wavefronts of a
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective.kernels.exam_order import Order
-from astrarium.collective.kernels.exam_values import Contents, expected
+from astrarium.collective.kernels.exam_values import OUTPUT, Contents, expected
 from astrarium.engine.gpu import Launch, Operation, OpKind, Place
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
@@ -126,5 +127,9 @@ class _Exam:
             if wrong is not None:
                 raise InputError(self.path, f"{self.op.name.lower()}: request {wrong} of the output of GPU {gpu} ends "
                                  f"with {self.contents.said(gpu, wrong)}")
+            late = self.order.unknown(gpu, OUTPUT)
+            if late is not None:
+                raise InputError(self.path, f"GPU {gpu} may end before workgroup {late[1][1]} of GPU {late[1][0]} has "
+                                 f"stored request {late[0]} of its output: nothing tells it")
 
 

@@ -95,6 +95,15 @@ class Order:
             np.maximum(self.known[who], known, out=self.known[who])
         self.acquired.append((who, at, semaphore, value, seen))
 
+    def unknown(self, gpu: int, buffer: int) -> tuple[int, Who] | None:
+        """The first request of a buffer of whose writer no workgroup of its GPU knows, and that writer."""
+        mine = [who for who in self.number if who[0] == gpu]
+        known = np.append(np.max([self.known[who] for who in mine], axis=0), 0)
+        writer, epoch, *_ = self.writes[gpu][buffer]
+        own = np.isin(writer, [self.number[who] for who in mine])
+        wrong = np.flatnonzero((writer >= 0) & ~own & (known[writer] < epoch))
+        return (int(wrong[0]), self.names[int(writer[wrong[0]])]) if wrong.size else None
+
     def check_acquires(self, fail: Callable[[Who, int, str], InputError]) -> None:
         """The releases that an acquire saw must be the ones that it sees in any order."""
         for who, at, semaphore, value, seen in self.acquired:

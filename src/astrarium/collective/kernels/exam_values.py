@@ -10,7 +10,7 @@ import numpy.typing as npt
 from astrarium.engine.gpu import Launch, Place
 from astrarium.vocab import CommOp
 
-__all__ = ["Contents", "expected"]
+__all__ = ["OUTPUT", "Contents", "expected"]
 
 I64 = npt.NDArray[np.int64]
 Value = tuple[I64, I64]         # elements, -1: nothing; numbers of sets of contributors
