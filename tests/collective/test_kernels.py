@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
 
-from astrarium.collective.kernels import ALGORITHMS, Gpu, Kernels, examine_kernels, kernel_launch, kernel_time
+from astrarium.collective.kernels import Gpu, Kernels, examine_kernels, kernel_algorithm, kernel_launch, kernel_time
 from astrarium.config import ConfigError
 from astrarium.engine.gpu import Launch, Operation, OpKind, Workgroup
 from astrarium.errors import InputError, UnsupportedError
+from astrarium.registry import names
 from astrarium.vocab import CommOp
 
 GPU = Gpu(units=8, workgroups_per_unit=2, wavefronts_per_unit=16, instruction="1 KiB", outstanding_wavefront=64,
@@ -27,7 +28,8 @@ GPU = Gpu(units=8, workgroups_per_unit=2, wavefronts_per_unit=16, instruction="1
 
 def every_kind() -> Iterator[tuple[CommOp, Kernels]]:
     """Each operation of each algorithm with each protocol and direction that it has."""
-    for name, line in ALGORITHMS.items():
+    for name in names("kernel"):
+        line = kernel_algorithm(name)
         for op, (protocol, direction) in product(line.builders, (("simple", "put"), ("simple", "get"), ("ll", "put"))):
             if direction == "put" or line.get:
                 yield op, Kernels(algorithm=name, protocol=protocol, direction=direction, workgroups=3, wavefronts=2,
@@ -42,14 +44,14 @@ KINDS = list(every_kind())
 def test_every_kernel_passes_the_exam(kind: tuple[CommOp, Kernels], gpus: int, payload: int, workgroups: int) -> None:
     op, kernels = kind
     launch = kernel_launch(op, payload, gpus, GPU, replace(kernels, workgroups=workgroups))
-    examine_kernels(launch, op, whole=ALGORITHMS[kernels.algorithm].whole)
+    examine_kernels(launch, op, whole=kernel_algorithm(kernels.algorithm).whole)
     assert launch.symmetric
 
 
 @pytest.mark.parametrize(("op", "kernels"), KINDS, ids=str)
 def test_every_kernel_runs_to_its_end_and_moves_what_it_must(op: CommOp, kernels: Kernels) -> None:
     n, chunk = 4, 20
-    whole = ALGORITHMS[kernels.algorithm].whole
+    whole = kernel_algorithm(kernels.algorithm).whole
     ran = kernel_time(op, chunk * 128 * (1 if whole else n), n, GPU, kernels)
     lines = chunk * (2 if kernels.protocol == "ll" else 1)
     steps = 2 if op == CommOp.ALL_REDUCE and not whole else 1

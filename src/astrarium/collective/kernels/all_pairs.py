@@ -7,10 +7,11 @@ Positions go by distance (`writer`): what a GPU has for the one at distance d st
 
 from __future__ import annotations
 
-from astrarium.collective.kernels.writer import Writer
+from astrarium.collective.kernels.writer import KernelAlgorithm, Writer
 from astrarium.engine.gpu import Place
+from astrarium.vocab import CommOp
 
-__all__ = ["all_gather", "all_reduce", "all_to_all", "one_shot", "reduce_scatter"]
+__all__ = ["ALL_PAIRS", "ONE_SHOT", "all_gather", "all_reduce", "all_to_all", "one_shot", "reduce_scatter"]
 
 
 def all_gather(w: Writer) -> None:
@@ -105,3 +106,8 @@ def one_shot(w: Writer) -> None:
             parts = [w.at(scratch, d) for d in peers]
         w.reduce([w.at(source, 0), *parts], w.at(target, 0))
         w.end()
+
+
+ALL_PAIRS = KernelAlgorithm({CommOp.ALL_REDUCE: all_reduce, CommOp.ALL_GATHER: all_gather,
+                             CommOp.REDUCE_SCATTER: reduce_scatter, CommOp.ALL_TO_ALL: all_to_all})
+ONE_SHOT = KernelAlgorithm({CommOp.ALL_REDUCE: one_shot}, whole=True)

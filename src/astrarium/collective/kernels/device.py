@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from astrarium.config import Config, Knob, Problem, default
-from astrarium.engine.gpu import Machine
 from astrarium.units import Bandwidth, Bytes, Time
+
+if TYPE_CHECKING:
+    from astrarium.engine.gpu import Machine
 
 __all__ = ["Gpu"]
 
@@ -70,6 +72,8 @@ class Gpu(Config, frozen=True, kw_only=True):
 
     def machine(self) -> Machine:
         """As the simulator takes it: ps and requests."""
+        from astrarium.engine.gpu import Machine
+
         line, head, control = (float(Bytes.of(x)) for x in (self.request, self.header, self.control))
 
         def ps(time: float) -> int:

@@ -5,10 +5,11 @@ The sum of chunk c begins at GPU c + 1 and ends at c, so at step s a GPU deals w
 
 from __future__ import annotations
 
-from astrarium.collective.kernels.writer import Sync, Writer
+from astrarium.collective.kernels.writer import KernelAlgorithm, Sync, Writer
 from astrarium.engine.gpu import Place
+from astrarium.vocab import CommOp
 
-__all__ = ["all_gather", "all_reduce", "reduce_scatter"]
+__all__ = ["RING", "all_gather", "all_reduce", "reduce_scatter"]
 
 
 def all_gather(w: Writer) -> None:
@@ -85,3 +86,7 @@ def _sent(w: Writer, name: str) -> Sync | None:
     sync = w.semaphore(name, 1)
     w.release(sync, [1])
     return sync
+
+
+RING = KernelAlgorithm({CommOp.ALL_REDUCE: all_reduce, CommOp.ALL_GATHER: all_gather,
+                        CommOp.REDUCE_SCATTER: reduce_scatter}, get=False)

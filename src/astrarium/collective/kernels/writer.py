@@ -6,14 +6,15 @@ Where a chunk stands goes by distance, too: position p of a buffer on GPU g hold
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
 from astrarium.engine.gpu import Buffer, Operation, OpKind, Place, Workgroup
+from astrarium.vocab import CommOp
 
-__all__ = ["Piece", "Shape", "Sync", "Writer"]
+__all__ = ["KernelAlgorithm", "Piece", "Shape", "Sync", "Writer"]
 
 
 class Shape(Struct, frozen=True):
@@ -108,3 +109,12 @@ class Writer:
         sync = self.semaphore(name, len(peers))
         self.release(sync, peers, fence=fence)
         self.acquire(sync)
+
+
+class KernelAlgorithm(Struct, frozen=True):
+    """What the registry has of a kernel: the builder of each operation, whether peers can be read (get), and whether
+    the payload is one chunk on every GPU (else one chunk per GPU)."""
+
+    builders: Mapping[CommOp, Callable[[Writer], None]]
+    get: bool = True
+    whole: bool = False
