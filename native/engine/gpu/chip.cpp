@@ -28,31 +28,31 @@ Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
     }
 }
 
-std::uint32_t Chip::channel_of(std::uint32_t line) const {
-    return skewed(line / static_cast<std::uint32_t>(m_.interleave), static_cast<std::uint32_t>(m_.channel_router.size()));
+// The router of what a packet goes to.
+std::uint16_t Chip::goal(const Event& event, Stage stage) const {
+    if (stage == Stage::channel) return m_.channel_router[event.channel];
+    return stage == Stage::out ? m_.port_router[event.port] : m_.unit_router[flights_[event.instruction].unit];
 }
 
-std::uint32_t Chip::port_of(std::uint32_t line, std::uint32_t distance) const {
-    return (m_.switched ? 0 : (distance - 1) * port_group_) + skewed(line / static_cast<std::uint32_t>(m_.port_interleave), port_group_);
-}
-
-// Carries a packet, which is at router `here` at event.time, to what stands at router `goal`.
-void Chip::travel(Event& event, std::uint16_t here, std::uint16_t goal, Stage stage) {
+// Carries a packet, which is at router `here` at event.time, on to a stage.
+void Chip::travel(Event& event, std::uint16_t here, Stage stage) {
+    const std::uint16_t there = goal(event, stage);
     event.time += m_.enter;
-    if (m_.mesh_data && here != goal) {
-        event.router = here, event.goal = goal, event.next = stage;
+    if (here == there) return reached(event, stage);
+    if (m_.mesh_data) {
+        event.router = here, event.next = stage;
         event.set(Stage::hop);
         return queue_.push(event);
     }
     const int columns = static_cast<int>(m_.columns);
-    event.time += m_.hop * (std::abs(here / columns - goal / columns) + std::abs(here % columns - goal % columns));
+    event.time += m_.hop * (std::abs(here / columns - there / columns) + std::abs(here % columns - there % columns));
     reached(event, stage);
 }
 
 void Chip::hop(Event event) {
     const auto columns = static_cast<std::uint16_t>(m_.columns);
-    const std::uint16_t here = event.router, column = here % columns, goal = event.goal % columns;
-    const int way = column != goal ? (goal > column ? 0 : 1) : (event.goal > here ? 2 : 3);
+    const std::uint16_t here = event.router, to = goal(event, event.next), column = here % columns, aim = to % columns;
+    const int way = column != aim ? (aim > column ? 0 : 1) : (to > here ? 2 : 3);
     const int step[] = {1, -1, columns, -columns};
     const auto there = static_cast<std::uint16_t>(here + step[way]);
     Tick& free = links_[here][static_cast<std::size_t>(way)];
@@ -60,7 +60,7 @@ void Chip::hop(Event event) {
     free = start + service;
     event.router = there;
     event.time = start + m_.hop;
-    if (there != event.goal) return queue_.push(event);
+    if (there != to) return queue_.push(event);
     event.time += service;
     reached(event, event.next);
 }
@@ -72,15 +72,16 @@ void Chip::reached(Event& event, Stage stage) {
 }
 
 void Chip::leaves(Event event, std::uint32_t unit, std::uint32_t peer) {
-    const std::uint16_t here = m_.unit_router[unit];
-    if (peer) return travel(event, here, m_.port_router[port_of(event.line, peer)], Stage::out);
-    travel(event, here, m_.channel_router[channel_of(event.line)], Stage::channel);
+    event.channel = static_cast<std::uint16_t>(skewed(event.line / static_cast<std::uint32_t>(m_.interleave), static_cast<std::uint32_t>(m_.channel_router.size())));
+    if (!peer) return travel(event, m_.unit_router[unit], Stage::channel);
+    event.port = static_cast<std::uint16_t>(first_port(peer) + skewed(event.line / static_cast<std::uint32_t>(m_.port_interleave), port_group_));
+    travel(event, m_.unit_router[unit], Stage::out);
 }
 
 // A packet leaves by a port: a request of this GPU, or the answer to another one.
 void Chip::out(Event event) {
     const std::uint32_t origin = event.origin(), distance = origin ? origin : flights_[event.instruction].peer;
-    const std::uint32_t port = port_of(event.line, distance);
+    const std::uint32_t port = event.port;
     const bool data = carries_data(event.kind);
     const Tick service = data ? m_.port_data : m_.port_control;
     Tick start = std::max(outward_[port], now);
@@ -95,18 +96,17 @@ void Chip::out(Event event) {
     event.time = start + m_.link_latency + (m_.switched ? 0 : service);
     event.set(Stage::in);
     event.set_origin(origin ? 0 : launch_.gpus - distance);
+    event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
     crossings.push_back({distance, event});
 }
 
 // A packet from another GPU: of a switch, it queues for this GPU's port.
 void Chip::into(Event event) {
-    const std::uint32_t origin = event.origin(), port = port_of(event.line, origin ? origin : flights_[event.instruction].peer);
     if (m_.switched) {
         const Tick service = carries_data(event.kind) ? m_.port_data : m_.port_control;
-        event.time = inward_[port] = std::max(inward_[port], now) + service;
+        event.time = inward_[event.port] = std::max(inward_[event.port], now) + service;
     }
-    if (origin) return travel(event, m_.port_router[port], m_.channel_router[channel_of(event.line)], Stage::channel);
-    travel(event, m_.port_router[port], m_.unit_router[flights_[event.instruction].unit], Stage::unit);
+    travel(event, m_.port_router[event.port], event.origin() ? Stage::channel : Stage::unit);
 }
 
 // A request is at its channel. A load of a flagged line, and a poll, may have to wait there.
@@ -144,7 +144,7 @@ void Chip::signalled(std::uint32_t semaphore) {
 
 // Serves a request and sends the answer.
 void Chip::access(Event event) {
-    const std::uint32_t at = channel_of(event.line), origin = event.origin();
+    const std::uint32_t at = event.channel;
     ++channel_requests[at];
     const bool read = reads(event.kind);
     Tick end = l2_[at] = std::max(l2_[at], now) + m_.channel;
@@ -154,8 +154,7 @@ void Chip::access(Event event) {
     }
     event.kind = read ? Packet::data : Packet::ack;
     event.time = end + m_.channel_latency;
-    if (origin) return travel(event, m_.channel_router[at], m_.port_router[port_of(event.line, origin)], Stage::out);
-    travel(event, m_.channel_router[at], m_.unit_router[flights_[event.instruction].unit], Stage::unit);
+    travel(event, m_.channel_router[at], event.origin() ? Stage::out : Stage::unit);
 }
 
 // An answer is at its unit's way in.

@@ -55,9 +55,10 @@ private:
     std::vector<std::vector<Event>> polls_;
     std::uint32_t port_group_;                // ports per peer
 
-    std::uint32_t channel_of(std::uint32_t line) const;
-    std::uint32_t port_of(std::uint32_t line, std::uint32_t distance) const;
-    void travel(Event& event, std::uint16_t here, std::uint16_t goal, Stage stage);
+    // First port to the GPU at a distance: all ports lead to a switch.
+    std::uint32_t first_port(std::uint32_t distance) const { return m_.switched ? 0 : (distance - 1) * port_group_; }
+    std::uint16_t goal(const Event& event, Stage stage) const;
+    void travel(Event& event, std::uint16_t here, Stage stage);
     void reached(Event& event, Stage stage);
     void access(Event event);
     void landed(std::uint32_t line);

@@ -20,10 +20,10 @@ struct Event {
     std::uint64_t key;
     std::uint32_t line;         // of memory that a packet asks for; else the workgroup that starts
     std::uint32_t instruction;  // of the origin; of a timer the wavefront
-    std::uint16_t router, goal; // of a hop
+    std::uint16_t router;       // of a hop: where the packet is
+    std::uint16_t channel, port;  // of the line: divisions are done once, when the packet leaves its unit
     Packet kind;
     Stage next;                 // of a hop: where it leads to
-    std::uint16_t unused = 0;   // 32 bytes, copied as two words of 16
 
     Stage stage() const { return static_cast<Stage>(key >> stage_bit); }
     std::uint32_t origin() const { return static_cast<std::uint32_t>((key & origin_mask) >> origin_bit); }

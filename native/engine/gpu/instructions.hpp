@@ -38,7 +38,7 @@ public:
         Instruction& it = all_[id];
         it.done = std::max(it.done, when);
         if (--it.left == 0) {
-            Event event{it.done, it.key, 0, id, 0, 0, it.kind, Stage::done};
+            Event event{it.done, it.key, 0, id, 0, 0, 0, it.kind, Stage::done};
             event.set(Stage::done);
             queue_.push(event);
         }

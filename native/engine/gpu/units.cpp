@@ -39,7 +39,7 @@ void Units::start(std::uint32_t work) {
 }
 
 void Units::later(Tick when, Stage stage, const Wavefront& f, std::uint32_t serial, std::uint32_t what) {
-    Event event{when, f.key | serial, what, what, 0, 0, Packet::load, stage};
+    Event event{when, f.key | serial, what, what, 0, 0, 0, Packet::load, stage};
     event.set(stage);
     queue_.push(event);
 }
@@ -195,7 +195,7 @@ void Units::issue(Unit& unit, Wavefront& f, const Wanted& want) {
                                            static_cast<std::uint16_t>(work.unit), want.kind});
     for (std::uint32_t i = 0; i < want.count; ++i) {
         unit.outward = std::max(unit.outward, now()) + service;
-        chip_.leaves({unit.outward, f.key | f.serial++, want.line + i, id, 0, 0, want.kind, Stage::done}, work.unit, want.peer);
+        chip_.leaves({unit.outward, f.key | f.serial++, want.line + i, id, 0, 0, 0, want.kind, Stage::done}, work.unit, want.peer);
     }
 }
 
