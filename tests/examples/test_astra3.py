@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,14 @@ def test_what_the_study_prints(root: Path, capsys: pytest.CaptureFixture[str]) -
     printed = capsys.readouterr().out
     assert printed == (folder / "expected.txt").read_text(encoding="utf-8")
     assert printed.rstrip() in (folder / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.exam
+def test_plots_are_those_of_the_guide(root: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(root / "examples" / "astra3" / "plots.py"), str(tmp_path)], check=True)
+    for drawn in tmp_path.iterdir():
+        assert drawn.read_text(encoding="utf-8") == (root / "docs" / "guides" / drawn.name).read_text(encoding="utf-8")
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_crossovers_of_protocols_are_those_of_the_paper_at_256_gib_s(root: Path) -> None:
