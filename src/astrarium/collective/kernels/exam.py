@@ -17,26 +17,31 @@ import numpy as np
 import numpy.typing as npt
 
 from astrarium.collective.kernels.exam_order import Order
-from astrarium.collective.kernels.exam_values import OUTPUT, Contents, expected
+from astrarium.collective.kernels.exam_values import Contents, Promise, by_distance
 from astrarium.engine.gpu import Launch, Operation, OpKind, Place
 from astrarium.errors import InputError
 from astrarium.vocab import CommOp
 
-__all__ = ["examine_kernels"]
+__all__ = ["examine_kernels", "prove"]
 
 
 
 def examine_kernels(launch: Launch, op: CommOp, *, whole: bool = False, path: str = "kernels") -> None:
     """Prove a launch of `op`, whose first two buffers are input and output, with chunks by distance (`whole`: one
     chunk, the same elements in the same place on every GPU). InputError at `path` says what is wrong."""
-    _Exam(launch, op, whole, path).run()
+    prove(launch, by_distance(launch, op, whole), path=path)
+
+
+def prove(launch: Launch, promise: Promise, *, path: str = "kernels") -> None:
+    """Prove a launch of any layout: see `examine_kernels`."""
+    _Exam(launch, promise, path).run()
 
 
 class _Exam:
-    def __init__(self, launch: Launch, op: CommOp, whole: bool, path: str):
-        self.launch, self.op, self.whole, self.path = launch, op, whole, path
-        self.contents = Contents(launch, op, whole)
-        self.order = Order(launch)
+    def __init__(self, launch: Launch, promise: Promise, path: str):
+        self.launch, self.promise, self.path = launch, promise, path
+        self.contents = Contents(launch, promise.starts)
+        self.order = Order(launch, overwritten=promise.overwritten)
         self.at = {(g, w): 0 for g in range(launch.gpus) for w in range(len(launch.grid(g)))}
         self.raised: dict[tuple[int, int], list[tuple[int, int]]] = {}     # (GPU, semaphore) -> who released, in order
 
@@ -118,18 +123,18 @@ class _Exam:
         return self._fail_at(who, self.at[who], message)
 
     def _fail_at(self, who: tuple[int, int], at: int, message: str) -> InputError:
+        if self.promise.names is not None:
+            return InputError(self.path, f"{self.promise.names[who[0]][who[1]][at]} {message}")
         kind = self.launch.grid(who[0])[who[1]].operations[at].kind.name.lower()
         return InputError(self.path, f"GPU {who[0]}, workgroup {who[1]}, operation {at} ({kind}) {message}")
 
     def _check_end(self) -> None:
-        for gpu, (element, contributors) in expected(self.launch, self.op, self.whole):
-            wrong = self.contents.differs(gpu, element, contributors)
+        for gpu, part in enumerate(self.promise.ends):
+            wrong = self.contents.differs(gpu, part)
             if wrong is not None:
-                raise InputError(self.path, f"{self.op.name.lower()}: request {wrong} of the output of GPU {gpu} ends "
-                                 f"with {self.contents.said(gpu, wrong)}")
-            late = self.order.unknown(gpu, OUTPUT)
+                raise InputError(self.path, f"{self.promise.what}: request {wrong[0]} of the output of GPU {gpu} ends "
+                                 f"with {wrong[1]}")
+            late = self.order.unknown(gpu, part.buffer)
             if late is not None:
                 raise InputError(self.path, f"GPU {gpu} may end before workgroup {late[1][1]} of GPU {late[1][0]} has "
                                  f"stored request {late[0]} of its output: nothing tells it")
-
-

@@ -21,8 +21,8 @@ class Order:
     """Clocks of workgroups. Entry w of a clock: how many fences of workgroup w are known, and so what it did before.
     Between two control operations, wavefronts of one workgroup are unordered among themselves."""
 
-    def __init__(self, launch: Launch):
-        self.launch = launch
+    def __init__(self, launch: Launch, *, overwritten: bool = True):
+        self.launch, self.overwritten = launch, overwritten
         self.number: dict[Who, int] = {}
         for gpu in range(launch.gpus):
             for group in range(len(launch.grid(gpu))):
@@ -57,7 +57,8 @@ class Order:
     def read(self, who: Who, gpu: int, place: Place, size: int) -> Who | None:
         """A workgroup reads: who wrote there unordered, if anybody did."""
         mine, part = self._stamp(who, size), slice(place.offset, place.offset + size)
-        self.reads[gpu][place.buffer].append((place.offset, mine))
+        if self.overwritten:
+            self.reads[gpu][place.buffer].append((place.offset, mine))
         return self._unordered(who, self.writes[gpu][place.buffer][:, part], mine)
 
     def write(self, who: Who, gpu: int, place: Place, size: int) -> Who | None:
