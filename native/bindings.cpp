@@ -8,4 +8,5 @@ NB_MODULE(_core, m) {
     bind_engine(m);
     bind_foreign(m);
     bind_limit(m);
+    bind_gpu(m);
 }

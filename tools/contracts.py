@@ -25,9 +25,9 @@ RULE_BOOK = re.compile(r"\bastra_|\brun_astra")
 EITHER_RULE_BOOK = ("clock", "plugins", "nodes", "fold", "run")      # folders that must not ask which
 PIECES = ("plan", "clock", "plugins", "nodes", "media")
 FOLDERS = {                             # of native/engine, and what else each may include from
-    "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"),
+    "plan": (), "clock": ("plan",), "plugins": ("plan",), "nodes": ("plan", "clock"), "gpu": ("plan", "clock"),
     "media": ("plan", "clock", "plugins"), "fold": PIECES, "astra": (*PIECES, "fold"), "run": (*PIECES, "fold"),
-    "bind": (*PIECES, "fold", "astra", "run"),
+    "bind": (*PIECES, "fold", "astra", "run", "gpu"),
 }
 CIRCLES = {                             # that may be, and why
     frozenset({"astrarium.workload.model.base", "astrarium.workload.model.hugging_face"}):

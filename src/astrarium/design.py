@@ -306,6 +306,8 @@ def _no_scaling(design: Design) -> Iterator[Problem]:
 def _simulated(design: Design) -> Iterator[Problem]:
     if design.collective.model != "simulated":
         yield Problem("collective.model", "does not exist under compat: astra_sim", "simulated")
+    if design.collective.kernels is not None:
+        yield Problem("collective.kernels", "do not exist under compat: astra_sim", "none")
 
 
 def _only_dims(design: Design) -> Iterator[Problem]:

@@ -93,6 +93,14 @@ _BUILT_IN: Mapping[str, Mapping[str, tuple[str, str]] | str] = MappingProxyType(
         "auto": ("", "What the design leaves out is the best by an estimate, for each operation, size and group."),
         "none": ("", "What the design leaves out is fixed: algorithms by the dims' shapes, baseline, one chunk."),
     },
+    "kernel": {
+        "one_shot": ("astrarium.collective.kernels.all_pairs:ONE_SHOT",
+                     "Everyone gets everything and adds it up: one step, most bytes."),
+        "all_pairs": ("astrarium.collective.kernels.all_pairs:ALL_PAIRS",
+                      "Everyone deals with everyone at once: one step (all_reduce two, also called two-shot)."),
+        "ring": ("astrarium.collective.kernels.ring:RING",
+                 "Everyone passes chunks on to the next one: n - 1 steps (all_reduce 2 (n - 1))."),
+    },
     "timer": {
         "simulated": ("", "A collective takes as long as its messages do on the network."),
         "measured": ("astrarium.collective.timers:measured",

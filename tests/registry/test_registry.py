@@ -7,6 +7,7 @@ import importlib.metadata
 import pytest
 
 from astrarium import registry
+from astrarium.collective.kernels.writer import KernelAlgorithm
 from astrarium.config import Config
 from astrarium.cost import Figure
 from astrarium.engine.reference.native_media import MediumKind
@@ -21,7 +22,7 @@ def test_every_line_has_a_sentence_and_a_target_that_loads(kind: str) -> None:
         assert entry.name == name
         if entry.target:
             found = registry.load(kind, name)
-            assert callable(found) or isinstance(found, (Figure, MediumKind))
+            assert callable(found) or isinstance(found, (Figure, KernelAlgorithm, MediumKind))
             if isinstance(found, type) and issubclass(found, Config):
                 assert found.tag == name
         else:

@@ -3,6 +3,10 @@ Compiled core of Astrarium: private, without a compatibility promise. Use the as
 """
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
 
 from astrarium._core import trace as trace
 
@@ -49,4 +53,9 @@ class Limit:
 def limit_thread(limit: Limit | None, until: int) -> None:
     """
     Runs of this thread end once `limit` is stopped, or at `until` (ns of the thread's CPU clock; 0: never).
+    """
+
+def launch(machine: object, counts: Sequence[int], ends: Sequence[int], buffers: Sequence[tuple[int, int]], grids: Sequence[tuple[Sequence[int], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu', writable=False)]]], starts: Sequence[int], fold: bool) -> object:
+    """
+    Runs GPU kernels: (waits of a run that cannot go on, workgroups without a place, one row per simulated GPU, events).
     """

@@ -146,7 +146,7 @@ class CollectiveTable:
         self._settings: dict[CommOp, Settings] = kept.collectives.get(
             ("settings", said, self._dims, self._links, design.memory.bandwidth, self._in_switch), dict)
         self._custom = _custom(design)
-        self._timed: Timed | None = timer_of(design)
+        self._timed: Timed | None = timer_of(design, kept.collectives)
         self._kept = kept
         self._reaches: dict[int, dict[int, Reach]] = {}     # per kind of group that chooses
         self._index: dict[Key, int] = {}
@@ -221,7 +221,9 @@ class CollectiveTable:
         if op in self._custom:
             return CollectivePlan(int(op), size, (), custom=self._custom[op].program(size, members))
         if self._timed is not None and members > 1:
-            return self._timed(op, size, shape, self._members(kind))
+            timed = self._timed(op, size, shape, self._members(kind))
+            if timed is not None:
+                return timed
         settings = self._settings_of(op)
         if self._trees:
             settings = replace(settings, in_switch=along_trees(self._design.network, self._in_switch, self._dims,

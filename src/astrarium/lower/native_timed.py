@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from astrarium import registry
+from astrarium.cache import Cache
 from astrarium.collective.bandwidth import payload
 from astrarium.collective.groups import FLAT, SubDim
+from astrarium.collective.kernels import KernelTimes
 from astrarium.collective.timers import Timer, Way, named
 from astrarium.compute.checked import to_ps
 from astrarium.design import Design
@@ -21,12 +23,39 @@ from astrarium.vocab import CommOp
 
 __all__ = ["Timed", "timer_of"]
 
-Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan]
+Timed = Callable[[CommOp, int, Sequence[SubDim], npt.NDArray[np.int32]], CollectivePlan | None]
 
 
-def timer_of(design: Design) -> Timed | None:
-    """What plans collectives of a group (its shape, its NPUs in order) by the design's timer; None: their messages say
-    how long they take."""
+def timer_of(design: Design, kept: Cache[Any]) -> Timed | None:
+    """What plans collectives of a group (its shape, its NPUs in order) by the design's kernels or timer; None, also of
+    one collective: messages say how long they take. `kept`: times of kernels that were simulated before."""
+    kernels, timer = design.collective.kernels, _timer_of(design)
+    if kernels is None:
+        return timer
+
+    def plan(op: CommOp, size: int, shape: Sequence[SubDim], npus: npt.NDArray[np.int32]) -> CollectivePlan | None:
+        if kernels.of(op) is not None and all(part.dim == 0 for part in shape):
+            return _kernel_plan(kernels, op, size, npus.size, kept)
+        return None if timer is None else timer(op, size, shape, npus)
+
+    return plan
+
+
+def _kernel_plan(times: KernelTimes, op: CommOp, size: int, members: int, kept: Cache[Any]) -> CollectivePlan:
+    """A collective of a given time: that of its kernel, simulated alone."""
+    from astrarium.collective.kernels import kernel_time
+
+    chosen = times.of(op)
+
+    def simulated() -> int:
+        return kernel_time(op, payload(op, size, members), members, times.gpu, chosen,
+                           path=f"collective.kernels.{op.name.lower()}").makespan
+
+    lasts: int = kept.get(("kernel", op, size, members, times.gpu, chosen), simulated)
+    return CollectivePlan(int(op), size, (), lasts=lasts, how=f"kernel: {chosen.name if chosen else ''}")
+
+
+def _timer_of(design: Design) -> Timed | None:
     name = design.collective.model
     if name == "simulated":
         return None

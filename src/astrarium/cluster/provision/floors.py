@@ -125,6 +125,9 @@ def _refuse(design: Design) -> None:
     if collective.model != "simulated":
         raise UnsupportedError("collective.model", f"{collective.model} has no bandwidth to choose",
                                expected="simulated")
+    if collective.kernels is not None:
+        raise UnsupportedError("collective.kernels", "GPU kernels have no bandwidth of a dim to choose",
+                               expected="none")
     if collective.choice != "none":
         raise UnsupportedError("collective.choice", f"{collective.choice} picks other algorithms at every bandwidth",
                                expected="none, with algorithms, composition and chunks in the design")

@@ -83,6 +83,9 @@ def heads_of(judge: Judge, floor: str | None) -> OneHead | WorkHeads:
     if floor is None and design is not None and (design.collective.model != "simulated" or "collective.model" in knobs):
         raise UnsupportedError("collective.model", "there is no floor of collectives whose time is measured",
                                expected="simulated")
+    if floor is None and design is not None and (design.collective.kernels is not None
+                                                 or any(path.startswith("collective.kernels") for path in knobs)):
+        raise UnsupportedError("collective.kernels", "there is no floor of GPU kernels", expected="none")
     if floor is not None or design is None or isinstance(design.workload, SingleCollective):
         text = collective_makespan if floor is None else lambda *_: floor
         return OneHead(judge, objective_floor(judge, lambda design, judge: judge.scope.node(

@@ -1,0 +1,53 @@
+"""Draw two of the figures as SVG: python plots.py FOLDER."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from msgspec.structs import replace
+from study import GPU, MIB, SIZES, us
+
+from astrarium.collective.kernels import Kernels
+from astrarium.report.svg import Band, lines
+from astrarium.vocab import CommOp
+
+
+def line(name: str, x: list[float], y: list[float]) -> Band:
+    """A line without a band."""
+    return Band(name, x, y, y, y)
+
+
+def protocols() -> str:
+    """Time of an all_gather on 8 GPUs by its size, at 1 TiB/s."""
+    sizes = SIZES[1:-2:2]
+    bands = []
+    for latency in ("0.5 us", "5 us"):
+        for protocol in ("simple", "ll"):
+            gpu, kernels = replace(GPU, link_latency=latency, fence="2 us"), Kernels(
+                protocol=protocol, workgroups=128, wavefronts=4)
+            bands.append(line(f"{protocol}, {latency}", [size / 1024 for size in sizes],
+                              [us(CommOp.ALL_GATHER, size, 8, gpu, kernels) for size in sizes]))
+    return lines(bands, "all_gather on 8 GPUs, KiB", "us")
+
+
+def outstanding() -> str:
+    """Time of an all_gather on 32 GPUs by the requests that a unit may have outstanding."""
+    limits = [32, 64, 128, 256, 512]
+    bands = [line(f"{size / MIB:g} MiB", [float(most) for most in limits],
+                  [us(CommOp.ALL_GATHER, size, 32, replace(GPU, outstanding_unit=most),
+                      Kernels(workgroups=32, wavefronts=4)) for most in limits])
+             for size in (MIB // 8, 4 * MIB, 32 * MIB)]
+    return lines(bands, "outstanding requests of a unit", "us")
+
+
+def main() -> None:
+    """Write them."""
+    folder = Path(sys.argv[1])
+    for name, draw in (("protocols", protocols), ("outstanding", outstanding)):
+        drawn = draw().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        (folder / f"astra3_{name}.svg").write_text(drawn, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""ASTRA-sim 3.0's figures about GPU kernels, on its generic GPU (gpu.yaml). Prints tables; expected.txt has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from astrarium.collective.kernels import Gpu, Kernels, kernel_time
+from astrarium.config import load
+from astrarium.vocab import CommOp
+
+GPU = load(Gpu, Path(__file__).with_name("gpu.yaml"))
+MIB = 1 << 20
+SIZES = [1 << power for power in range(16, 27)]      # 64 KiB to 64 MiB
+
+
+def us(op: CommOp, size: int, gpus: int, gpu: Gpu, kernels: Kernels) -> float:
+    """Time of a collective, in us."""
+    return kernel_time(op, size, gpus, gpu, kernels).makespan / 1e6
+
+
+def crossover(gpu: Gpu) -> int:
+    """The smallest power of two, in bytes, from which on Simple is faster than LL: all_gather on 8 GPUs."""
+    low, high = 0, len(SIZES) - 1
+    while low < high:
+        middle = (low + high) // 2
+        simple, ll = (us(CommOp.ALL_GATHER, SIZES[middle], 8, gpu, Kernels(protocol=protocol, workgroups=128,
+                                                                     wavefronts=4))
+                      for protocol in ("simple", "ll"))
+        low, high = (low, middle) if simple < ll else (middle + 1, high)
+    return SIZES[low]
+
+
+def protocols() -> Iterator[str]:
+    """Where Simple overtakes LL, over bandwidth, latency and what a fence costs, which the paper does not print."""
+    yield "Simple overtakes LL at (all_gather, 8 GPUs, 128 workgroups), KiB"
+    yield "  fence   bandwidth    0.5 us    5 us    paper"
+    for fence in ("100 ns", "2 us"):
+        for rate, name, paper in (("8 GiB/s", "256 GiB/s", "512 to 2048"), ("32 GiB/s", "1 TiB/s", "4096 to 16384")):
+            found = [crossover(replace(GPU, port_bandwidth=rate, link_latency=latency, fence=fence)) // 1024
+                     for latency in ("0.5 us", "5 us")]
+            yield f"  {fence:7} {name:9} {found[0]:9} {found[1]:7}    {paper}"
+
+
+def directions() -> Iterator[str]:
+    """Reading from peers or writing to them."""
+    yield "put or get, us (16 MiB)"
+    yield "  collective       GPUs  workgroups      put      get   paper"
+    for op, gpus, workgroups, paper in ((CommOp.REDUCE_SCATTER, 32, 32, "get better"),
+                                        (CommOp.ALL_GATHER, 16, 60, "put better")):
+        put, get = (us(op, 16 * MIB, gpus, GPU, Kernels(direction=direction, workgroups=workgroups, wavefronts=4))
+                    for direction in ("put", "get"))
+        yield f"  {op.name.lower():15} {gpus:5} {workgroups:11} {put:8.1f} {get:8.1f}   {paper}"
+
+
+def saturation() -> Iterator[str]:
+    """What more requests in flight bring."""
+    yield "all_to_all on 16 GPUs, 16 workgroups, get, us: loop unrolled"
+    yield "  size            1       2       4       8      16"
+    for size in (MIB // 8, 8 * MIB):
+        times = [us(CommOp.ALL_TO_ALL, size, 16, GPU, Kernels(direction="get", workgroups=16, wavefronts=4,
+                                                                  unroll=unroll))
+                 for unroll in (1, 2, 4, 8, 16)]
+        yield f"  {size / MIB:5.3f} MiB " + "".join(f"{time:8.1f}" for time in times)
+    yield "all_gather on 32 GPUs, 32 workgroups, us: outstanding requests of a unit"
+    yield "  size           32      64     128     256     512"
+    for size in (MIB // 8, 32 * MIB):
+        row = [us(CommOp.ALL_GATHER, size, 32, replace(GPU, outstanding_unit=most), Kernels(workgroups=32,
+                                                                                           wavefronts=4))
+               for most in (32, 64, 128, 256, 512)]
+        yield f"  {size / MIB:5.3f} MiB " + "".join(f"{time:8.1f}" for time in row)
+
+
+def scaling() -> Iterator[str]:
+    """More GPUs: time and GB/s that leave a GPU."""
+    yield "all_gather of 16 MiB, put"
+    yield "  GPUs       us    GB/s out of a GPU"
+    for gpus in (2, 8, 32, 128):
+        time = us(CommOp.ALL_GATHER, 16 * MIB, gpus, GPU, Kernels(workgroups=64, wavefronts=4))
+        yield f"  {gpus:4} {time:8.1f} {16 * MIB * (gpus - 1) / gpus / time / 1000:8.0f}"
+
+
+def main() -> None:
+    """Print all of them."""
+    for part in (protocols, directions, saturation, scaling):
+        print("\n".join(part()), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()

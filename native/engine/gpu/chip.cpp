@@ -1,0 +1,168 @@
+#include "gpu/chip.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace astrarium::gpu {
+namespace {
+
+// Which of `count` channels or ports has a block: every row of blocks is shifted by one.
+std::uint32_t skewed(std::uint32_t block, std::uint32_t count) {
+    const std::uint32_t row = block / count;
+    return (block + row) % count;
+}
+
+}  // namespace
+
+Chip::Chip(const Launch& launch, Queue& queue, Instructions& flights)
+    : channel_requests(launch.machine.channel_router.size()), port_packets(2 * launch.machine.port_router.size()), launch_(launch), m_(launch.machine),
+      queue_(queue), flights_(flights), l2_(m_.channel_router.size()), hbm_(m_.channel_router.size()), outward_(m_.port_router.size()),
+      inward_(m_.port_router.size()), unit_in_(m_.unit_router.size()), credits_(m_.port_router.size() * static_cast<std::size_t>(m_.credits)),
+      credit_at_(m_.port_router.size()), landed_(launch.flagged), counts_(launch.semaphores), polls_(launch.semaphores) {
+    port_group_ = static_cast<std::uint32_t>(m_.port_router.size());
+    if (!m_.switched && launch.gpus > 1) port_group_ /= launch.gpus - 1;
+    if (m_.mesh_data) {
+        std::uint16_t last = 0;
+        for (const auto* routers : {&m_.unit_router, &m_.channel_router, &m_.port_router}) last = std::max(last, *std::max_element(routers->begin(), routers->end()));
+        links_.resize((static_cast<std::size_t>(last) / static_cast<std::size_t>(m_.columns) + 1) * static_cast<std::size_t>(m_.columns));
+    }
+}
+
+// The router of what a packet goes to.
+std::uint16_t Chip::goal(const Event& event, Stage stage) const {
+    if (stage == Stage::channel) return m_.channel_router[event.channel];
+    return stage == Stage::out ? m_.port_router[event.port] : m_.unit_router[flights_[event.instruction].unit];
+}
+
+// Carries a packet, which is at router `here` at event.time, on to a stage.
+void Chip::travel(Event& event, std::uint16_t here, Stage stage) {
+    const std::uint16_t there = goal(event, stage);
+    event.time += m_.enter;
+    if (here == there) return reached(event, stage);
+    if (m_.mesh_data) {
+        event.router = here, event.next = stage;
+        event.set(Stage::hop);
+        return queue_.push(event);
+    }
+    const int columns = static_cast<int>(m_.columns);
+    event.time += m_.hop * (std::abs(here / columns - there / columns) + std::abs(here % columns - there % columns));
+    reached(event, stage);
+}
+
+void Chip::hop(Event event) {
+    const auto columns = static_cast<std::uint16_t>(m_.columns);
+    const std::uint16_t here = event.router, to = goal(event, event.next), column = here % columns, aim = to % columns;
+    const int way = column != aim ? (aim > column ? 0 : 1) : (to > here ? 2 : 3);
+    const int step[] = {1, -1, columns, -columns};
+    const auto there = static_cast<std::uint16_t>(here + step[way]);
+    Tick& free = links_[here][static_cast<std::size_t>(way)];
+    const Tick start = std::max(free, now), service = carries_data(event.kind) ? m_.mesh_data : m_.mesh_control;
+    free = start + service;
+    event.router = there;
+    event.time = start + m_.hop;
+    if (there != to) return queue_.push(event);
+    event.time += service;
+    reached(event, event.next);
+}
+
+void Chip::reached(Event& event, Stage stage) {
+    if (event.kind == Packet::ack && stage == Stage::unit) return flights_.back(event.instruction, event.time);
+    event.set(stage);
+    queue_.push(event);
+}
+
+void Chip::leaves(Event event, std::uint32_t unit, std::uint32_t peer) {
+    event.channel = static_cast<std::uint16_t>(skewed(event.line / static_cast<std::uint32_t>(m_.interleave), static_cast<std::uint32_t>(m_.channel_router.size())));
+    if (!peer) return travel(event, m_.unit_router[unit], Stage::channel);
+    event.port = static_cast<std::uint16_t>(first_port(peer) + skewed(event.line / static_cast<std::uint32_t>(m_.port_interleave), port_group_));
+    travel(event, m_.unit_router[unit], Stage::out);
+}
+
+// A packet leaves by a port: a request of this GPU, or the answer to another one.
+void Chip::out(Event event) {
+    const std::uint32_t origin = event.origin(), distance = origin ? origin : flights_[event.instruction].peer;
+    const std::uint32_t port = event.port;
+    const bool data = carries_data(event.kind);
+    const Tick service = data ? m_.port_data : m_.port_control;
+    Tick start = std::max(outward_[port], now);
+    if (m_.credits) {  // a ring of the times at which the last packets' credits are back
+        Tick& back = credits_[static_cast<std::size_t>(port) * static_cast<std::size_t>(m_.credits) + credit_at_[port]];
+        start = std::max(start, back);
+        back = start + service + 2 * m_.link_latency;
+        if (++credit_at_[port] == static_cast<std::uint32_t>(m_.credits)) credit_at_[port] = 0;
+    }
+    outward_[port] = start + service;
+    ++port_packets[2 * port + (data ? 0 : 1)];
+    event.time = start + m_.link_latency + (m_.switched ? 0 : service);
+    event.set(Stage::in);
+    event.set_origin(origin ? 0 : launch_.gpus - distance);
+    event.port = static_cast<std::uint16_t>(port - first_port(distance) + first_port(launch_.gpus - distance));
+    crossings.push_back({distance, event});
+}
+
+// A packet from another GPU: of a switch, it queues for this GPU's port.
+void Chip::into(Event event) {
+    if (m_.switched) {
+        const Tick service = carries_data(event.kind) ? m_.port_data : m_.port_control;
+        event.time = inward_[event.port] = std::max(inward_[event.port], now) + service;
+    }
+    travel(event, m_.port_router[event.port], event.origin() ? Stage::channel : Stage::unit);
+}
+
+// A request is at its channel. A load of a flagged line, and a poll, may have to wait there.
+void Chip::channel(Event event) {
+    const bool flagged = event.line < launch_.flagged;
+    if (event.kind == Packet::load && flagged && !landed_[event.line]) return readers_[event.line].push_back(event);
+    if (event.kind == Packet::poll && counts_[event.line - launch_.lines] < flights_[event.instruction].value) {
+        return polls_[event.line - launch_.lines].push_back(event);
+    }
+    const Packet kind = event.kind;
+    const std::uint32_t line = event.line;
+    access(event);
+    if (kind == Packet::store && flagged && !landed_[line]) landed(line);
+    if (kind == Packet::signal) signalled(line - launch_.lines);
+}
+
+void Chip::landed(std::uint32_t line) {
+    landed_[line] = true;
+    const auto found = readers_.find(line);
+    if (found == readers_.end()) return;
+    for (const Event& reader : found->second) access(reader);
+    readers_.erase(found);
+}
+
+void Chip::signalled(std::uint32_t semaphore) {
+    const std::uint32_t count = ++counts_[semaphore];
+    std::vector<Event>& polls = polls_[semaphore];
+    if (polls.empty()) return;
+    std::erase_if(polls, [&](const Event& poll) {
+        const bool there = count >= flights_[poll.instruction].value;
+        if (there) access(poll);
+        return there;
+    });
+}
+
+// Serves a request and sends the answer.
+void Chip::access(Event event) {
+    const std::uint32_t at = event.channel;
+    ++channel_requests[at];
+    const bool read = reads(event.kind);
+    Tick end = l2_[at] = std::max(l2_[at], now) + m_.channel;
+    if (event.line >= launch_.flagged && event.line < launch_.in_hbm) {
+        end = hbm_[at] = std::max(hbm_[at], end) + m_.hbm;
+        if (read) end += m_.hbm_latency;
+    }
+    event.kind = read ? Packet::data : Packet::ack;
+    event.time = end + m_.channel_latency;
+    travel(event, m_.channel_router[at], event.origin() ? Stage::out : Stage::unit);
+}
+
+// An answer is at its unit's way in.
+void Chip::unit(const Event& event) {
+    if (event.kind != Packet::data) return flights_.back(event.instruction, now);
+    Tick& free = unit_in_[flights_[event.instruction].unit];
+    free = std::max(free, now) + m_.unit_data;
+    flights_.back(event.instruction, free);
+}
+
+}  // namespace astrarium::gpu

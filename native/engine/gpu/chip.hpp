@@ -1,0 +1,68 @@
+// What packets pass on one GPU: routers, channels of memory, ports. Stations are FIFO servers, asked when the packet is there.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "gpu/instructions.hpp"
+#include "gpu/launch.hpp"
+
+namespace astrarium::gpu {
+
+// A packet that arrives at the GPU at `distance`.
+struct Crossing {
+    std::uint32_t distance;
+    Event event;
+};
+
+class Chip {
+public:
+    Chip(const Launch& launch, Queue& queue, Instructions& flights);
+
+    Tick now = 0;
+    std::vector<Crossing> crossings;
+    std::vector<std::int64_t> channel_requests, port_packets;
+
+    // A request of this GPU leaves a unit at event.time.
+    void leaves(Event event, std::uint32_t unit, std::uint32_t peer);
+    // Events of the stages channel, out, in, unit and hop.
+    void channel(Event event);
+    void out(Event event);
+    void into(Event event);
+    void unit(const Event& event);
+    void hop(Event event);
+
+    std::uint32_t count(std::uint32_t semaphore) const { return counts_[semaphore]; }
+    // Loads that wait for a flagged line: visit(event).
+    template <class Visit>
+    void each_reader(Visit&& visit) const {
+        for (const auto& [line, readers] : readers_)
+            for (const Event& reader : readers) visit(reader);
+    }
+
+private:
+    const Launch& launch_;
+    const Machine& m_;
+    Queue& queue_;
+    Instructions& flights_;
+    std::vector<Tick> l2_, hbm_, outward_, inward_, unit_in_, credits_;
+    std::vector<std::uint32_t> credit_at_;
+    std::vector<std::array<Tick, 4>> links_;  // of routers: east, west, south, north
+    std::vector<bool> landed_;                // flagged lines that were stored
+    std::unordered_map<std::uint32_t, std::vector<Event>> readers_;  // of flagged lines that were not
+    std::vector<std::uint32_t> counts_;
+    std::vector<std::vector<Event>> polls_;
+    std::uint32_t port_group_;                // ports per peer
+
+    // First port to the GPU at a distance: all ports lead to a switch.
+    std::uint32_t first_port(std::uint32_t distance) const { return m_.switched ? 0 : (distance - 1) * port_group_; }
+    std::uint16_t goal(const Event& event, Stage stage) const;
+    void travel(Event& event, std::uint16_t here, Stage stage);
+    void reached(Event& event, Stage stage);
+    void access(Event event);
+    void landed(std::uint32_t line);
+    void signalled(std::uint32_t semaphore);
+};
+
+}  // namespace astrarium::gpu

@@ -1,0 +1,82 @@
+// The input of the GPU simulator and its outcome: astrarium.engine.gpu.values, field by field. Times in ps.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace astrarium::gpu {
+
+enum class OpKind : std::uint8_t { load, store, memcpy, reduce, acquire, release, barrier, nop };
+
+struct Machine {
+    std::vector<std::uint16_t> unit_router, channel_router, port_router;
+    std::int64_t workgroups_per_unit, wavefronts_per_unit, instruction, limit_wavefront, limit_workgroup, limit_unit;
+    std::int64_t interleave, port_interleave, columns, credits;
+    Tick unit_data, unit_control, reduce, dispatch, barrier, fence, enter, hop, mesh_data, mesh_control;
+    Tick channel, channel_latency, hbm, hbm_latency, port_data, port_control, link_latency;
+    bool switched;
+};
+
+struct Buffer {
+    std::uint32_t first, lines;  // first line; lines per request of payload
+};
+
+struct Place {
+    std::uint32_t buffer, offset;
+    std::uint16_t peer;
+};
+
+struct Operation {
+    OpKind kind;
+    bool fence;
+    std::uint16_t peer;
+    std::uint32_t size, semaphore, value;
+    std::uint32_t source, sources, target, targets;  // first and number of places
+    Tick time;
+};
+
+struct Grid {
+    std::vector<std::uint32_t> groups;  // first operation of each workgroup, and the end
+    std::vector<Operation> operations;
+    std::vector<Place> places;
+    std::size_t works() const { return groups.size() - 1; }
+};
+
+struct Launch {
+    Machine machine;
+    std::uint32_t gpus, wavefronts, unroll, semaphores;
+    std::uint32_t flagged, in_hbm, lines;  // ends of the lines with flags, of those in HBM, of all
+    std::vector<Buffer> buffers;
+    std::vector<Grid> grids;
+    std::vector<Tick> starts;
+    const Grid& grid(std::uint32_t gpu) const { return grids[grids.size() > 1 ? gpu : 0]; }
+    Tick start(std::uint32_t gpu) const { return starts[starts.size() > 1 ? gpu : 0]; }
+};
+
+// Why a workgroup waits: for a store of `line` on the GPU at distance `peer`; for its semaphore, where `value` stands; for room.
+struct Wait {
+    std::uint32_t gpu, workgroup, operation;
+    std::int64_t line, peer, value;
+};
+inline constexpr std::int64_t on_semaphore = -1, on_room = -2;
+
+// Of one GPU.
+struct Report {
+    Tick end = 0, outstanding = 0, latency = 0;
+    std::array<std::int64_t, 3> requests{};
+    std::vector<Tick> starts, ends;                  // of workgroups
+    std::vector<std::int64_t> channel_requests, port_packets;
+};
+
+struct Finished {
+    std::vector<Report> gpus;
+    std::vector<Wait> waits;
+    std::uint64_t events = 0, undispatched = 0;
+};
+
+// `fold`: the first GPU stands for all.
+Finished run(const Launch& launch, bool fold);
+
+}  // namespace astrarium::gpu

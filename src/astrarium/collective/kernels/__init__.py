@@ -1,0 +1,29 @@
+"""Collectives as GPU kernels: programs of loads, stores and semaphores, written as data (design/0020)."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from astrarium.collective.kernels.build import kernel_algorithm, kernel_launch, kernel_time
+    from astrarium.collective.kernels.device import Gpu
+    from astrarium.collective.kernels.exam import examine_kernels
+    from astrarium.collective.kernels.mscclpp import read_mscclpp
+    from astrarium.collective.kernels.mscclpp_launch import mscclpp_launch
+    from astrarium.collective.kernels.settings import Kernels, KernelTimes
+
+__all__ = ["Gpu", "KernelTimes", "Kernels", "examine_kernels", "kernel_algorithm", "kernel_launch", "kernel_time",
+           "mscclpp_launch", "read_mscclpp"]
+
+_WHERE = {"kernel_algorithm": "build", "kernel_launch": "build", "kernel_time": "build", "Gpu": "device",
+          "examine_kernels": "exam", "Kernels": "settings", "KernelTimes": "settings",
+          "mscclpp_launch": "mscclpp_launch", "read_mscclpp": "mscclpp"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'astrarium.collective.kernels' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"astrarium.collective.kernels.{_WHERE[name]}"), name)
+    globals()[name] = found     # designs have settings of kernels, and few of them run one
+    return found

@@ -1,0 +1,140 @@
+"""The exam of kernels: a proof, without times, that a launch does what its operation promises.
+
+Operations run on symbols: each request of payload holds an element of the payload and who contributed to it, how often.
+Each operation runs when what it waits for is there, in any order; the launch must come to its end with the right
+contents. Vector clocks (Mattern 1989) over releases, acquires and barriers then show that it does so in *every* order:
+who reads or overwrites a request must know of its last writer, who overwrites one also of its readers, and a GPU must
+know of the writers of its output before it ends. Lines with
+flags need no such order: they are written once, and a load waits for the store.
+
+A wavefront is a thread: requests of an operation are dealt to wavefronts as in the simulator, and wavefronts of a
+workgroup know of each other at control operations. What a workgroup stored is told by a release that fences.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from astrarium.collective.kernels.exam_order import Order
+from astrarium.collective.kernels.exam_values import Contents, Promise, by_distance
+from astrarium.engine.gpu import Launch, Operation, OpKind, Place
+from astrarium.errors import InputError
+from astrarium.vocab import CommOp
+
+__all__ = ["examine_kernels", "prove"]
+
+
+
+def examine_kernels(launch: Launch, op: CommOp, *, whole: bool = False, path: str = "kernels") -> None:
+    """Prove a launch of `op`, whose first two buffers are input and output, with chunks by distance (`whole`: one
+    chunk, the same elements in the same place on every GPU). InputError at `path` says what is wrong."""
+    prove(launch, by_distance(launch, op, whole), path=path)
+
+
+def prove(launch: Launch, promise: Promise, *, path: str = "kernels") -> None:
+    """Prove a launch of any layout: see `examine_kernels`."""
+    _Exam(launch, promise, path).run()
+
+
+class _Exam:
+    def __init__(self, launch: Launch, promise: Promise, path: str):
+        self.launch, self.promise, self.path = launch, promise, path
+        self.contents = Contents(launch, promise.starts)
+        self.order = Order(launch, overwritten=promise.overwritten)
+        self.at = {(g, w): 0 for g in range(launch.gpus) for w in range(len(launch.grid(g)))}
+        self.raised: dict[tuple[int, int], list[tuple[int, int]]] = {}     # (GPU, semaphore) -> who released, in order
+
+    def run(self) -> None:
+        """Go round the workgroups until none can go on."""
+        moved = True
+        while moved:
+            moved = False
+            for who in self.at:
+                while (op := self._operation(who)) is not None and self._ready(who, op):
+                    self._execute(who, op)
+                    self.at[who] += 1
+                    moved = True
+        for who in self.at:
+            if (op := self._operation(who)) is not None:
+                raise self._fail(who, f"waits for ever{self._what(who, op)}")
+        self.order.check_acquires(self._fail_at)
+        self._check_end()
+
+    def _operation(self, who: tuple[int, int]) -> Operation | None:
+        operations = self.launch.grid(who[0])[who[1]].operations
+        return operations[self.at[who]] if self.at[who] < len(operations) else None
+
+    def _ready(self, who: tuple[int, int], op: Operation) -> bool:
+        if op.kind == OpKind.ACQUIRE:
+            return len(self.raised.get((who[0], op.semaphore), [])) >= op.value
+        return all(self._held(who, op, place).all() for place in op.sources if self._flagged(place))
+
+    def _what(self, who: tuple[int, int], op: Operation) -> str:
+        if op.kind == OpKind.ACQUIRE:
+            there = len(self.raised.get((who[0], op.semaphore), []))
+            return f" for semaphore {self.launch.semaphores[op.semaphore]!r} to be {op.value}; it ends at {there}"
+        return " for lines with flags that nobody stores"
+
+    def _flagged(self, place: Place) -> bool:
+        return self.launch.buffers[place.buffer].flagged
+
+    def _gpu(self, who: tuple[int, int], place: Place) -> int:
+        return (who[0] + place.peer) % self.launch.gpus
+
+    def _held(self, who: tuple[int, int], op: Operation, place: Place) -> npt.NDArray[np.bool_]:
+        return self.contents.elements(self._gpu(who, place), place, op.size) >= 0
+
+    def _execute(self, who: tuple[int, int], op: Operation) -> None:
+        if op.kind == OpKind.RELEASE:
+            key = (who[0] + op.peer) % self.launch.gpus, op.semaphore
+            self.raised.setdefault(key, []).append(who)
+            self.order.release(who, key, fence=op.fence)
+        elif op.kind == OpKind.ACQUIRE:
+            self.order.acquire(who, (who[0], op.semaphore), op.value, self.at[who])
+        elif op.kind == OpKind.BARRIER:
+            self.order.meet(who)
+        elif op.kind != OpKind.NOP:
+            self._move(who, op)
+
+    def _move(self, who: tuple[int, int], op: Operation) -> None:
+        for place in op.sources:
+            if not self._held(who, op, place).all():
+                raise self._fail(who, f"reads buffer {self.launch.buffers[place.buffer].name!r}, where nothing is yet")
+            if not self._flagged(place):
+                self._ordered(who, "reads", self.order.read(who, self._gpu(who, place), place, op.size), place)
+        value = self.contents.load([(self._gpu(who, place), place) for place in op.sources], op.size)
+        if value is None:
+            raise self._fail(who, "adds different elements of the payload")
+        for place in op.targets:
+            gpu = self._gpu(who, place)
+            if not self._flagged(place):
+                self._ordered(who, "overwrites", self.order.write(who, gpu, place, op.size), place)
+            elif self._held(who, op, place).any():
+                raise self._fail(who, f"stores twice to lines with flags of {self.launch.buffers[place.buffer].name!r}")
+            self.contents.store(gpu, place, value)
+
+    def _ordered(self, who: tuple[int, int], word: str, other: tuple[int, int] | None, place: Place) -> None:
+        if other is not None:
+            raise self._fail(who, f"{word} buffer {self.launch.buffers[place.buffer].name!r} of GPU "
+                             f"{self._gpu(who, place)}, unordered with workgroup {other[1]} of GPU {other[0]}")
+
+    def _fail(self, who: tuple[int, int], message: str) -> InputError:
+        return self._fail_at(who, self.at[who], message)
+
+    def _fail_at(self, who: tuple[int, int], at: int, message: str) -> InputError:
+        if self.promise.names is not None:
+            return InputError(self.path, f"{self.promise.names[who[0]][who[1]][at]} {message}")
+        kind = self.launch.grid(who[0])[who[1]].operations[at].kind.name.lower()
+        return InputError(self.path, f"GPU {who[0]}, workgroup {who[1]}, operation {at} ({kind}) {message}")
+
+    def _check_end(self) -> None:
+        for gpu, part in enumerate(self.promise.ends):
+            wrong = self.contents.differs(gpu, part)
+            if wrong is not None:
+                raise InputError(self.path, f"{self.promise.what}: request {wrong[0]} of the output of GPU {gpu} ends "
+                                 f"with {wrong[1]}")
+            late = self.order.unknown(gpu, part.buffer)
+            if late is not None:
+                raise InputError(self.path, f"GPU {gpu} may end before workgroup {late[1][1]} of GPU {late[1][0]} has "
+                                 f"stored request {late[0]} of its output: nothing tells it")

@@ -1,0 +1,120 @@
+"""Write a collective's kernel: what one GPU's workgroups do, with peers as distances.
+
+Where a chunk stands goes by distance, too: position p of a buffer on GPU g holds what the algorithm has for GPU
+(g + p) mod n. So all GPUs run one grid, and the simulator needs to run one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from astrarium.engine.gpu import Buffer, Operation, OpKind, Place, Workgroup
+from astrarium.vocab import CommOp
+
+__all__ = ["KernelAlgorithm", "Piece", "Shape", "Sync", "Writer"]
+
+
+class Shape(Struct, frozen=True):
+    """What a builder is asked for: `gpus`, the `chunk` of one GPU in requests, `workgroups` that share it, whether data
+    carry their flag (`ll`), and whether data are written to peers (put) or read from them (`get`)."""
+
+    gpus: int
+    chunk: int
+    workgroups: int
+    ll: bool = False
+    get: bool = False
+
+
+class Piece(Struct, frozen=True):
+    """A workgroup's part of every chunk: `size` requests from `first` on."""
+
+    first: int
+    size: int
+
+
+class Sync(Struct, frozen=True):
+    """A semaphore that `count` releases raise."""
+
+    number: int
+    count: int
+
+
+class Writer:
+    """Buffers, semaphores and workgroups of one launch while they are being written."""
+
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self.buffers: list[Buffer] = []
+        self.semaphores: list[str] = []
+        self.groups: list[Workgroup] = []
+        self.operations: list[Operation] = []
+        self.piece = Piece(0, shape.chunk)
+
+    def buffer(self, name: str, chunks: int, *, ll: bool = False) -> int:
+        """A buffer of so many chunks; with `ll` its lines carry flags, and a request of payload takes two lines."""
+        self.buffers.append(Buffer(name, chunks * self.shape.chunk, flagged=ll, lines=2 if ll else 1))
+        return len(self.buffers) - 1
+
+    def pieces(self) -> list[Piece]:
+        """How workgroups share a chunk; none is empty."""
+        chunk, count = self.shape.chunk, min(self.shape.workgroups, self.shape.chunk)
+        cuts = [chunk * i // count for i in range(count + 1)]
+        return [Piece(first, end - first) for first, end in pairwise(cuts)]
+
+    def begin(self, piece: Piece) -> None:
+        """The next workgroup, which has this part of every chunk."""
+        self.piece, self.operations = piece, []
+
+    def end(self) -> None:
+        """The workgroup is complete."""
+        self.groups.append(Workgroup(tuple(self.operations)))
+
+    def at(self, buffer: int, position: int, peer: int = 0) -> Place:
+        """The workgroup's piece of the chunk at a position (mod GPUs) of a buffer of the GPU at distance `peer`."""
+        n = self.shape.gpus
+        return Place(buffer, position % n * self.shape.chunk + self.piece.first, peer % n)
+
+    def copy(self, source: Place, *targets: Place) -> None:
+        """Load a piece and store it."""
+        self._data(OpKind.MEMCPY, (source,), targets)
+
+    def reduce(self, sources: Sequence[Place], *targets: Place) -> None:
+        """Load pieces, add them, store the sum."""
+        self._data(OpKind.REDUCE if len(sources) > 1 else OpKind.MEMCPY, tuple(sources), targets)
+
+    def _data(self, kind: OpKind, sources: tuple[Place, ...], targets: tuple[Place, ...]) -> None:
+        self.operations.append(Operation(kind, size=self.piece.size, sources=sources, targets=targets))
+
+    def semaphore(self, name: str, count: int) -> Sync:
+        """A semaphore of this workgroup, on every GPU."""
+        self.semaphores.append(f"{name}, workgroup {len(self.groups)}")
+        return Sync(len(self.semaphores) - 1, count)
+
+    def release(self, sync: Sync, peers: Sequence[int], *, fence: bool = True) -> None:
+        """Raise a semaphore of GPUs at some distances; one fence goes before all."""
+        for i, peer in enumerate(peers):
+            self.operations.append(Operation(OpKind.RELEASE, semaphore=sync.number, peer=peer % self.shape.gpus,
+                                             fence=fence and i == 0))
+
+    def acquire(self, sync: Sync) -> None:
+        """Wait for all releases of a semaphore."""
+        self.operations.append(Operation(OpKind.ACQUIRE, semaphore=sync.number, value=sync.count))
+
+    def meet(self, name: str, *, fence: bool = False) -> None:
+        """Wait for this workgroup on all other GPUs."""
+        peers = range(1, self.shape.gpus)
+        sync = self.semaphore(name, len(peers))
+        self.release(sync, peers, fence=fence)
+        self.acquire(sync)
+
+
+class KernelAlgorithm(Struct, frozen=True):
+    """What the registry has of a kernel: the builder of each operation, whether peers can be read (get), and whether
+    the payload is one chunk on every GPU (else one chunk per GPU)."""
+
+    builders: Mapping[CommOp, Callable[[Writer], None]]
+    get: bool = True
+    whole: bool = False

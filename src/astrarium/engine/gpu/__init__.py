@@ -1,0 +1,8 @@
+"""GPU kernels, simulated request by request (design/0020). Integers only: who makes a Launch knows units and names."""
+
+from __future__ import annotations
+
+from astrarium.engine.gpu.run import run_launch
+from astrarium.engine.gpu.values import Buffer, Finished, Launch, Machine, Operation, OpKind, Place, Workgroup
+
+__all__ = ["Buffer", "Finished", "Launch", "Machine", "OpKind", "Operation", "Place", "Workgroup", "run_launch"]

@@ -1,0 +1,73 @@
+"""The only door of this room to the compiled core."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from astrarium.engine.gpu.stall import stalled
+from astrarium.engine.gpu.values import Finished, Grid, Launch, Place, Wait, layout
+
+__all__ = ["have_core", "run_compiled"]
+
+
+def _compiled() -> Any:
+    """The compiled core, or None in a wheel without one. A broken one raises."""
+    try:
+        return importlib.import_module("astrarium._core")
+    except ModuleNotFoundError:
+        return None
+
+
+_core = _compiled()
+
+
+def have_core() -> bool:
+    """Whether launches can run in the compiled core."""
+    return hasattr(_core, "launch")
+
+
+def run_compiled(launch: Launch, *, fold: bool) -> Finished:
+    """Run a launch that was checked; the GIL is released meanwhile. Raises StallError."""
+    folded = fold and launch.symmetric
+    first, *ends = layout(launch.buffers)
+    buffers = [(at, buffer.lines) for at, buffer in zip(first, launch.buffers, strict=True)]
+    counts = (launch.gpus, launch.wavefronts, launch.unroll, len(launch.semaphores))
+    grids = [_tables(grid) for grid in (launch.grids[:1] if folded else launch.grids)]
+    waits, undispatched, rows, events = _core.launch(launch.machine, counts, tuple(ends), buffers, grids,
+                                                     list(launch.starts), folded)
+    if waits:
+        raise stalled(launch, [Wait(*wait) for wait in waits], undispatched)
+    ends, starts, over, requests, outstanding, latency, channels, ports = (
+        _column(column, launch.gpus) for column in zip(*rows, strict=True))
+    return Finished(ends, starts, over, requests, outstanding, latency, channels, ports.reshape(launch.gpus, -1, 2),
+                    events, len(rows))
+
+
+def _column(values: tuple[Any, ...], gpus: int) -> Any:
+    """One row per GPU; of a folded run the one row for each, workgroups that a GPU has not as -1."""
+    rows = [np.asarray(value, np.int64) for value in values]
+    most = max(row.size for row in rows)
+    if rows[0].ndim:
+        rows = [np.pad(row, (0, most - row.size), constant_values=-1) for row in rows]
+    return np.stack(rows * (gpus // len(rows)))
+
+
+def _tables(grid: Grid) -> tuple[list[int], Any, Any]:
+    """(first operation of each workgroup and the end, operations [n, 11], places [n, 3])."""
+    groups, operations = [0], list[tuple[int, ...]]()
+    places: list[tuple[int, int, int]] = []
+
+    def put(all_of: tuple[Place, ...]) -> tuple[int, int]:
+        at = len(places)
+        places.extend((place.buffer, place.offset, place.peer) for place in all_of)
+        return at, len(all_of)
+
+    for group in grid:
+        for op in group.operations:
+            operations.append((op.kind, op.size, *put(op.sources), *put(op.targets), op.semaphore, op.peer, op.value,
+                               op.fence, op.time))
+        groups.append(len(operations))
+    return (groups, np.array(operations, np.int64).reshape(-1, 11), np.array(places, np.int64).reshape(-1, 3))

@@ -1,0 +1,207 @@
+"""What the GPU simulator takes and gives: frozen values in whole numbers (ps, requests, lines, distances).
+
+A line is what one request moves. Peers are distances: (peer - own number) mod GPUs; 0 is the GPU itself.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+__all__ = ["ON_ROOM", "ON_SEMAPHORE", "Buffer", "Finished", "Grid", "Launch", "Machine", "OpKind", "Operation", "Place",
+           "Wait", "Workgroup", "layout", "skewed"]
+
+I64 = npt.NDArray[np.int64]
+
+
+class OpKind(enum.IntEnum):
+    """What an operation of a workgroup is. The first four are one thing: sources are loaded, targets stored."""
+
+    LOAD = 0
+    STORE = 1
+    MEMCPY = 2
+    REDUCE = 3
+    ACQUIRE = 4
+    RELEASE = 5
+    BARRIER = 6
+    NOP = 7
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """A GPU and its scale-up links. Times in ps; `*_data`: of a packet with a line, `*_control`: of one without.
+
+    `unit_router`, `channel_router`, `port_router`: the router at which each compute unit, channel and port stands,
+    row x columns + column. `mesh_data` 0: links between routers have no rate, only the latency `hop`.
+    """
+
+    unit_router: tuple[int, ...]
+    workgroups_per_unit: int
+    wavefronts_per_unit: int
+    instruction: int                # requests of one access of all lanes of a wavefront
+    limit_wavefront: int            # outstanding requests
+    limit_workgroup: int
+    limit_unit: int
+    unit_data: int                  # service of the unit's way out, and in
+    unit_control: int
+    reduce: int                     # ALU time to add one line to another
+    dispatch: int                   # from a place for a workgroup to its first operation
+    barrier: int
+    fence: int
+    columns: int = 1
+    rows: int = 1
+    enter: int                      # latency of any way on the chip, beside its hops
+    hop: int = 1
+    mesh_data: int = 0
+    mesh_control: int = 0
+    channel_router: tuple[int, ...]
+    interleave: int                 # lines in a row on one channel
+    channel: int                    # service of one line in L2
+    channel_latency: int
+    hbm: int                        # service of one line in HBM
+    hbm_latency: int
+    port_router: tuple[int, ...]
+    port_interleave: int
+    port_data: int
+    port_control: int
+    link_latency: int               # from the start of a packet on a port to the other GPU (its queue, if switched)
+    credits: int = 0                # packets that a port has out in a round trip of its link; 0: any number
+    switched: bool = True           # ports lead to a switch, else they are dealt to peers
+
+
+class Buffer(Struct, frozen=True):
+    """Memory that every GPU has: `size` in requests of payload. `hbm`: not in L2. `lines`: of memory per request of
+    payload. `flagged`: a line carries its flag, and a load waits for the store of the line."""
+
+    name: str
+    size: int
+    hbm: bool = False
+    flagged: bool = False
+    lines: int = 1
+
+
+class Place(Struct, frozen=True):
+    """Where an operation reads or writes: the buffer's number, the first request of payload, the GPU's distance."""
+
+    buffer: int
+    offset: int
+    peer: int = 0
+
+
+class Operation(Struct, frozen=True):
+    """One operation of a workgroup. `size`: requests of payload, of each source and target. `peer`, `semaphore`: what
+    a release signals (an acquire asks its own GPU's); `value`: the count that an acquire waits for. `fence`: a release
+    waits until all of the workgroup's requests are back. `time`: of a NOP, ps."""
+
+    kind: OpKind
+    size: int = 0
+    sources: tuple[Place, ...] = ()
+    targets: tuple[Place, ...] = ()
+    semaphore: int = 0
+    peer: int = 0
+    value: int = 0
+    fence: bool = True
+    time: int = 0
+
+
+class Workgroup(Struct, frozen=True):
+    """The operations of one workgroup, one after the other."""
+
+    operations: tuple[Operation, ...]
+
+
+Grid = tuple[Workgroup, ...]
+
+
+class Launch(Struct, frozen=True):
+    """One run: `grids` has one entry per GPU, or one that serves all. `wavefronts` per workgroup; `unroll`
+    instructions of a wavefront in a step; `starts`: when each GPU starts (ps; one entry serves all)."""
+
+    machine: Machine
+    gpus: int
+    grids: tuple[Grid, ...]
+    buffers: tuple[Buffer, ...]
+    semaphores: tuple[str, ...] = ()
+    wavefronts: int = 1
+    unroll: int = 1
+    starts: tuple[int, ...] = (0,)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether all GPUs do the same, so that one of them says it all."""
+        return len(set(self.starts)) == 1 and (len(self.grids) == 1 or all(g == self.grids[0] for g in self.grids))
+
+    def grid(self, gpu: int) -> Grid:
+        """What GPU `gpu` runs."""
+        return self.grids[gpu if len(self.grids) > 1 else 0]
+
+    def start(self, gpu: int) -> int:
+        """When GPU `gpu` starts, ps."""
+        return self.starts[gpu if len(self.starts) > 1 else 0]
+
+
+ON_SEMAPHORE, ON_ROOM = -1, -2
+
+
+class Wait(Struct, frozen=True):
+    """Why a run cannot go on: a workgroup's operation that waits. `line`: the flagged line, of the GPU at distance
+    `peer`; ON_SEMAPHORE, in which `value` stands; ON_ROOM: limits leave no room to issue a request."""
+
+    gpu: int
+    workgroup: int
+    operation: int
+    line: int
+    peer: int
+    value: int
+
+
+class Finished(Struct, frozen=True, eq=False):
+    """The outcome. Times in ps. `ends` [gpus]; `workgroup_starts`, `workgroup_ends` [gpus, workgroups] (-1: none);
+    `requests` [gpus, 3]: loads, stores, semaphores' (releases and polls), issued; `outstanding` [gpus]: requests
+    outstanding, integrated over time, and `latency` [gpus]: their times from issue to return, added up, request x ps;
+    `channel_requests` [gpus, channels]; `port_packets` [gpus, ports, 2]: with and without data, out;
+    `events`: handled, by GPUs that were simulated (`simulated`)."""
+
+    ends: I64
+    workgroup_starts: I64
+    workgroup_ends: I64
+    requests: I64
+    outstanding: I64
+    latency: I64
+    channel_requests: I64
+    port_packets: I64
+    events: int
+    simulated: int
+
+    @property
+    def makespan(self) -> int:
+        """When the last GPU ends, ps."""
+        return int(self.ends.max())
+
+    @property
+    def total_requests(self) -> int:
+        """Requests of all GPUs."""
+        return int(self.requests.sum())
+
+
+def skewed(block: int, count: int) -> int:
+    """Which of `count` channels or ports has a block: every row of blocks is shifted by one."""
+    return (block + block // count) % count
+
+
+def layout(buffers: Sequence[Buffer]) -> tuple[list[int], int, int, int]:
+    """(first line of each buffer, end of flagged lines, end of HBM's lines, all lines): flagged ones first, then those
+    in HBM, then those in L2."""
+    def rank(buffer: Buffer) -> int:
+        return 0 if buffer.flagged else 1 if buffer.hbm else 2
+
+    first, at, ends = [0] * len(buffers), 0, []
+    for kind in range(3):
+        for i, buffer in enumerate(buffers):
+            if rank(buffer) == kind:
+                first[i], at = at, at + buffer.size * buffer.lines
+        ends.append(at)
+    return first, ends[0], ends[1], ends[2]
