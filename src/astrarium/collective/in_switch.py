@@ -101,6 +101,8 @@ def estimate(name: str, op: CommOp, whole: int, n: int, able: Able, count: int) 
     wire = max(whole / able.bandwidth, n * whole / able.rate)
     turn = 2 * able.hop + able.latency / 1000
     if name == "nvls" and op == CommOp.ALL_REDUCE:
-        each = wire * (1 + 1 / n)
-        return max(each, count // 2 * turn) + 2 * wire / count + 2 * turn
+        each = wire / count
+        pairs, odd = divmod(count - 1, 2)
+        by_turns = 2 * each * (1 + 1 / n) + 2 * turn + pairs * (each * (1 + 2 / n) + turn) + odd * each
+        return by_turns if count == 1 else max(by_turns, wire * (1 + 1 / n) + each * (2 - 1 / n) + 2 * turn)
     return wire + wire / count + turn
