@@ -135,6 +135,8 @@ def test_the_choice_takes_it_where_it_pays() -> None:
         open_ = ar.Design(workload=ar.SingleCollective(op, "1 GB"), network=ar.Network([able]))
         result = ar.simulate(open_)
         assert ("nvls" in result.collectives.how[0]) == found
+        slow = ar.replace(open_, "network.dims[0].in_switch.rate", "3 TB/s")     # of 8 links of 400 GB/s
+        assert "nvls" not in ar.simulate(slow).collectives.how[0]
         others = ar.simulate(ar.replace(open_, "network.dims[0].in_switch", None))
         assert "nvls" not in others.collectives.how[0]
         assert result.makespan_ps < others.makespan_ps if found else result.makespan_ps == others.makespan_ps
