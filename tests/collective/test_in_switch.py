@@ -135,6 +135,8 @@ def test_the_choice_takes_it_where_it_pays() -> None:
         open_ = ar.Design(workload=ar.SingleCollective(op, "1 GB"), network=ar.Network([able]))
         result = ar.simulate(open_)
         assert ("nvls" in result.collectives.how[0]) == found
+        slow = ar.replace(open_, "network.dims[0].in_switch.rate", "3 TB/s")     # of 8 links of 400 GB/s
+        assert "nvls" not in ar.simulate(slow).collectives.how[0]
         others = ar.simulate(ar.replace(open_, "network.dims[0].in_switch", None))
         assert "nvls" not in others.collectives.how[0]
         assert result.makespan_ps < others.makespan_ps if found else result.makespan_ps == others.makespan_ps
@@ -145,3 +147,18 @@ def test_a_large_payload_is_cut() -> None:
     able = ar.Switch(8, in_switch=ar.InSwitch(rate="6.4 TB/s", payload="100 kB"), **SWITCH)
     whole = ar.simulate(design("sharp", able))
     assert "10 chunks" in whole.collectives.how[0]
+
+
+def test_energy_counts_what_leaves_an_npu() -> None:
+    """An all_reduce by `sharp` sends half of what `ring` sends among many: n / (2 (n - 1))."""
+    from astrarium.cost.energy import energy
+
+    able = ar.Switch(8, energy="2 pJ/bit", in_switch=ar.InSwitch(rate="6.4 TB/s"), **SWITCH)
+    found = []
+    for name in ("ring", "sharp"):
+        one = ar.Design(workload=ar.SingleCollective("all_reduce", "1 MB"), network=ar.Network([able]),
+                        collective=ar.Collective(all_reduce=[name]), memory=ar.Memory(bandwidth="3 TB/s"),
+                        compute=ar.Roofline(peak="1 PFLOP/s", power="700 W", idle_power="80 W"))
+        found.append(energy(one, ar.simulate(one)).network[0])
+    assert found[1] == pytest.approx(8 * 1e6 * 8 * 2e-12, rel=1e-3)
+    assert found[1] / found[0] == pytest.approx(8 / 14, rel=1e-3)

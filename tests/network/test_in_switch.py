@@ -70,6 +70,15 @@ def test_refused_by_path() -> None:
             collective=ar.Collective(all_reduce=["sharp"])))
 
 
+def test_switches_that_a_back_end_or_a_fabric_has_not() -> None:
+    able = ar.Switch(8, bandwidth="50 GB/s", latency="600 ns", in_switch=ABLE)
+    with pytest.raises(UnsupportedError, match=r"network\.backend: ns3 has no switches that compute"):
+        run(ar.Network([able], backend="ns3"))
+    fabric = ar.blueprint("clos", hosts=8, ports=4, inside="free", links={"access": NUMBERS, "spine": NUMBERS})
+    with pytest.raises(UnsupportedError, match=r"network\.dims: have switches that compute, and the fabric"):
+        run(ar.Network([able], fabric=fabric, backend="contention"))
+
+
 def test_a_group_at_one_leaf_may_read_and_write_through_it() -> None:
     network = clos("leaf", hosts=2)
     assert list(run(network, "nvls").collectives.how) == ["nvls"]

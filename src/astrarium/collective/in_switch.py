@@ -12,7 +12,7 @@ from astrarium.engine.plan import InSwitch
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.vocab import CommOp, Schedule
 
-__all__ = ["along_tree", "is_one", "largest", "rounds", "switches", "tree_of", "with_rounds"]
+__all__ = ["along_tree", "is_one", "largest", "rounds", "said_of", "switches", "with_rounds"]
 
 MOST = 32           # rounds, unless the design names more
 SLACK = 1.01        # fewer rounds are good enough where they take so much longer
@@ -24,7 +24,7 @@ def is_one(entry: str) -> bool:
     return line is not None and line.in_switch
 
 
-def tree_of(part: SubDim, settings: Settings) -> Able | None:
+def said_of(part: SubDim, settings: Settings) -> Able | None:
     """What a part's switches can do, where there are such."""
     return settings.in_switch[part.dim] if FLAT < part.dim < len(settings.in_switch) else None
 
@@ -38,7 +38,8 @@ def able_of(dim: int, settings: Settings, algorithm: str, path: str) -> Able:
     able = settings.in_switch[dim] if dim < len(settings.in_switch) else None
     if able is None:
         raise InputError(f"network.dims[{dim}].in_switch", f"is missing, and {path} is {algorithm}",
-                         expected="a switch dim, and what its switches can do: {rate: 6.4 TB/s}, or another algorithm")
+                         expected="a switch dim, and what its switches can do: {rate: 6.4 TB/s} (of a fabric: "
+                                  "network.fabric.in_switch), or another algorithm")
     return able
 
 
@@ -100,6 +101,8 @@ def estimate(name: str, op: CommOp, whole: int, n: int, able: Able, count: int) 
     wire = max(whole / able.bandwidth, n * whole / able.rate)
     turn = 2 * able.hop + able.latency / 1000
     if name == "nvls" and op == CommOp.ALL_REDUCE:
-        each = wire * (1 + 1 / n)
-        return max(each, count // 2 * turn) + 2 * wire / count + 2 * turn
+        each = wire / count
+        pairs, odd = divmod(count - 1, 2)
+        by_turns = 2 * each * (1 + 1 / n) + 2 * turn + pairs * (each * (1 + 2 / n) + turn) + odd * each
+        return by_turns if count == 1 else max(by_turns, wire * (1 + 1 / n) + each * (2 - 1 / n) + 2 * turn)
     return wire + wire / count + turn

@@ -124,7 +124,7 @@ def _schedule(op: CommOp, size: int, part: SubDim, settings: Settings, cache: Sc
     entry = settings.algorithm(op, part, where)
     if in_switch.is_one(entry):
         entry = in_switch.with_rounds(entry, op, size, part, settings, where)
-    able = in_switch.tree_of(part, settings) if in_switch.is_one(entry) else None
+    able = in_switch.said_of(part, settings) if in_switch.is_one(entry) else None
     key = (entry, op, part.n, settings.options, () if able is None else able.up)
 
     def made() -> Schedule:

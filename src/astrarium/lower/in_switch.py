@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +10,15 @@ import numpy.typing as npt
 from astrarium.collective.groups import FLAT, SubDim
 from astrarium.collective.settings import Able
 from astrarium.design import Design
-from astrarium.engine.plan import Dim, Kind, Phase, Plan
-from astrarium.errors import InputError
+from astrarium.engine.plan import CollectivePlan, Dim, Kind, Phase, Plan
+from astrarium.engine.reference.native_media import MediumKind
+from astrarium.errors import InputError, UnsupportedError
 from astrarium.network.config import LinkDim, Network, Switch
 from astrarium.network.graph import links_of
-from astrarium.network.planned import built_of, computing, trees_of
+from astrarium.network.planned import built_of, computing, on_graph, trees_of
+from astrarium.registry import entries, load, names
 
-__all__ = ["abilities", "along_trees", "each_its_own", "within_groups"]
+__all__ = ["abilities", "along_trees", "carried", "each_its_own", "within_groups"]
 
 I32 = npt.NDArray[np.int32]
 Kinds = tuple[npt.NDArray[np.int64], list[tuple[int, tuple[SubDim, ...]]]]
@@ -58,6 +60,28 @@ def along_trees(network: Network, flat: Sequence[Able | None], dims: Sequence[Di
     found = Able(min(float(each.rate) for each in said), max(round(float(each.latency) * 1000) for each in said),
                  min(payloads, default=0), "sharp", dim.bandwidth, dim.latency, tree.up, tree.nodes)
     return tuple([found if d == parts[0].dim else None for d in range(len(dims))])
+
+
+def carried(network: Network, collectives: Iterable[CollectivePlan]) -> None:
+    """Raise UnsupportedError where collectives need switches that the back end does not have, or that are in dims which
+    the fabric beside them is not."""
+    used = [phase.in_switch for each in collectives for chunk in each.chunks for phase in chunk.phases
+            if phase.in_switch is not None]
+    if not used:
+        return
+    able = [name for name in names("backend") if _ends_at_switches(name)]
+    if network.backend not in able:
+        raise UnsupportedError("network.backend", f"{network.backend} has no switches that compute, and a collective "
+                               "needs some", expected=" or ".join(able))
+    if on_graph(network) and not all(each.nodes for each in used):
+        raise UnsupportedError("network.dims", "have switches that compute, and the fabric beside them is no dims",
+                               expected="network.fabric.in_switch, by the names of its switches")
+
+
+def _ends_at_switches(backend: str) -> bool:
+    entry = entries("backend").get(backend)
+    kind = load("backend", backend) if entry is not None and entry.target and not entry.package else None
+    return isinstance(kind, MediumKind) and kind.takes_switches
 
 
 def within_groups(design: Design, plan: Plan) -> Plan:

@@ -17,7 +17,7 @@ from astrarium.design import Design, npu_types
 from astrarium.engine.plan import Backend, Dim, Order, Plan, Policy, Program, Shape
 from astrarium.errors import UnsupportedError
 from astrarium.lower.attached import attached_of
-from astrarium.lower.in_switch import each_its_own, within_groups
+from astrarium.lower.in_switch import carried, each_its_own, within_groups
 from astrarium.lower.native_collectives import CollectiveTable, by_size, shapes_of
 from astrarium.lower.native_nodes import program_of
 from astrarium.lower.native_plugins import has_medium
@@ -70,6 +70,7 @@ def lower_native(design: Design, work: Work, plugins: Plugins | None, kept: Kept
     collectives = table.referred(columns.collectives) if settings is None else cache.get(
         ("collectives", sizes, key, tuple([each.key for each in settings])),
         lambda: table.referred(columns.collectives))
+    carried(design.network, collectives)
     plan = Plan(npus=design.network.npus, programs=rows.programs,
                 program_of=rows.program_of, npu_of=rows.npu_of, slot_ptr=columns.pointer, slot_a=columns.a,
                 slot_b=columns.b, slot_c=columns.c, groups=work.groups, collectives=collectives,

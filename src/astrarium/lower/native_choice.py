@@ -36,7 +36,13 @@ def free_of(design: Design, op: CommOp, dims: tuple[Dim, ...], able: Sequence[Ab
     return Free(not named, said.composition is None, said.chunks is None, dims,
                 Around(float(said.endpoint_delay), rate),
                 (algorithms_of(said, "reduce_scatter", shapes), algorithms_of(said, "all_gather", shapes)),
-                said.active_chunks, tuple(["" if each is None else each.algorithm for each in able]))
+                said.active_chunks, tuple([_offered(each, dim) for each, dim in zip(able, dims, strict=False)]))
+
+
+def _offered(able: Able | None, dim: Dim) -> str:
+    """The algorithm that a dim's switches may run: where their adders keep up with all links, as the estimate takes
+    for granted."""
+    return "" if able is None or able.rate < dim.npus * able.bandwidth else able.algorithm
 
 
 def reaches_of(shape: Sequence[SubDim], npus: npt.NDArray[np.int32], dims: Sequence[Dim]) -> dict[int, Reach]:

@@ -28,7 +28,7 @@ from astrarium.engine.plan import CollectivePlan, Dim, Kind, Program, Shape
 from astrarium.errors import InternalError
 from astrarium.lower.astra_programs import COMM_TYPE
 from astrarium.lower.distinct import distinct_rows
-from astrarium.lower.in_switch import abilities, along_trees
+from astrarium.lower.in_switch import abilities, along_trees, each_its_own
 from astrarium.lower.native_choice import free_of, made_choice, reaches_of
 from astrarium.lower.native_plugins import chosen_algorithms
 from astrarium.lower.native_timed import Timed, timer_of
@@ -142,6 +142,8 @@ class CollectiveTable:
                              for dim, plan in zip(flat, dims, strict=True)]) if balanced else ()
         self._in_switch = abilities(flat, dims)
         self._trees = design.network.fabric is not None and bool(design.network.fabric.in_switch)
+        if self._trees:
+            self._kinds, self._shapes = each_its_own((self._kinds, self._shapes))
         self._tags = tuple([dim.tag for dim in flat])
         self._settings: dict[CommOp, Settings] = kept.collectives.get(
             ("settings", said, self._dims, self._links, design.memory.bandwidth, self._in_switch), dict)

@@ -16,6 +16,7 @@ from astrarium.engine.plugins.work import WorkSource
 from astrarium.engine.source import Stage
 from astrarium.errors import InputError, UnsupportedError
 from astrarium.lower.attached import attached_of
+from astrarium.lower.in_switch import carried
 from astrarium.lower.native import chosen_by, placement_of, same_memory, surroundings
 from astrarium.lower.native_collectives import CollectiveTable
 from astrarium.lower.native_plugins import local_memory
@@ -54,6 +55,7 @@ def lower_live(design: Design, plugins: Plugins | None, kept: Kept) -> tuple[Wor
     table = CollectiveTable(design, dims, npu_of, groups, names, chosen_by(plugins), kept)
     numbers = [table.number(op, size, group) for op, size, group in desk.collectives]
     plans = table.plans()
+    carried(design.network, plans)
     return source, Stage(npu_of, groups=groups, collectives=tuple(plans[number] for number in numbers),
                          group_of=tuple(group for _, _, group in desk.collectives), **surroundings(design, dims))
 
