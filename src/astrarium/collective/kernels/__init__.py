@@ -1,4 +1,4 @@
-"""Collectives as GPU kernels: programs of loads, stores and semaphores, written as data (design/0020)."""
+"""Collectives as GPU kernels: programs of loads, stores and semaphores, written as data (design/0021)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU kernels, simulated request by request (design/0020). Integers only: who makes a Launch knows units and names."""
+"""GPU kernels, simulated request by request (design/0021). Integers only: who makes a Launch knows units and names."""
 
 from __future__ import annotations
 
