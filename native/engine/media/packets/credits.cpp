@@ -3,32 +3,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "media/packets/net.hpp"
+#include "media/packets/trains.hpp"
 
 namespace astrarium::packets {
 namespace {
-
-struct Credit {
-    Tick time;
-    std::int64_t bytes;
-};
-
-struct alignas(64) Port {
-    // What others touch, in one line of the cache.
-    std::vector<Packet> inbox;   // [head, sorted): the queue; from `sorted` on what may come later
-    std::vector<Credit> credits; // on their way back; [returned, ordered): by time
-    Tick latency = 0;
-    bool limited = false, asleep = false;  // asleep: until there is room
-    bool own_before = false;     // the last packet was of a message that begins here
-    // The port's own.
-    std::uint32_t head = 0, sorted = 0, seen = 0;  // seen: counted in `waiting`
-    std::uint32_t returned = 0, ordered = 0;
-    std::uint32_t first = none, last = none;       // messages that begin here
-    std::int32_t target = 0;
-    Tick free = 0;
-    std::int64_t room = 0;       // bytes at the end that nobody has
-    std::int64_t waiting = 0, peak = 0, least = 0;  // of the queue; least: room
-};
 
 // What ports send each other in a window is handed over a little later, when its place is in the cache.
 template <class What>
@@ -44,7 +22,7 @@ struct Outbox {
 
 class Credits final : public Transport {
 public:
-    Credits(Net& net, Windows& windows) : net_(net), windows_(windows), ports_(net.ways->wires.size()) {
+    Credits(Net& net, Windows& windows) : net_(net), windows_(windows), ports_(net.ways->wires.size()), trains_(net, windows, ports_) {
         for (std::size_t k = 0; k < ports_.size(); ++k) {
             ports_[k].room = ports_[k].least = net.ways->wires[k].buffer;
             ports_[k].limited = ports_[k].room > 0;
@@ -60,10 +38,11 @@ public:
         else
             net_.cargos[port.last].next = cargo;
         port.last = cargo;
-        windows_.mark(now, link);
+        if (!trains_.take(link, now)) windows_.mark(now, link);
     }
 
-    void run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) override {
+    void run(const std::vector<std::uint32_t>& marked, Tick begin, Tick until) override {
+        const std::vector<std::uint32_t>& units = trains_.empty() ? marked : trains_.settle(marked, begin, until);
         constexpr std::size_t ahead = 6;
         for (std::size_t k = 0; k < units.size(); ++k) {
             if (k + 2 * ahead < units.size()) __builtin_prefetch(&ports_[units[k + 2 * ahead]]), __builtin_prefetch(&ports_[units[k + 2 * ahead]].head);
@@ -238,26 +217,10 @@ private:
         if (port.limited) port.room -= bytes, port.least = std::min(port.least, port.room);
         net_.charge(link, packet.bytes, start, end - start);
         if (mine)
-            leave(port, cargo);
+            port.leave(net_, std::min(net_.cargos[cargo].to_send, net_.rules.size));
         else
             ++port.head, port.waiting -= bytes;
         send_on(link, port, packet, start);
-    }
-
-    // A packet of a message that begins here has left.
-    void leave(Port& port, std::uint32_t cargo) {
-        Cargo& c = net_.cargos[cargo];
-        c.to_send -= std::min(c.to_send, net_.rules.size);
-        if (c.to_send > 0) return;
-        const MessageId follower = net_.run.follow(c.id);
-        if (follower == Carried::no_message) {
-            port.first = c.next;
-            return;
-        }
-        const std::uint32_t behind = c.next, next = net_.load(follower, net_.run.flight(follower), c.asked);
-        net_.cargos[next].next = behind;
-        port.first = next;
-        if (behind == none) port.last = next;
     }
 
     void send_on(std::uint32_t link, Port& port, Packet packet, Tick start) {
@@ -295,6 +258,7 @@ private:
     Windows& windows_;
     bool limited_ = false;  // any port
     std::vector<Port> ports_;
+    Trains trains_;
     Outbox<Packet> packets_;
     Outbox<Credit> credits_;
 };
