@@ -101,8 +101,10 @@ bool Trains::has_room(Train& train) const {
         std::int64_t room = port.room;
         for (std::size_t k = port.returned; k < port.credits.size(); ++k)
             if (port.credits[k].time <= leg.first.start) room += port.credits[k].bytes;
-        const Tick most = std::min<Tick>(train.packets, (leg.first.back - leg.first.start + train.step - 1) / train.step);
-        if (times(most, net_.rules.size + net_.rules.header) > room) return false;
+        const std::int64_t bytes = net_.rules.size + net_.rules.header, equal = train.packets - 1;
+        const Tick most = std::min<Tick>(equal, (leg.first.back - leg.first.start + train.step - 1) / train.step);
+        const Tick back = leg.last.start < leg.first.back ? 0 : std::min<Tick>(equal, (leg.last.start - leg.first.back) / train.step + 1);
+        if (times(most, bytes) > room || times(equal - back, bytes) + train.last_bytes + net_.rules.header > room) return false;
     }
     return true;
 }
