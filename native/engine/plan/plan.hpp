@@ -177,6 +177,7 @@ struct PacketRules {
     bool spray = false;
     std::int64_t seed = 0;
     std::optional<RoceRules> roce;
+    std::int64_t threads = 1;  // change no integer
 };
 
 struct Network {

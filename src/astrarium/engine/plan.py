@@ -245,6 +245,7 @@ class PacketRules(Struct, frozen=True):
     spray: bool = False             # packets take equal links in turn, beyond the message's first link
     seed: int = 0                   # of the hash that chooses marks
     roce: RoceRules | None = None   # None: credits
+    threads: int = 1                # of the compiled engine; they change no integer
 
 
 class NetworkPlan(Struct, frozen=True):

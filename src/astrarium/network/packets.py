@@ -84,6 +84,8 @@ class Packets(Config, frozen=True):
     spray: Annotated[bool, Knob("Packets take equally short ways in turn.")] = False
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
+    threads: Annotated[int, Knob("Threads that run the packets of one design (credits, without spray). The results are "
+                                 "the same.", ge=1, le=256)] = 1
 
 
 def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
@@ -92,7 +94,8 @@ def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
     Raises ConfigError through `circle_of` where finite buffers may deadlock.
     """
     rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
-                        packets.spray, packets.seed, packets.roce.plan() if packets.transport == "roce" else None)
+                        packets.spray, packets.seed, packets.roce.plan() if packets.transport == "roce" else None,
+                        packets.threads)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)

@@ -34,6 +34,8 @@ struct alignas(64) Port {
         c.to_send -= bytes;
         if (c.to_send > 0) return;
         const std::uint32_t behind = c.next;
+        std::unique_lock<std::mutex> lock(net.following, std::defer_lock);
+        if (net.together) lock.lock();
         const MessageId follower = net.run.follow(c.id);
         if (follower == Carried::no_message) return void(first = behind);
         const std::uint32_t next = net.load(follower, net.run.flight(follower), c.asked);

@@ -134,6 +134,7 @@ const std::vector<std::uint32_t>& Trains::settle(const std::vector<std::uint32_t
         if (first_[link] == none) run_later(link);
     }
     for (const std::uint32_t link : units_) is_unit_[link] = 0;
+    std::sort(units_.begin(), units_.end());
     return units_;
 }
 
