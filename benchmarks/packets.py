@@ -135,7 +135,7 @@ def sends_plan(sends: np.ndarray, npus: int, size: int, fabric: NetworkPlan) -> 
             lanes[shape[0]:] = -1
             programs.append(replace(program, lane=lanes))
         of.append(shapes[shape])
-        slots += [to[npu]] * shape[0] + sources
+        slots += [to[npu], *sources] if npu in to else sources
         pointer.append(len(slots))
     none = np.zeros(len(slots), np.int32)
     return Plan(npus, tuple(programs), np.array(of, np.int32), np.arange(npus, dtype=np.int32),

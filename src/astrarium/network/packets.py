@@ -58,6 +58,8 @@ class Roce(Config, frozen=True):
                          self.gain, float(self.additive), ps(self.cnp_interval), ps(self.alpha_timer),
                          ps(self.rate_timer), max(1, size(self.byte_counter)), self.recovery)
 
+MOST_THREADS = 256
+
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
     if packets.transport == "credits" and packets.roce != Roce():
@@ -66,6 +68,8 @@ def _packet_rules(packets: Packets) -> Iterator[Problem]:
         yield Problem("buffer", "means nothing where transport is roce", "roce.buffer")
     if packets.transport == "credits" and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
+    if packets.threads > MOST_THREADS:
+        yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
 
 
 class Packets(Config, frozen=True):
@@ -85,7 +89,7 @@ class Packets(Config, frozen=True):
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     threads: Annotated[int, Knob("Threads that run the packets of one design (credits, without spray). The results are "
-                                 "the same.", ge=1, le=256)] = 1
+                                 "the same.", ge=1)] = 1
 
 
 def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:

@@ -89,7 +89,7 @@ public:
             before_.push_back(one ? graph_.source[links[0]] : node);
         }
         rows_.assign(static_cast<std::size_t>(graph_.nodes), nullptr), last_.assign(static_cast<std::size_t>(graph_.nodes), none);
-        most_ = std::max<std::size_t>(16, most_bytes / (4 * static_cast<std::size_t>(graph_.nodes)));
+        most_ = std::max<std::size_t>(16, most_bytes / (8 * static_cast<std::size_t>(graph_.nodes)));
         if (spray_)
             for (std::size_t k = 0; k < graph_.links(); ++k) turn_.push_back(static_cast<std::uint32_t>(mix64(seed_ ^ k)));
     }
@@ -116,7 +116,13 @@ private:
         const std::uint32_t* links = nullptr;
         std::uint32_t count = 0;
     };
-    using Row = std::vector<std::uint32_t>;
+    // Ways to one node, found as far as somebody asked.
+    struct Row {
+        std::vector<std::uint32_t> lists;    // per node; none: nobody asked
+        std::vector<std::int32_t> left;      // links; no_way: not reached
+        std::vector<std::int32_t> frontier;  // the nodes that are farthest away
+        std::int32_t depth = 0;
+    };
 
     std::uint32_t by_pair(const List& list, std::int32_t at, const std::uint64_t& pair) const {
         if (graph_.ecmp == Graph::first_link) return list.links[0];
@@ -134,28 +140,39 @@ private:
             known.store(found, std::memory_order_release);
             return found;
         }
-        const std::atomic_ref<const std::uint32_t*> row(rows_[static_cast<std::size_t>(root)]);
-        const std::uint32_t* found = row.load(std::memory_order_acquire);
-        if (found == nullptr) {
-            const std::lock_guard<std::mutex> lock(finding_);
-            found = row.load(std::memory_order_relaxed);
-            if (found == nullptr) row.store(found = find(root), std::memory_order_release);
+        const std::atomic_ref<Row*> known(rows_[static_cast<std::size_t>(root)]);
+        Row* row = known.load(std::memory_order_acquire);
+        if (row != nullptr) {
+            const std::uint32_t found = std::atomic_ref<std::uint32_t>(row->lists[static_cast<std::size_t>(at)]).load(std::memory_order_acquire);
+            if (found != none) return found;
         }
-        return found[static_cast<std::size_t>(at)];
+        const std::lock_guard<std::mutex> lock(finding_);
+        if ((row = known.load(std::memory_order_relaxed)) == nullptr) known.store(row = open(root), std::memory_order_release);
+        const std::uint32_t found = find(*row, at);
+        std::atomic_ref<std::uint32_t>(row->lists[static_cast<std::size_t>(at)]).store(found, std::memory_order_release);
+        return found;
     }
 
-    const std::uint32_t* find(std::int32_t root) {
-        const std::vector<std::int32_t> left = distances(graph_.nodes, root, in_, graph_.source);
-        Row row(static_cast<std::size_t>(graph_.nodes));
-        std::vector<std::uint32_t> able;
-        for (std::int32_t node = 0; node < graph_.nodes; ++node) {
-            able.clear();
-            for (const std::uint32_t link : out_[node])
-                if (left[static_cast<std::size_t>(graph_.target[link])] + 1 == left[static_cast<std::size_t>(node)]) able.push_back(link);
-            row[static_cast<std::size_t>(node)] = keep(able);
+    Row* open(std::int32_t root) {
+        const auto count = static_cast<std::size_t>(graph_.nodes);
+        kept_.emplace_back(root, Row{std::vector<std::uint32_t>(count, none), std::vector<std::int32_t>(count, no_way), {root}});
+        Row& row = kept_.back().second;
+        row.left[static_cast<std::size_t>(root)] = 0;
+        return &row;
+    }
+
+    std::uint32_t find(Row& row, std::int32_t at) {
+        std::vector<std::int32_t> next;
+        for (; row.left[static_cast<std::size_t>(at)] == no_way && !row.frontier.empty(); row.frontier.swap(next)) {
+            next.clear(), ++row.depth;
+            for (const std::int32_t node : row.frontier)
+                for (const std::uint32_t link : in_[node])
+                    if (std::int32_t& left = row.left[static_cast<std::size_t>(graph_.source[link])]; left == no_way) left = row.depth, next.push_back(graph_.source[link]);
         }
-        kept_.emplace_back(root, std::move(row));
-        return kept_.back().second.data();
+        std::vector<std::uint32_t> able;
+        for (const std::uint32_t link : out_[at])
+            if (row.left[static_cast<std::size_t>(graph_.target[link])] == row.left[static_cast<std::size_t>(at)] - 1) able.push_back(link);
+        return keep(able);
     }
 
     std::uint32_t keep(const std::vector<std::uint32_t>& list) {
@@ -169,7 +186,7 @@ private:
     const bool spray_;
     const LinksOf out_, in_;
     std::vector<std::int32_t> before_;              // per node: where all links to it come from, or itself
-    std::vector<const std::uint32_t*> rows_;        // per node that ways lead to: per node its list; null: not known
+    std::vector<Row*> rows_;                        // per node that ways lead to; null: nobody asked
     std::vector<std::uint32_t> last_;               // per node: the list of links to it, where they come from one node
     std::mutex finding_;
     Growing<List> kinds_;
