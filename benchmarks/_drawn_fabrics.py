@@ -19,8 +19,8 @@ def fabric_of(rng: random.Random, npus: int) -> tuple[str, Any]:
     import astrarium as ar
 
     name, sizes, links = rng.choice((_clos, _clos3, _rail, _dragonfly, _torus))(rng, npus)
-    numbers: dict[str, Any] = {link: {"bandwidth": f"{rng.choice(RATES)} GB/s", "latency": f"{rng.choice(LATENCIES)} ns"}
-                               for link in links}
+    numbers: dict[str, Any] = {
+        link: {"bandwidth": f"{rng.choice(RATES)} GB/s", "latency": f"{rng.choice(LATENCIES)} ns"} for link in links}
     if name.startswith("dgx"):
         numbers = {"pcie": "free", **{link: {"latency": f"{rng.choice(LATENCIES)} ns"} for link in ("rail", "spine")}}
     network = ar.Network(fabric=ar.blueprint(name, links=numbers, **sizes), backend="packets", ecmp=rng.randrange(9))
@@ -30,19 +30,20 @@ def fabric_of(rng: random.Random, npus: int) -> tuple[str, Any]:
 def _clos(rng: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     ports = 2 * round((2 * npus) ** 0.5 / 2) or 2
     up = rng.choice((1, 3))
-    return "clos", {"hosts": npus, "ports": ports + (up == 3) * (-ports % 4), "oversubscription": up}, ("access", "spine")
+    sizes = {"hosts": npus, "ports": ports + (up == 3) * (-ports % 4), "oversubscription": up}
+    return "clos", sizes, ("access", "spine")
 
 
-def _clos3(rng: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+def _clos3(_: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     ports = next(ports for ports in range(4, 256, 2) if ports**3 // 4 >= npus)
     return "clos", {"hosts": npus, "ports": ports, "tiers": 3}, ("access", "spine", "core")
 
 
-def _rail(rng: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+def _rail(_: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     return "dgx_h100_rail", {"hosts": npus // 8}, ()
 
 
-def _dragonfly(rng: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+def _dragonfly(_: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
     half = next(half for half in range(1, 40) if 2 * half * half * (2 * half * half + 1) >= npus)
     groups = -(-npus // (2 * half * half))
     return "dragonfly", {"routers": 2 * half, "xpus": half, "global_links": half, "groups": groups}, \

@@ -8,8 +8,8 @@ A permutation drawn from a seed (every NPU sends 8, 1 and 1 MiB at 128, 1,024 an
 whole: reading the plan, the engine, the packets. A packet-hop is one packet over one link. --all-to-all: a direct
 all_to_all of 1 MiB sent per NPU, and the memory of its process.
 
---drawn: so many cases per size, each a fabric of a blueprint (Clos of two and three tiers, rails, dragonfly, torus), speeds
-of its links and traffic (permutation, incast of 32 to 1, ring, all_to_all) drawn from a seed; median and worst.
+--drawn: so many cases per size, each a fabric of a blueprint (Clos of two and three tiers, rails, dragonfly, torus),
+speeds of its links and traffic (permutation, incast of 32 to 1, ring, all_to_all) drawn from a seed; median and worst.
 
 Targets on one core: credits 7, 5 and 4 million packet-hops/s, roce half of that; 8,192 NPUs: 5 minutes and 4 GB.
 """
@@ -168,7 +168,8 @@ def drawn(first: int, count: int, npus: int, transport: str, threads: int) -> No
         rates.append(outcome.packets.hops / seconds / 1e6)
         print(f"{seed:5} {plan.npus:5} NPUs {transport:8} {outcome.packets.hops:9} packet-hops {seconds:7.3f} CPU s "
               f"{rates[-1]:6.2f} M/s  {words}", flush=True)
-    print(f"about {npus} NPUs, {transport}: median {median(rates):.2f}, worst {min(rates):.2f} M packet-hops/s", flush=True)
+    print(f"about {npus} NPUs, {transport}: median {median(rates):.2f}, worst {min(rates):.2f} M packet-hops/s",
+          flush=True)
 
 
 def measured(plan: Plan) -> tuple[Outcome, float]:
@@ -194,7 +195,8 @@ def main() -> None:
         return
     for npus in options.npus:
         for transport in options.transport:
-            runs = [measured(permutation(npus, network(npus, transport, threads=options.threads))) for _ in range(options.runs)]
+            fabric = network(npus, transport, threads=options.threads)
+            runs = [measured(permutation(npus, fabric)) for _ in range(options.runs)]
             outcome, seconds = min(runs, key=lambda run: run[1])
             assert outcome.packets is not None
             rate, target = outcome.packets.hops / seconds / 1e6, TARGETS[npus] / (2 if transport == "roce" else 1)
@@ -202,7 +204,8 @@ def main() -> None:
                   f" {rate:6.2f} M/s  >= {target:.1f} {'ok' if rate >= target else 'MISSED'}"
                   f"  makespan {outcome.makespan / 1e6:.1f} us", flush=True)
     if options.all_to_all:
-        outcome, seconds = measured(all_to_all(options.all_to_all, network(options.all_to_all, "credits", threads=options.threads)))
+        fabric = network(options.all_to_all, "credits", threads=options.threads)
+        outcome, seconds = measured(all_to_all(options.all_to_all, fabric))
         assert outcome.packets is not None
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(f"{options.all_to_all:5} NPUs, all_to_all of 1 MiB, credits {outcome.packets.hops:9} packet-hops "

@@ -1,4 +1,4 @@
-"""`packets` in the core: messages that meet nobody run as trains, windows run on several threads; no integer changes."""
+"""`packets` in the core: messages that meet nobody run as trains, windows on several threads; the integers stay."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.draws import draws
-from tests.plans.graphs import random_graph
-from tests.plans.hand import Node, delay, native_collective, collective, plan_of, recv, send
+from tests.plans.graphs import graph_from, random_graph
+from tests.plans.hand import Node, collective, delay, native_collective, plan_of, recv, send
 
 from astrarium import engine
 from astrarium.engine import Outcome, Plan
@@ -112,12 +112,11 @@ def test_collectives_in_chunks_run_behind_each_other() -> None:
 
 def leaves(npus: int, radix: int, rng: random.Random) -> Graph:
     """NPUs on leaves, two spines; rates that differ between the tiers."""
-    from tests.plans.graphs import graph_from
-
     count, rate = -(-npus // radix), rng.choice([25.0, 50.0])
     up = [(npu, npus + npu // radix, 50.0) for npu in range(npus)]
     up += [(npus + leaf, npus + count + spine, rate) for leaf in range(count) for spine in range(2)]
-    return graph_from(npus + count + 2, [link for a, b, speed in up for link in ((a, b, speed, 300.0), (b, a, speed, 300.0))])
+    links = [link for a, b, speed in up for link in ((a, b, speed, 300.0), (b, a, speed, 300.0))]
+    return graph_from(npus + count + 2, links)
 
 
 @given(SEEDS)

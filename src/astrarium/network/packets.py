@@ -70,6 +70,8 @@ def _packet_rules(packets: Packets) -> Iterator[Problem]:
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
     if packets.threads > MOST_THREADS:
         yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
+    if packets.threads > 1 and (packets.transport == "roce" or packets.spray):
+        yield Problem("threads", "means nothing where transport is roce or spray is true", "threads: 1")
 
 
 class Packets(Config, frozen=True):
@@ -88,7 +90,7 @@ class Packets(Config, frozen=True):
     spray: Annotated[bool, Knob("Packets take equally short ways in turn.")] = False
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
-    threads: Annotated[int, Knob("Threads that run the packets of one design (credits, without spray). The results are "
+    threads: Annotated[int, Knob("Threads that run the packets of one design (credits, without spray); results are "
                                  "the same.", ge=1)] = 1
 
 

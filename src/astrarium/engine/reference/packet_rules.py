@@ -28,7 +28,8 @@ def check_packets(network: NetworkPlan) -> None:
 
 
 def _check_rules(rules: PacketRules) -> None:
-    require(all(map(whole, (rules.size, rules.header, rules.buffer, rules.seed, rules.threads))), "packets out of range")
+    numbers = rules.size, rules.header, rules.buffer, rules.seed, rules.threads
+    require(all(map(whole, numbers)), "packets out of range")
     require(1 <= rules.size < MOST and 0 <= rules.header < MOST and rules.buffer >= 0 and 1 <= rules.threads <= 256,
             "packets out of range")
     if (roce := rules.roce) is None:
