@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include "media/packets/growing.hpp"
 
@@ -116,12 +118,18 @@ private:
         const std::uint32_t* links = nullptr;
         std::uint32_t count = 0;
     };
-    // Ways to one node, found as far as somebody asked.
+    // Ways to one node, found as far as somebody asked. Memory that nobody touches stays the system's zeros.
+    struct Place {
+        std::uint32_t list;  // and 1; 0: nobody asked
+        std::int32_t left;   // links, and 1; 0: not reached
+    };
+    struct Free {
+        void operator()(Place* places) const { std::free(places); }
+    };
     struct Row {
-        std::vector<std::uint32_t> lists;    // per node; none: nobody asked
-        std::vector<std::int32_t> left;      // links; no_way: not reached
-        std::vector<std::int32_t> frontier;  // the nodes that are farthest away
-        std::int32_t depth = 0;
+        std::unique_ptr<Place[], Free> places;  // per node
+        std::vector<std::int32_t> frontier;     // the nodes that are farthest away
+        std::int32_t depth = 1;
     };
 
     std::uint32_t by_pair(const List& list, std::int32_t at, const std::uint64_t& pair) const {
@@ -143,35 +151,35 @@ private:
         const std::atomic_ref<Row*> known(rows_[static_cast<std::size_t>(root)]);
         Row* row = known.load(std::memory_order_acquire);
         if (row != nullptr) {
-            const std::uint32_t found = std::atomic_ref<std::uint32_t>(row->lists[static_cast<std::size_t>(at)]).load(std::memory_order_acquire);
-            if (found != none) return found;
+            const std::uint32_t found = std::atomic_ref<std::uint32_t>(row->places[at].list).load(std::memory_order_acquire);
+            if (found != 0) return found - 1;
         }
         const std::lock_guard<std::mutex> lock(finding_);
         if ((row = known.load(std::memory_order_relaxed)) == nullptr) known.store(row = open(root), std::memory_order_release);
         const std::uint32_t found = find(*row, at);
-        std::atomic_ref<std::uint32_t>(row->lists[static_cast<std::size_t>(at)]).store(found, std::memory_order_release);
+        std::atomic_ref<std::uint32_t>(row->places[at].list).store(found + 1, std::memory_order_release);
         return found;
     }
 
     Row* open(std::int32_t root) {
-        const auto count = static_cast<std::size_t>(graph_.nodes);
-        kept_.emplace_back(root, Row{std::vector<std::uint32_t>(count, none), std::vector<std::int32_t>(count, no_way), {root}});
-        Row& row = kept_.back().second;
-        row.left[static_cast<std::size_t>(root)] = 0;
-        return &row;
+        auto* const places = static_cast<Place*>(std::calloc(static_cast<std::size_t>(graph_.nodes), sizeof(Place)));
+        if (places == nullptr) throw std::bad_alloc();
+        places[root].left = 1;
+        kept_.emplace_back(root, Row{std::unique_ptr<Place[], Free>(places), {root}});
+        return &kept_.back().second;
     }
 
     std::uint32_t find(Row& row, std::int32_t at) {
         std::vector<std::int32_t> next;
-        for (; row.left[static_cast<std::size_t>(at)] == no_way && !row.frontier.empty(); row.frontier.swap(next)) {
+        for (; row.places[at].left == 0 && !row.frontier.empty(); row.frontier.swap(next)) {
             next.clear(), ++row.depth;
             for (const std::int32_t node : row.frontier)
                 for (const std::uint32_t link : in_[node])
-                    if (std::int32_t& left = row.left[static_cast<std::size_t>(graph_.source[link])]; left == no_way) left = row.depth, next.push_back(graph_.source[link]);
+                    if (std::int32_t& left = row.places[graph_.source[link]].left; left == 0) left = row.depth, next.push_back(graph_.source[link]);
         }
         std::vector<std::uint32_t> able;
         for (const std::uint32_t link : out_[at])
-            if (row.left[static_cast<std::size_t>(graph_.target[link])] == row.left[static_cast<std::size_t>(at)] - 1) able.push_back(link);
+            if (const std::int32_t left = row.places[graph_.target[link]].left; left != 0 && left == row.places[at].left - 1) able.push_back(link);
         return keep(able);
     }
 
