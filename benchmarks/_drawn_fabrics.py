@@ -40,7 +40,7 @@ def _clos3(_: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str,
 
 
 def _rail(_: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    return "dgx_h100_rail", {"hosts": npus // 8}, ()
+    return "dgx_h100_rail", {"hosts": npus // 8, "ports": 64 if npus <= 2048 else 128}, ()
 
 
 def _dragonfly(_: random.Random, npus: int) -> tuple[str, dict[str, Any], tuple[str, ...]]:
