@@ -27,6 +27,7 @@ def test_units_reach_the_engine() -> None:
     rules = plan.network.packets
     assert (rules.size, rules.header, rules.buffer, rules.roce) == (1024, 62, 65_536, None)
     assert plan.network.cut_through
+    assert (rules.threads, lowered(Packets(threads=4)).network.packets.threads) == (1, 4)
     assert lowered(Packets(transport="roce")).network.packets.roce == RoceRules()
     given = Roce(kmin="10 kB", pmax=0.5, cnp_interval="4 us")
     roce = lowered(Packets(transport="roce", roce=given)).network.packets.roce
@@ -50,7 +51,8 @@ def test_a_ring_with_buffers_may_deadlock() -> None:
 
 @pytest.mark.parametrize(("fields", "words"), [
     ({"roce": Roce(pmax=0.5)}, "network.packets.roce"), ({"transport": "roce", "buffer": "1 MB"}, "packets.buffer"),
-    ({"buffer": "1 kB"}, "holds no packet")])
+    ({"buffer": "1 kB"}, "holds no packet"), ({"threads": 300}, "packets.threads"),
+    ({"threads": 2, "spray": True}, "packets.threads"), ({"threads": 2, "transport": "roce"}, "packets.threads")])
 def test_fields_that_mean_nothing_are_refused(fields: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words.rsplit(".", maxsplit=1)[-1]):
         lowered(Packets(**fields))      # type: ignore[arg-type]

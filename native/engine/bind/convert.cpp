@@ -254,6 +254,7 @@ private:
         PacketRules& rules = plan_.network.packets;
         rules.size = number<std::int64_t>(s, "size"), rules.header = number<std::int64_t>(s, "header"), rules.buffer = number<std::int64_t>(s, "buffer");
         rules.spray = number<bool>(s, "spray"), rules.seed = number<std::int64_t>(s, "seed"), rules.queues = number<bool>(s, "queues");
+        rules.threads = number<std::int64_t>(s, "threads");
         const nb::object roce = s.attr("roce");
         if (roce.is_none()) return;
         const auto bytes = [&](const char* name) { return number<std::int64_t>(roce, name); };

@@ -189,6 +189,7 @@ struct PacketRules {
     std::int64_t seed = 0;
     std::optional<RoceRules> roce;
     bool queues = false;  // record each link's queue over time
+    std::int64_t threads = 1;  // change no integer
 };
 
 struct Network {

@@ -91,7 +91,10 @@ private:
     // for the medium
     Flight& flight(MessageId id) override { return pool_[id].flight; }
     void ask_again(MessageId id, Tick when) override { if (when != never) clock_.at(when, BatchClock::arrive, arrives(id)); }
-    void delivered(MessageId id, Tick when) override { clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0}); }
+    void delivered(MessageId id, Tick when) override {
+        if (when > clock_.now) return ends_.deliver(id, when);  // known beforehand: often no event of its own
+        clock_.at(when, BatchClock::done, {pool_[id].high, pool_[id].low, send_over, id, 0});
+    }
     void wake(std::uint32_t what, Tick when, Turn turn) override {
         const bool after = turn == Turn::after;
         clock_.at(when, turn == Turn::end ? BatchClock::arrive : BatchClock::done, {after ? ~std::uint64_t{0} : 0, after ? what : 0, medium_due, what, 0});

@@ -147,7 +147,7 @@ void Native::issue(Kind kind, std::uint32_t rank, std::uint32_t node, std::size_
 // A message will be delivered.
 void Native::deliver(MessageId id, Tick when) {
     const Message& m = messages_[id];
-    if (m.purpose == Message::chunk && !clock_.strict && collectives_.wanted(m)) return collectives_.deliver(id, when);
+    if (m.purpose == Message::chunk && !clock_.strict && !plan_.network.medium->receives && collectives_.wanted(m)) return collectives_.deliver(id, when);
     clock_.at(when, BatchClock::done, {m.high, m.low, send_over, id, 0});
 }
 

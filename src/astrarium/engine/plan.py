@@ -267,6 +267,7 @@ class PacketRules(Struct, frozen=True):
     seed: int = 0                   # of the hash that chooses marks
     roce: RoceRules | None = None   # None: credits
     queues: bool = False            # a run that records keeps each link's queue over time
+    threads: int = 1                # of the compiled engine; they change no integer
 
 
 class NetworkPlan(Struct, frozen=True):

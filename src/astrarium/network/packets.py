@@ -77,6 +77,8 @@ class Roce(Config, frozen=True):
                          ps(self.rate_timer), max(1, size(self.byte_counter)), self.recovery,
                          self.marks == "departing")
 
+MOST_THREADS = 256
+
 
 def _packet_rules(packets: Packets) -> Iterator[Problem]:
     if packets.transport == "credits" and packets.roce != Roce():
@@ -85,6 +87,10 @@ def _packet_rules(packets: Packets) -> Iterator[Problem]:
         yield Problem("buffer", "means nothing where transport is roce", "roce.buffer")
     if packets.transport == "credits" and 0 < packets.buffer < float(packets.size) + float(packets.header):
         yield Problem("buffer", f"{packets.buffer} holds no packet", "at least size + header, or 0 B")
+    if packets.threads > MOST_THREADS:
+        yield Problem("threads", f"is {packets.threads}", f"at most {MOST_THREADS}")
+    if packets.threads > 1 and (packets.transport == "roce" or packets.spray):
+        yield Problem("threads", "means nothing where transport is roce or spray is true", "threads: 1")
 
 
 class Packets(Config, frozen=True):
@@ -104,6 +110,8 @@ class Packets(Config, frozen=True):
     seed: Annotated[int, Knob("Seed of the hash that stands for the chance of an ECN mark.", ge=0)] = 0
     roce: Annotated[Roce, Knob("What RoCE does.")] = Roce()
     queues: Annotated[bool, Knob("Record the queue of each link, and its pauses, over time.")] = False
+    threads: Annotated[int, Knob("Threads that run the packets of one design (credits, without spray); results are "
+                                 "the same.", ge=1)] = 1
 
 
 def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
@@ -113,7 +121,7 @@ def with_packets(packets: Packets, network: NetworkPlan) -> NetworkPlan:
     """
     rules = PacketRules(round(float(packets.size)), round(float(packets.header)), round(float(packets.buffer)),
                         packets.spray, packets.seed, packets.roce.plan() if packets.transport == "roce" else None,
-                        packets.queues)
+                        packets.queues, packets.threads)
     made = replace(network, packets=rules)
     if packets.spray and made.graph is None:
         made = replace(made, graph=graph_of(made.dims), ecmp=FIRST_LINK)

@@ -11,7 +11,7 @@ namespace {
 
 void check_rules(const PacketRules& rules) {
     constexpr std::int64_t most = std::int64_t{1} << 31;
-    require(rules.size >= 1 && rules.size < most && rules.header >= 0 && rules.header < most && rules.buffer >= 0, "packets out of range");
+    require(rules.size >= 1 && rules.size < most && rules.header >= 0 && rules.header < most && rules.buffer >= 0 && rules.threads >= 1 && rules.threads <= 256, "packets out of range");
     if (!rules.roce) return;
     const RoceRules& roce = *rules.roce;
     require(roce.buffer >= 1 && roce.alpha > 0 && roce.kmin >= 0 && roce.kmax >= roce.kmin && roce.pmax >= 0 && roce.pmax <= 1'000'000, "packets out of range");

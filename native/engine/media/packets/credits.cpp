@@ -3,48 +3,40 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "media/packets/net.hpp"
+#include "media/packets/crew.hpp"
+#include "media/packets/trains.hpp"
 
 namespace astrarium::packets {
 namespace {
 
-struct Credit {
-    Tick time;
-    std::int64_t bytes;
-};
-
-struct alignas(64) Port {
-    // What others touch, in one line of the cache.
-    std::vector<Packet> inbox;   // [head, sorted): the queue; from `sorted` on what may come later
-    std::vector<Credit> credits; // on their way back; [returned, ordered): by time
-    Tick latency = 0;
-    bool limited = false, asleep = false;  // asleep: until there is room
-    bool own_before = false;     // the last packet was of a message that begins here
-    // The port's own.
-    std::uint32_t head = 0, sorted = 0, seen = 0;  // seen: counted in `waiting`
-    std::uint32_t returned = 0, ordered = 0;
-    std::uint32_t first = none, last = none;       // messages that begin here
-    std::int32_t target = 0;
-    Tick free = 0;
-    std::int64_t room = 0;       // bytes at the end that nobody has
-    std::int64_t waiting = 0, peak = 0, least = 0;  // of the queue; least: room
+template <class What>
+struct Entry {
+    std::uint32_t link;
+    What what;
 };
 
 // What ports send each other in a window is handed over a little later, when its place is in the cache.
 template <class What>
 struct Outbox {
     static constexpr std::size_t size = 32;
-    struct Entry {
-        std::uint32_t link;
-        What what;
-    };
-    Entry entries[size];
+    Entry<What> entries[size];
     std::size_t made = 0, fetched = 0, given = 0;
+};
+
+// Of one thread. Where several run a window, what ports send each other is handed over after it: per part of the links.
+struct alignas(64) Hand {
+    Outbox<Packet> packets;
+    Outbox<Credit> credits;
+    std::vector<std::vector<Entry<Packet>>> packets_to;
+    std::vector<std::vector<Entry<Credit>>> credits_to;
+    Left left;
 };
 
 class Credits final : public Transport {
 public:
-    Credits(Net& net, Windows& windows) : net_(net), windows_(windows), ports_(net.ways->wires.size()) {
+    Credits(Net& net, Windows& windows) : net_(net), windows_(windows), ports_(net.ways->wires.size()), trains_(net, windows, ports_), crew_(net.rules.spray ? 1 : static_cast<std::size_t>(net.rules.threads)), hands_(crew_.size()),
+          part_((ports_.size() / crew_.size() / 64 + 1) * 64) {
+        for (Hand& hand : hands_) hand.packets_to.resize(crew_.size()), hand.credits_to.resize(crew_.size());
         for (std::size_t k = 0; k < ports_.size(); ++k) {
             ports_[k].room = ports_[k].least = net.ways->wires[k].buffer;
             ports_[k].limited = ports_[k].room > 0;
@@ -60,18 +52,23 @@ public:
         else
             net_.cargos[port.last].next = cargo;
         port.last = cargo;
-        windows_.mark(now, link);
+        if (!trains_.take(link, now)) windows_.mark(now, link);
     }
 
-    void run(const std::vector<std::uint32_t>& units, Tick begin, Tick until) override {
-        constexpr std::size_t ahead = 6;
-        for (std::size_t k = 0; k < units.size(); ++k) {
-            if (k + 2 * ahead < units.size()) __builtin_prefetch(&ports_[units[k + 2 * ahead]]), __builtin_prefetch(&ports_[units[k + 2 * ahead]].head);
-            if (k + ahead < units.size()) fetch(ports_[units[k + ahead]]);
-            run(units[k], begin, until);
+    void run(const std::vector<std::uint32_t>& marked, Tick begin, Tick until) override {
+        const std::vector<std::uint32_t>& units = trains_.empty() ? marked : trains_.settle(marked, begin, until);
+        net_.ways->forget();
+        if (crew_.size() > 1 && units.size() >= fewest) {
+            net_.together = true;
+            crew_.run([&](std::size_t k) { run_some(hands_[k], units, share(units, k), share(units, k + 1), begin, until); });
+            crew_.run([&](std::size_t k) { hand_over(k); });
+            net_.together = false;
+        } else {
+            run_some(hands_[0], units, 0, units.size(), begin, until);
+            hand_over(hands_[0].packets, 0);
+            hand_over(hands_[0].credits, 0);
         }
-        hand_over(packets_, 0);
-        hand_over(credits_, 0);
+        for (Hand& hand : hands_) net_.take(hand.left);
     }
 
     bool keeps(std::uint32_t link) const override { return ports_[link].head < ports_[link].inbox.size() || ports_[link].first != none; }
@@ -95,17 +92,35 @@ public:
     }
 
 private:
+    static constexpr std::size_t fewest = 128;  // ports that are worth several threads
+
+    // Where the ports of a thread begin: those of one word of a window's marks are one thread's.
+    std::size_t share(const std::vector<std::uint32_t>& units, std::size_t hand) const {
+        std::size_t at = units.size() * hand / hands_.size();
+        while (at > 0 && at < units.size() && units[at] / 64 == units[at - 1] / 64) ++at;
+        return at;
+    }
+
+    void run_some(Hand& hand, const std::vector<std::uint32_t>& units, std::size_t from, std::size_t to, Tick begin, Tick until) {
+        constexpr std::size_t ahead = 6;
+        for (std::size_t k = from; k < to; ++k) {
+            if (k + 2 * ahead < to) __builtin_prefetch(&ports_[units[k + 2 * ahead]]), __builtin_prefetch(&ports_[units[k + 2 * ahead]].head);
+            if (k + ahead < to) fetch(ports_[units[k + ahead]]);
+            run(hand, units[k], begin, until);
+        }
+    }
+
     static void fetch(const Port& port) {
         __builtin_prefetch(port.inbox.data() + port.head), __builtin_prefetch(port.inbox.data() + port.head + 2), __builtin_prefetch(port.inbox.data() + port.head + 4);
         __builtin_prefetch(port.credits.data()), __builtin_prefetch(port.credits.data() + 4);
     }
 
-    void run(std::uint32_t link, Tick begin, Tick until) {
+    void run(Hand& hand, std::uint32_t link, Tick begin, Tick until) {
         Port& port = ports_[link];
         port.asleep = false;
         if (port.limited) take_old_credits(port, begin);
         sort(port, until);
-        for (Start start; find_start(port, start, until);) transmit(link, port, start);
+        for (Start start; find_start(port, start, until);) transmit(hand, link, port, start);
         if (net_.record) count(port, until);
         compact(port);
     }
@@ -187,7 +202,10 @@ private:
     }
 
     // `left`: when the packet left the buffer at the end of the link.
-    void give_back(std::uint32_t link, Tick left, std::int64_t bytes) { put(credits_, link, Credit{left, bytes}); }
+    void give_back(Hand& hand, std::uint32_t link, Tick left, std::int64_t bytes) {
+        if (net_.together) return hand.credits_to[link / part_].push_back({link, Credit{left, bytes}});
+        put(hand.credits, link, Credit{left, bytes});
+    }
 
     template <class What>
     void put(Outbox<What>& box, std::uint32_t link, const What& what) {
@@ -209,6 +227,25 @@ private:
         box.fetched = std::max(box.fetched, box.given);
     }
 
+    // To the ports of a part, in the order of the threads that ran: packets that came by one link are of one thread.
+    void hand_over(std::size_t part) {
+        for (Hand& hand : hands_) {
+            each(hand.packets_to[part], [](const Port& port) { __builtin_prefetch(port.inbox.data() + port.inbox.size(), 1); });
+            each(hand.credits_to[part], [](const Port& port) { __builtin_prefetch(port.credits.data() + port.credits.size(), 1); });
+        }
+    }
+
+    template <class What, class Fetch>
+    void each(std::vector<Entry<What>>& entries, const Fetch& fetch_end) {
+        constexpr std::size_t ahead = 8;
+        for (std::size_t k = 0; k < entries.size(); ++k) {
+            if (k + 2 * ahead < entries.size()) __builtin_prefetch(&ports_[entries[k + 2 * ahead].link]);
+            if (k + ahead < entries.size()) fetch_end(ports_[entries[k + ahead].link]);
+            give(entries[k].link, entries[k].what);
+        }
+        entries.clear();
+    }
+
     void give(std::uint32_t link, const Packet& packet) {
         ports_[link].inbox.push_back(packet);
         windows_.mark(packet.time, link);
@@ -220,7 +257,7 @@ private:
         if (port.asleep) windows_.mark(port.credits.back().time, link);
     }
 
-    void transmit(std::uint32_t link, Port& port, const Start& which) {
+    void transmit(Hand& hand, std::uint32_t link, Port& port, const Start& which) {
         const auto [start, mine] = which;
         Packet packet;
         const std::uint32_t cargo = mine ? port.first : port.inbox[port.head].cargo;
@@ -236,43 +273,28 @@ private:
         const std::int64_t bytes = packet.bytes + net_.rules.header;
         port.free = std::max(end, packet.tail), port.own_before = mine;
         if (port.limited) port.room -= bytes, port.least = std::min(port.least, port.room);
-        net_.charge(link, packet.bytes, start, end - start);
+        net_.charge(link, packet.bytes, start, end - start, hand.left);
         if (mine)
-            leave(port, cargo);
+            port.leave(net_, std::min(net_.cargos[cargo].to_send, net_.rules.size));
         else
             ++port.head, port.waiting -= bytes, net_.queue_is(link, start, port.waiting);
-        send_on(link, port, packet, start);
+        send_on(hand, link, port, packet, start);
     }
 
-    // A packet of a message that begins here has left.
-    void leave(Port& port, std::uint32_t cargo) {
-        Cargo& c = net_.cargos[cargo];
-        c.to_send -= std::min(c.to_send, net_.rules.size);
-        if (c.to_send > 0) return;
-        const MessageId follower = net_.run.follow(c.id);
-        if (follower == Carried::no_message) {
-            port.first = c.next;
-            return;
-        }
-        const std::uint32_t behind = c.next, next = net_.load(follower, net_.run.flight(follower), c.asked);
-        net_.cargos[next].next = behind;
-        port.first = next;
-        if (behind == none) port.last = next;
-    }
-
-    void send_on(std::uint32_t link, Port& port, Packet packet, Tick start) {
+    void send_on(Hand& hand, std::uint32_t link, Port& port, Packet packet, Tick start) {
         const std::int64_t bytes = packet.bytes + net_.rules.header;
         const Tick tail = add(port.free, port.latency);
-        ++net_.hops;
-        if (packet.came != none && limited_) give_back(packet.came, port.free, bytes);
+        ++hand.left.hops;
+        if (packet.came != none && limited_) give_back(hand, packet.came, port.free, bytes);
         if (port.target == packet.destination) {
-            if (port.limited) give_back(link, tail, bytes);
-            return net_.arrived(packet.cargo, tail);
+            if (port.limited) give_back(hand, link, tail, bytes);
+            return net_.arrived(packet.cargo, tail, hand.left);
         }
         const std::uint32_t next = net_.ways->next(link, packet.destination, net_.cargos[packet.cargo].pair);
         packet.time = net_.cut_through ? std::min(tail, start + net_.head[link] + port.latency) : tail;
         packet.tail = tail, packet.came = link;
-        put(packets_, next, packet);
+        if (net_.together) return hand.packets_to[next / part_].push_back({next, packet});
+        put(hand.packets, next, packet);
     }
 
     // The queue as it is before `until`: what came since it was counted.
@@ -296,8 +318,10 @@ private:
     Windows& windows_;
     bool limited_ = false;  // any port
     std::vector<Port> ports_;
-    Outbox<Packet> packets_;
-    Outbox<Credit> credits_;
+    Trains trains_;
+    Crew crew_;
+    std::vector<Hand> hands_;
+    const std::size_t part_;  // links
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ Net::Net(const Plan& plan, bool with_record, Carried& carried)
 }
 
 std::uint32_t Net::load(MessageId id, const Flight& flight, Tick now) {
-    if (spare.empty()) spare.push_back(static_cast<std::uint32_t>(cargos.size())), cargos.emplace_back();
+    if (spare.empty()) spare.push_back(static_cast<std::uint32_t>(cargos.size())), cargos.push_back({});
     const std::uint32_t cargo = spare.back();
     spare.pop_back();
     const std::int64_t packets = flight.size == 0 ? 1 : (flight.size + rules.size - 1) / rules.size;
@@ -28,10 +28,29 @@ std::uint32_t Net::load(MessageId id, const Flight& flight, Tick now) {
 void Net::arrived(std::uint32_t cargo, Tick when) {
     Cargo& c = cargos[cargo];
     c.done = std::max(c.done, when);
-    if (--c.left > 0) return;
+    if (--c.left == 0) end(cargo);
+}
+
+// All packets of a message come by one link, so one thread: those of sprayed ones need not.
+void Net::arrived(std::uint32_t cargo, Tick when, Left& left) {
+    if (!together) return arrived(cargo, when);
+    Cargo& c = cargos[cargo];
+    c.done = std::max(c.done, when);
+    if (--c.left == 0) left.ended.push_back(cargo);
+}
+
+void Net::end(std::uint32_t cargo) {
+    const Cargo& c = cargos[cargo];
     if (record && sent_.size() < most_sent) sent_.push_back({c.asked, c.done, c.source, c.destination, c.size});
     run.delivered(c.id, c.done);
     spare.push_back(cargo);
+}
+
+void Net::take(Left& left) {
+    hops += left.hops;
+    for (const std::uint32_t cargo : left.ended) end(cargo);
+    for (const Left::Use& use : left.uses) traffic.use(ways->wires[use.link].dim, use.start, use.busy, 0);
+    left.hops = 0, left.ended.clear(), left.uses.clear();
 }
 
 void Net::report(PacketCounts& out) const {

@@ -1,9 +1,11 @@
 // What both transports of packets share: links, ways, windows, the messages under way, and what was measured.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "media/packets/growing.hpp"
 #include "media/packets/timeline.hpp"
 #include "media/packets/windows.hpp"
 #include "media/packets/wires.hpp"
@@ -32,6 +34,17 @@ struct Packet {
     std::uint32_t bytes = 0;     // payload
 };
 
+// What a thread leaves until all are done with a window.
+struct Left {
+    struct Use {
+        std::uint32_t link;
+        Tick start, busy;
+    };
+    std::uint64_t hops = 0;
+    std::vector<std::uint32_t> ended;  // messages
+    std::vector<Use> uses;             // of links that leave NPUs
+};
+
 struct Net {
     Net(const Plan& plan, bool record, Carried& run);
     std::uint32_t load(MessageId id, const Flight& flight, Tick now);  // a new cargo
@@ -46,6 +59,16 @@ struct Net {
         traffic.charge(wire.number, false, bytes, busy);
         if (wire.leaves_npu) traffic.use(wire.dim, start, busy, 0);
     }
+    // The same where several threads run the window (`together`).
+    void arrived(std::uint32_t cargo, Tick when, Left& left);
+    void charge(std::uint32_t link, std::int64_t bytes, Tick start, Tick busy, Left& left) {
+        if (!together) return charge(link, bytes, start, busy);
+        if (!record) return;
+        const Wire& wire = ways->wires[link];
+        traffic.charge(wire.number, false, bytes, busy);
+        if (wire.leaves_npu) left.uses.push_back({link, start, busy});
+    }
+    void take(Left& left);  // once they are done
     Tick serial(std::uint32_t link, std::int64_t payload) const {
         return payload == rules.size ? full[link] : ways->wires[link].serial(payload + rules.header);
     }
@@ -61,14 +84,18 @@ struct Net {
     std::unique_ptr<Ways> ways;
     std::vector<Tick> full, head;  // per link: of a whole packet, of a header
     Rates rates;
-    std::vector<Cargo> cargos;
+    Growing<Cargo> cargos;
     std::vector<std::uint32_t> spare;
+    bool together = false;         // several threads run a window
+    std::mutex following;          // then for what makes messages
     std::uint64_t asked = 0;       // messages
     std::uint64_t hops = 0;        // packets that began to cross a link
     std::unique_ptr<Timeline> timeline;  // of a run that records it
     void report(PacketCounts& out) const;
 
 private:
+    void end(std::uint32_t cargo);
+
     struct Sent {  // a message that has arrived
         Tick asked, arrived;
         std::int32_t source, destination;

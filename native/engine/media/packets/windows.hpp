@@ -1,9 +1,11 @@
 // Which ports have something to do in which window: a map of bits per window of a ring, and a table of windows beyond it.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -31,11 +33,15 @@ public:
     }
     Tick end(std::int64_t window) const { return add(times(window, width_), width_); }
 
+    // Several threads may mark ports at once, those of one `word` (64 ports) only one of them.
     void mark(Tick time, std::uint32_t port) {
         const std::int64_t window = of(time);
-        if (window - base_ >= static_cast<std::int64_t>(slots_)) return far_[window].push_back(port);
+        if (window - base_ >= static_cast<std::int64_t>(slots_)) {
+            const std::lock_guard<std::mutex> lock(marking_);
+            return far_[window].push_back(port);
+        }
         const std::size_t slot = static_cast<std::size_t>(window) & (slots_ - 1);
-        any_[slot] = 1;
+        std::atomic_ref<std::uint8_t>(any_[slot]).store(1, std::memory_order_relaxed);
         bits_[slot * words_ + port / 64] |= std::uint64_t{1} << (port & 63);
     }
 
@@ -72,6 +78,7 @@ private:
     std::vector<std::uint8_t> any_;
     std::vector<std::uint32_t> taken_;
     std::map<std::int64_t, std::vector<std::uint32_t>> far_;
+    std::mutex marking_;
 };
 
 }  // namespace astrarium::packets

@@ -33,6 +33,8 @@ public:
     // The link after `link`, which does not end at the destination. Where several begin shortest ways: by the pair, or where packets are
     // sprayed in turn of what came by this link.
     virtual std::uint32_t next(std::uint32_t link, std::int32_t destination, const std::uint64_t& pair) = 0;
+    // Between windows: forgets what takes too much memory. Within one, several threads may ask for ways.
+    virtual void forget() {}
     std::uint64_t pair(std::int32_t source, std::int32_t destination) const {
         return mix64(seed_ ^ (std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(destination)));
     }

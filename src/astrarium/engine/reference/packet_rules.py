@@ -28,8 +28,10 @@ def check_packets(network: NetworkPlan) -> None:
 
 
 def _check_rules(rules: PacketRules) -> None:
-    require(all(map(whole, (rules.size, rules.header, rules.buffer, rules.seed))), "packets out of range")
-    require(1 <= rules.size < MOST and 0 <= rules.header < MOST and rules.buffer >= 0, "packets out of range")
+    numbers = rules.size, rules.header, rules.buffer, rules.seed, rules.threads
+    require(all(map(whole, numbers)), "packets out of range")
+    require(1 <= rules.size < MOST and 0 <= rules.header < MOST and rules.buffer >= 0 and 1 <= rules.threads <= 256,
+            "packets out of range")
     if (roce := rules.roce) is None:
         return
     require(roce.buffer >= 1 and roce.alpha > 0 and 0 <= roce.kmin <= roce.kmax and 0 <= roce.pmax <= MILLION,
