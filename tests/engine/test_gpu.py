@@ -212,6 +212,13 @@ def test_broken_operations_are_refused_by_name(change: dict[str, object], words:
     assert words in str(error.value)
 
 
+def test_a_workgroup_of_too_many_requests_is_refused() -> None:
+    load = Operation(OpKind.LOAD, 1 << 29, (Place(0, 0),))
+    long = Launch(machine(), 1, ((Workgroup((load, load)),),), (Buffer("data", 1 << 29),))
+    with pytest.raises(InputError, match=r"workgroup\[0\]: about 2147483650 requests"):
+        run_launch(long)
+
+
 def test_limits_without_room_for_an_instruction_are_refused() -> None:
     with pytest.raises(InputError, match="limit_wavefront: 3; expected at least 4"):
         run_launch(one(OpKind.LOAD, 8, on=machine(limit_wavefront=3)))

@@ -43,6 +43,9 @@ def _grid(launch: Launch, grid: object, path: str) -> None:
     if not 1 <= len(grid) <= MOST["workgroups"]:
         raise InputError(path, f"{len(grid)} workgroups", expected=f"1 to {MOST['workgroups']}")
     for w, group in enumerate(grid):
+        requests = sum(2 * op.size * (len(op.sources) + len(op.targets)) + 1 for op in group.operations)
+        if requests >= MOST_LINES:
+            raise InputError(f"{path}.workgroup[{w}]", f"about {requests} requests", expected=f"below {MOST_LINES}")
         for i, op in enumerate(group.operations):
             for what in _faults(launch, op):
                 raise InputError(f"{path}.workgroup[{w}].operation[{i}]", f"{op.kind.name.lower()} {what}")
