@@ -61,7 +61,7 @@ private:
     Net& net_;
     Windows& windows_;
     std::vector<Port>& ports_;
-    const bool able_;
+    const bool able_;  // neither speeds that change, nor spraying, nor queues over time
     std::size_t running_ = 0;
     std::vector<Train> trains_;
     std::vector<std::uint32_t> spare_;
