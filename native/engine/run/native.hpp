@@ -28,7 +28,7 @@ public:
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
-    AloneOnLinks run_on_links();  // collectives[0] by itself
+    AloneOnLinks run_on_links(const std::vector<Coming>& comings);  // collectives[0] by itself
 
 private:
     friend class History;

@@ -10,6 +10,7 @@ namespace astrarium {
 namespace {
 
 const TimedRules rules{&run_native_alone, &run_native_members, false, true};
+constexpr std::size_t few_ranks = 32;  // which fold whatever it saves
 
 // A run of representatives that goes wrong is left to the full run, which says what is wrong, of which rank.
 template <class Run>
@@ -56,6 +57,7 @@ Outcome run_native_folded(const Plan& plan, const FoldOptions& options) {
     std::optional<std::pair<Conflicts, std::vector<std::int32_t>>> known;  // and the kinds of groups as they were then
     const auto with_classes = [&](const std::set<Labels>& split) {
         const std::shared_ptr<const RankClasses> classes = facts.classes(split);
+        if (options.record && plan.ranks() > few_ranks && classes->first.size() * 2 > plan.ranks()) throw Unfoldable{"too few equal ranks"};
         check_foldable(plan, *classes, options.record);
         if (!plan.network.medium->on_ports && !plan.network.medium->on_links) throw Unfoldable{"a medium that is not known to treat equals alike"};
         Kinds kinds(plan, facts, *classes);
