@@ -1,9 +1,8 @@
 #include "run/undisturbed.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <cstdio>
+#include <utility>
 
 #include "plan/slots.hpp"
 #include "run/what.hpp"
@@ -13,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t most_members = 4096;
 constexpr std::size_t most_words = 1 << 24;  // of collectives that are kept
-constexpr int most_runs = 12;
+constexpr int most_runs = 8;
 constexpr std::uint64_t first_gain = 1 << 22;  // events: about half a second
 
 // A member of a collective by itself: node 0 ends as it comes.
@@ -54,6 +53,7 @@ Undisturbed::Undisturbed(const Plan& plan) : plan_(plan), geometry_(plan.network
         if (used[g] && membership_.size(g) > 1 && membership_.size(g) <= most_members) place(g);
     if (std::none_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.placed; })) throw Disturbed{};
     together_.assign(places_.size() * plan.collectives.size(), nullptr);
+    all_ = static_cast<std::uint64_t>(weigh(plan, true).events);
 }
 
 // Its messages take time, and its links show what it used.
@@ -175,7 +175,7 @@ void Undisturbed::over(std::uint32_t group, const Gathering& all) {
 // Ends a run that will not pay: hardly anything comes twice.
 void Undisturbed::check_gain() const {
     const std::uint64_t measured = measured_ - before_;
-    if (measured > first_gain && 2 * measured > events_) throw Disturbed{};
+    if (measured > std::max(first_gain, all_ / 8) && 2 * measured > events_) throw Disturbed{};
 }
 
 const Undisturbed::Timed& Undisturbed::timed(std::uint32_t group, const Gathering& all, Tick first) {
@@ -245,19 +245,17 @@ bool Undisturbed::exact() const {
 }
 
 bool Undisturbed::worth_another(std::uint64_t handled) {
-    std::uint64_t left_out = 0, met = 0;
+    std::uint64_t left_out = 0;
     for (std::size_t holder = 0; holder < held_.size(); ++holder) {
         const Held& held = held_[holder];
         if (!holds_.met()[holder]) {
             left_out += held.events;
             continue;
         }
-        ++met;
         auto& all = groups_[held.group].met;
         if (all.size() <= held.serial) all.resize(held.serial + std::size_t{1}, false);
         all[held.serial] = true;
     }
-    if (getenv("UNDIST")) fprintf(stderr, "      run %d: %zu timed, %llu met; left out %.3g of %.3g, handled %.3g measured %.3g\n", runs_, held_.size(), (unsigned long long)met, (double)left_out, (double)events_, (double)handled, (double)measured_);
     return runs_ < most_runs && 2 * left_out >= events_ + handled;
 }
 

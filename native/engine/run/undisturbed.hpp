@@ -120,7 +120,7 @@ private:
     std::map<std::vector<std::int64_t>, Timed> timed_;          // by places, collective, when members come
     std::size_t kept_ = 0;                                      // words of it
     std::uint64_t events_ = 0, measured_ = 0;  // left out of this run; run to measure
-    std::uint64_t before_ = 0;                 // measured before this run
+    std::uint64_t before_ = 0, all_ = 0;       // measured before this run; of a run of messages, about
     int runs_ = 0;
 };
 
