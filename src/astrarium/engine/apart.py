@@ -83,8 +83,8 @@ def _remote(plan: Plan, ranks: I64) -> bool:
 
 # ------------------------------------------------------------ links of messages
 def _where_others_pass(plan: Plan, ranks: I64) -> I64:
-    """Numbers of the links that the ranks' messages may take; on `closed_form`, where only those along a mesh pass other
-    NPUs, of the mesh's."""
+    """Numbers of the links that the ranks' messages may take; on `closed_form` of a mesh's, as only
+    there messages pass other NPUs."""
     dims = plan.network.dims
     ports = plan.network.backend == Backend.PORTS
     along = [not ports or dim.shape == Shape.MESH for dim in dims]
