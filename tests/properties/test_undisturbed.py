@@ -63,9 +63,9 @@ def test_random_places(seed: int) -> None:
     assert_every_rank(found, whole)
 
 
-def test_groups_at_random_places_send_no_messages() -> None:
+def test_groups_at_random_places_send_few_messages() -> None:
     """On closed_form, where no group of another rank uses an NPU's ports; along a mesh messages pass others."""
-    work = ar.Transformer("gpt2-small", tp=1, dp=48, global_batch=384, micro_batch=1, seq=512, zero=2)
+    work = ar.Transformer("gpt2-small", tp=1, dp=48, global_batch=384, micro_batch=1, seq=512, zero=3)
     for outer in (ar.Mesh, ar.Ring):
         dims = [ar.Switch(4, bandwidth="40 GB/s", latency="1 us"), outer(16, bandwidth="40 GB/s", latency="1 us")]
         design = ar.Design(workload=ar.Jobs([ar.Job(work, placement="random", seed=1)]),
@@ -74,7 +74,7 @@ def test_groups_at_random_places_send_no_messages() -> None:
         plan = lower(design, read_work(design, {}, Kept()))
         whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
         assert_every_rank(found, whole)
-        assert found.events * 2 < whole.events, outer
+        assert 3 * found.events < 2 * whole.events, outer
 
 
 def training(tp: int, dp: int, host: ar.Dim) -> Plan:
