@@ -2,6 +2,7 @@
 
 usage: jobs.py [--backend closed_form contention ...] [--placement packed spread random ...] [--alone]
        jobs.py --drawn FIRST COUNT [--limit CPU_S]
+       jobs.py --check FIRST COUNT
 
 Eight jobs train llama3-8b, eight gpt3-13b, each with tp 8 and dp 32: a step of one sequence per replica, on hosts of 8
 NPUs (a switch) in a torus of 16 x 32 hosts. A line is one `simulate` in a new process, with reading, lowering, the
@@ -10,7 +11,8 @@ single jobs that slowdowns need. Target: 60 CPU s each.
 
 `--drawn` measures sets that nobody chose: `_drawn_jobs.py` draws each from a seed, FIRST to FIRST + COUNT - 1. Each
 runs in a process of its own, which is ended beyond `--limit` CPU seconds (its line says "over"; medians count it as the
-limit) or 4 GiB of address space.
+limit) or 4 GiB of address space. `--check` draws smaller sets (4 jobs on 256 NPUs) and compares every node and link of
+each with the run of all messages (`fold: off`).
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import resource
 import signal
 import subprocess
 import sys
+from typing import Any
 
-from _drawn_jobs import draw
+from _drawn_jobs import SMALL, draw
 from _measure import child, machine, median, process_s
 
 TARGET_S = 60.0
@@ -86,6 +89,32 @@ def drawn(seeds: range, limit: int) -> None:
     print(f"median {median(spent):.2f} CPU s, worst {max(spent):.2f}; {over} of {len(spent)} sets over {TARGET_S:g}")
 
 
+def check(seeds: range) -> None:
+    """A line per small set, whose integers are those of all messages."""
+    import numpy as np
+
+    import astrarium as ar
+
+    for seed in seeds:
+        said, design = draw(seed, SMALL)
+        fast, slow = (ar.simulate(design, fold=fold) for fold in ("auto", "off"))
+        for name in ("finish", "start", "end"):
+            for rank in range(fast.outcome.row.size):
+                mine, other = (_of_rank(each.outcome, name, rank) for each in (fast, slow))
+                if not np.array_equal(mine, other):
+                    raise SystemExit(f"{seed}: {name} of rank {rank} differs")
+        if not np.array_equal(fast.dims.busy_over_time, slow.dims.busy_over_time):
+            raise SystemExit(f"{seed}: traffic differs")
+        print(f"{seed:3} {said['backend']:11} {said['placement']:12} {said['dims']}: equal, "
+              f"{fast.outcome.events:,} of {slow.outcome.events:,} events", flush=True)
+
+
+def _of_rank(outcome: Any, name: str, rank: int) -> Any:
+    """The finish of a rank, or the starts or ends of its nodes."""
+    row, column = outcome.row[rank], getattr(outcome, name)
+    return column[row] if name == "finish" else column[outcome.node_ptr[row]:outcome.node_ptr[row + 1]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", nargs="+", default=["closed_form", "contention"])
@@ -93,11 +122,15 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--drawn", nargs=2, type=int, metavar=("FIRST", "COUNT"))
+    parser.add_argument("--check", nargs=2, type=int, metavar=("FIRST", "COUNT"))
     parser.add_argument("--limit", type=int, default=120, help="CPU seconds after which a drawn set is ended")
     parser.add_argument("--measure-drawn", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure_drawn:
         measure_drawn(*options.measure_drawn)
+        return
+    if options.check:
+        check(range(options.check[0], sum(options.check)))
         return
     if options.drawn:
         print(machine())

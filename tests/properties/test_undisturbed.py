@@ -45,6 +45,38 @@ def test_random_programs_over_links(seed: int) -> None:
         assert_every_rank(found, whole)
 
 
+@given(st.integers(0, 2**32 - 1))
+@draws(6)
+def test_random_places(seed: int) -> None:
+    """Collectives of a job whose ranks are anywhere: on ports, along meshes, and over links."""
+    rng = random.Random(seed)
+    shapes = [rng.choice((ar.Ring, ar.Mesh, ar.Mesh, ar.Switch, ar.FullyConnected)) for _ in range(3)]
+    dims = [shape(4, bandwidth="40 GB/s", latency="1 us") for shape in shapes]
+    tp = rng.choice((1, 2, 4))
+    work = ar.Transformer("gpt2-small", tp=tp, dp=48 // tp, global_batch=96 // tp, micro_batch=1, seq=512,
+                          zero=rng.choice((0, 2, 3)))
+    design = ar.Design(workload=ar.Jobs([ar.Job(work, placement="random", seed=seed % 1000)]),
+                       compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
+                       network=ar.Network(dims, rng.choice(("closed_form", "closed_form", "contention"))))
+    plan = lower(design, read_work(design, {}, Kept()))
+    whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
+    assert_every_rank(found, whole)
+
+
+def test_groups_at_random_places_send_few_messages() -> None:
+    """On closed_form, where no group of another rank uses an NPU's ports; along a mesh messages pass others."""
+    work = ar.Transformer("gpt2-small", tp=1, dp=48, global_batch=384, micro_batch=1, seq=512, zero=3)
+    for outer in (ar.Mesh, ar.Ring):
+        dims = [ar.Switch(4, bandwidth="40 GB/s", latency="1 us"), outer(16, bandwidth="40 GB/s", latency="1 us")]
+        design = ar.Design(workload=ar.Jobs([ar.Job(work, placement="random", seed=1)]),
+                           compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),
+                           network=ar.Network(dims, "closed_form"))
+        plan = lower(design, read_work(design, {}, Kept()))
+        whole, found = execute(plan, record=True, fold=False), execute(plan, record=True)
+        assert_every_rank(found, whole)
+        assert 3 * found.events < 2 * whole.events, outer
+
+
 def training(tp: int, dp: int, host: ar.Dim) -> Plan:
     work = ar.Transformer("gpt2-small", tp=tp, dp=dp, global_batch=2 * dp, micro_batch=1, seq=512)
     design = ar.Design(workload=work, compute=ar.Roofline(peak="989 TFLOP/s"), memory=ar.Memory(bandwidth="3.35 TB/s"),

@@ -1,4 +1,4 @@
-// Which links are held for collectives that are timed by themselves (run/undisturbed), and until when messages use each link.
+// Which links (or ports) are held for collectives that are timed by themselves (run/undisturbed), and from when until when messages use each.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -10,27 +10,37 @@ namespace astrarium {
 
 class LinkHolds {
 public:
-    void reset(std::size_t links, std::size_t groups) { links_.assign(links, {}), met_.assign(groups, 0); }
+    void reset(std::size_t links) { links_.assign(links, {}), met_.clear(); }
+    // One more collective that holds links: its number.
+    std::uint32_t add_holder() {
+        met_.push_back(0);
+        return static_cast<std::uint32_t>(met_.size() - 1);
+    }
 
     // A message asks for a link now, and has it until `free`: one that is held by then meets its holder.
     void asks(std::size_t link, Tick now, Tick free) {
         Link& l = links_[link];
         if (l.held_until > now) met_[l.holder] = 1;
+        l.used_from = std::min(l.used_from, now);
         l.used_until = std::max({l.used_until, now + 1, free});
     }
-    // A group's collective holds a link from `first` on. Whatever else uses the link then or later is met.
-    void hold(std::size_t link, Tick first, Tick until, std::uint32_t group) {
+    // A collective holds a link from `first` on. Whatever else uses the link then or later is met.
+    void hold(std::size_t link, Tick first, Tick until, std::uint32_t holder) {
         Link& l = links_[link];
-        if (l.used_until > first) met_[group] = 1;
-        if (l.held_until > first) met_[group] = met_[l.holder] = 1;
-        if (until > l.held_until) l.held_until = until, l.holder = group;
+        if (l.used_until > first) met_[holder] = 1;
+        if (l.held_until > first) met_[holder] = met_[l.holder] = 1;
+        if (until > l.held_until) l.held_until = until, l.holder = holder;
     }
-    void meets(std::uint32_t group) { met_[group] = 1; }
-    const std::vector<std::uint8_t>& met() const { return met_; }  // by group
+    void meets(std::uint32_t holder) { met_[holder] = 1; }
+    const std::vector<std::uint8_t>& met() const { return met_; }  // by holder
+
+    // When messages first asked for a link, and when the last is through.
+    Tick used_from(std::size_t link) const { return links_[link].used_from; }
+    Tick used_until(std::size_t link) const { return links_[link].used_until; }
 
 private:
     struct Link {
-        Tick held_until = 0, used_until = 0;
+        Tick held_until = 0, used_from = never, used_until = 0;
         std::uint32_t holder = 0;  // the one that holds it longest
     };
     std::vector<Link> links_;

@@ -85,6 +85,7 @@ Tick Ports::depart(Flight& flight, Tick now) {
         const Tick held = serial * way.charged;
         out_free_[way.out] = add(start, held);
         quiet_ = std::max(quiet_, out_free_[way.out]);
+        if (holds_) holds_->asks(way.out, now, out_free_[way.out]);
         if (!uses_.empty()) use(flight.source, way.dim).out.add(now, out_free_[way.out]);  // others queue behind it from now on
         head = add(head, way.latency + held - serial);
         if (plan_.network.dims[way.dim].shape == Shape::mesh) flight.at += geometry_.stride(way.dim) * (way.which ? -1 : 1), line = serial;
@@ -114,6 +115,7 @@ Tick Ports::pass(Flight& f, Tick now) {
     const std::size_t link = traffic.port(d, f.at, which);
     const Tick serial = ticks(static_cast<double>(f.size) / dim.bandwidth, false), start = std::max(now, out_free_[link]);
     out_free_[link] = add(start, serial);
+    if (holds_) holds_->asks(link, now, out_free_[link]);
     quiet_ = std::max(quiet_, out_free_[link]);
     traffic.charge(link, false, f.size, serial);
     traffic.use(d, start, serial, f.at);
@@ -168,6 +170,7 @@ Tick Ports::deliver(const Flight& flight, Tick now, const Order& order) {
     quiet_ = std::max(quiet_, end);
     for (const Way& way : ways_) {
         in_free_[way.in] = end;
+        if (holds_) holds_->asks(way.in + traffic.ports(), now, end);
         if (!uses_.empty()) use(flight.to, way.dim).in.add(now, end);
         traffic.charge(way.in, true, flight.size, serial);
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/run.hpp"
+#include "media/link_holds.hpp"
 #include "media/medium.hpp"
 #include "media/traffic.hpp"
 
@@ -43,6 +44,8 @@ public:
     // All but the last are on their way then; when the heads of the first and the last ask.
     Span depart_together(const Flight& flight, std::uint32_t messages, Tick now, const Order& first);
     Traffic traffic;
+    // From now on it tells which ports messages ask for; in ports come after the others.
+    void watch(LinkHolds& holds) { holds_ = &holds; }
 
     // One rank per class: when the last port of a class in a dim is free, and what a measured collective loads.
     Tick out_until(std::size_t cls, std::size_t dim) const;
@@ -107,6 +110,7 @@ private:
     const Plan& plan_;
     bool folded_, lines_ = false;  // one rank per class; there is a mesh
     Tick quiet_ = 0;
+    LinkHolds* holds_ = nullptr;
     std::vector<Order> ties_;
     struct Ask {
         Tick time = -1;

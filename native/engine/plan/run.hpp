@@ -11,7 +11,7 @@ namespace astrarium {
 
 Outcome run_astra(const Plan& plan, bool record);    // every rank, every message, ASTRA-sim's rule book
 Outcome run_native(const Plan& plan, bool record);   // every rank, every message, the native rule book
-Outcome run_native_undisturbed(const Plan& plan, bool record);  // the same; over links, collectives that nothing disturbs are timed
+Outcome run_native_undisturbed(const Plan& plan, bool record);  // the same; collectives that nothing disturbs are timed
 class Beats;
 Outcome run_native_periods(const Plan& plan, Beats& beats);  // the same, but periods that recur are counted; nothing is recorded
 // What running every rank takes, about.

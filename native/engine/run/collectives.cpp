@@ -66,7 +66,7 @@ void Collectives::issue(std::uint32_t rank, std::uint32_t node, std::size_t slot
     if (next.empty()) next.resize(membership_.size(group));
     const std::uint32_t serial = next[position]++;
     if (promotion_ && promotion_->measures(group, serial)) return promotion_->gather(rank, node, group, id, serial);
-    if (undisturbed_ && undisturbed_->times(group, id)) return undisturbed_->gather(node, group, position, id, serial);
+    if (undisturbed_ && undisturbed_->times(group, id, serial)) return undisturbed_->gather({group, position, node, nodes_.late()}, id, serial);
     std::uint32_t instance = nothing;
     for (const auto& [number, at] : open_[group])
         if (number == serial) instance = at;

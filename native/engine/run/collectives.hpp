@@ -107,7 +107,7 @@ private:
     Quotient* quotient_ = nullptr;  // one rank per class
     Equals* equals_ = nullptr;
     Promotion* promotion_ = nullptr;
-    Undisturbed* undisturbed_ = nullptr;  // every rank, over links
+    Undisturbed* undisturbed_ = nullptr;  // every rank
     Membership membership_;
     const Geometry geometry_;
     const SendOrders send_order_;

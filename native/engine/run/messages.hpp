@@ -79,6 +79,7 @@ public:
 
     Ports* ports() { return ports_.get(); }    // one of these
     Medium* medium() { return medium_.get(); }
+    void watch(LinkHolds& holds) { ports_ ? ports_->watch(holds) : medium_->watch(holds); }
     Traffic* traffic() { return ports_ ? &ports_->traffic : medium_->traffic(); }
     bool recurs() const { return ports_ || !medium_->free_times().empty(); }
     void write(Recurrence& to) const;           // what the medium has

@@ -29,7 +29,7 @@ Native::Native(const Plan& plan, Beats& beats) : Native(plan, false) { count_per
 
 Native::Native(const Plan& plan, bool record, Undisturbed& undisturbed) : Native(plan, record) {
     undisturbed.begin(clock_, *messages_.traffic());
-    messages_.medium()->watch(undisturbed.holds());
+    messages_.watch(undisturbed.holds());
     collectives_.time(undisturbed);
 }
 
@@ -130,7 +130,7 @@ void Native::handle(const Keyed& event) {
         case leave_source: return messages_.leave(event.a);
         case reach_next: nodes_.arrival(); return messages_.arrive(event.a);
         case custom_over: return custom_.complete(event.a, b);
-        case measured_over: return nodes_.over(event.a, b, clock_.now);
+        case measured_over: nodes_.arrival(); return nodes_.over(event.a, b, clock_.now);
         case medium_due: return messages_.medium()->wake(event.a, clock_.now);
     }
 }
@@ -214,20 +214,31 @@ Alone Native::run_members() {
     return out;
 }
 
-AloneOnLinks Native::run_on_links() {
-    Usage& usage = messages_.traffic()->usage;
-    usage.keep_steps();
-    nodes_.start();
+// Who comes late does so once the messages of that instant have arrived.
+AloneOnLinks Native::run_on_links(const std::vector<Coming>& comings) {
+    Traffic& traffic = *messages_.traffic();
+    LinkHolds used;
+    used.reset(2 * traffic.ports());
+    messages_.watch(used);
+    traffic.usage.keep_steps();
+    for (std::uint32_t rank = 0; rank < comings.size(); ++rank)
+        clock_.at(comings[rank].at, comings[rank].late ? BatchClock::arrive : BatchClock::done, {std::uint64_t{rank} << 32, 0, comings[rank].late ? measured_over : node_over, rank, 0});
     all_instants();
     if (!nodes_.done()) return {};
-    AloneOnLinks out{nodes_.finish(), nodes_.ended_late(), usage.steps(), {}, clock_.handled};
+    AloneOnLinks out{nodes_.finish(), nodes_.ended_late(), traffic.usage.steps(), {}, {}, clock_.handled};
     out.traffic = outcome();
+    const Outcome& t = out.traffic;
+    for (std::size_t k = 0; k < t.link_dim.size(); ++k) {
+        const bool inward = t.link_from[k] < 0;
+        const std::size_t port = traffic.port(static_cast<std::size_t>(t.link_dim[k]), inward ? t.link_to[k] : t.link_from[k], t.link_port[k]) + (inward ? traffic.ports() : 0);
+        out.windows.push_back({used.used_from(port), used.used_until(port)});
+    }
     return out;
 }
 
 Outcome run_native(const Plan& plan, bool record) { return Native(plan, record).run(); }
 Outcome run_native_periods(const Plan& plan, Beats& beats) { return Native(plan, beats).run(); }
-AloneOnLinks run_alone_on_links(const Plan& plan) { return Native(plan, true).run_on_links(); }
+AloneOnLinks run_alone_on_links(const Plan& plan, const std::vector<Coming>& comings) { return Native(plan, true).run_on_links(comings); }
 
 // A run whose collectives met others counts for nothing. What goes wrong in it, a run of messages says as it is.
 Outcome run_native_undisturbed(const Plan& plan, bool record) {

@@ -18,7 +18,7 @@ class Native final : Nodes::Tasks, Messages::Ends {
 public:
     Native(const Plan& plan, bool record, bool alone = false, const Plugins& plugins = {});
     Native(const Plan& plan, Beats& beats);  // periods that recur are counted
-    Native(const Plan& plan, bool record, Undisturbed& undisturbed);  // over links: what nothing disturbs is timed
+    Native(const Plan& plan, bool record, Undisturbed& undisturbed);  // what nothing disturbs is timed
     // One rank per class; throws Unfoldable where that is not exact. Without `folded` no collective is measured.
     // scout: all collectives are timed, and those that meet others are noted. attempt: a result, unless collectives meet others: where it
     // records it goes on as a scout from the first that does, else it goes back, until it has gone back too often.
@@ -28,7 +28,7 @@ public:
     Outcome run();
     Alone run_alone();    // one member of collectives[0]; its messages arrive at itself
     Alone run_members();
-    AloneOnLinks run_on_links();  // collectives[0] by itself
+    AloneOnLinks run_on_links(const std::vector<Coming>& comings);  // collectives[0] by itself
 
 private:
     friend class History;

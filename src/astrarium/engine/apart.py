@@ -20,38 +20,19 @@ from astrarium.engine.outcome import Outcome
 from astrarium.engine.plan import Backend, Dim, Kind, Order, Plan, RemoteKind, Shape
 from astrarium.errors import AstrariumError
 
-__all__ = ["execute_apart", "mostly_irregular", "run_apart", "sets_of_jobs"]
+__all__ = ["execute_apart", "run_apart", "sets_of_jobs"]
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
-SCATTERED = "most collectives are of irregular groups of NPUs"
-FLAT = -1       # Phase.dim of messages that find their own dims
 Part = tuple[I64, Outcome, int]     # ranks of the plan [copies * ranks of the run], its Outcome, copies
 
 
 def execute_apart(plan: Plan, first: Sequence[int], execute: Callable[..., Outcome]) -> Outcome:
-    """`run_apart` with `execute`, which folds each part unless hardly two of its ranks are equal. An error counts ranks
-    as `plan` does."""
+    """`run_apart` with `execute`. An error counts ranks as `plan` does."""
     try:
-        return run_apart(plan, first, lambda part: _folded_where_equal(part, execute))
+        return run_apart(plan, first, execute)
     except AstrariumError:
         return execute(plan)
-
-
-def _folded_where_equal(part: Plan, execute: Callable[..., Outcome]) -> Outcome:
-    if mostly_irregular(part):
-        return replace(execute(part, fold=False), unfolded_because=SCATTERED)
-    return execute(part, fold=True)
-
-
-def mostly_irregular(plan: Plan) -> bool:
-    """Whether most collectives of a plan on ports are of groups that are no product of coordinates, as jobs at random
-    places have them: hardly two ranks are equal then, and looking for such costs more than to run all."""
-    if plan.network.backend != Backend.PORTS:
-        return False
-    used = [plan.collectives[at] for at in np.unique(plan.slot_a[of_collectives(plan)]).tolist()]
-    flat = sum(any(phase.dim == FLAT for phase in each.chunks[0].phases) for each in used if each.chunks)
-    return 2 * flat > len(used)
 
 
 def run_apart(plan: Plan, first: Sequence[int], run: Callable[[Plan], Outcome]) -> Outcome:
@@ -112,23 +93,14 @@ def _in_switches(plan: Plan, ranks: I64) -> bool:
 
 # ------------------------------------------------------------ links of messages
 def _where_others_pass(plan: Plan, ranks: I64) -> I64:
-    """Numbers of the links that the ranks' messages may take; of the NPUs that they may pass on `closed_form`, where
-    only those along a mesh pass any."""
+    """Numbers of the links that the ranks' messages may take; on `closed_form` of a mesh's, as only
+    there messages pass other NPUs."""
     dims = plan.network.dims
-    if plan.network.backend == Backend.PORTS:
-        mesh = any(dim.shape == Shape.MESH for dim in dims)
-        return _between(dims, plan.npu_of[ranks].astype(np.int64)) if mesh else np.zeros(0, np.int64)
-    return np.unique(np.concatenate([_links(dims, *ends) for ends in _ends(plan, ranks)]))
-
-
-def _between(dims: Sequence[Dim], npus: I64) -> I64:
-    """All NPUs at coordinates of these in each dim; along a mesh also at those between."""
-    found, stride = np.zeros(1, np.int64), 1
-    for dim in dims:
-        at = np.unique(npus // stride % dim.npus)
-        kept = np.arange(at[0], at[-1] + 1) if dim.shape == Shape.MESH else at
-        found, stride = (found[:, None] + kept * stride).reshape(-1), stride * dim.npus
-    return found
+    ports = plan.network.backend == Backend.PORTS
+    along = [not ports or dim.shape == Shape.MESH for dim in dims]
+    if not any(along):
+        return np.zeros(0, np.int64)
+    return np.unique(np.concatenate([_links(dims, along, *ends) for ends in _ends(plan, ranks)]))
 
 
 def _ends(plan: Plan, ranks: I64) -> Iterator[tuple[I64, I64]]:
@@ -153,11 +125,14 @@ def _ends(plan: Plan, ranks: I64) -> Iterator[tuple[I64, I64]]:
         yield np.repeat(members, n), members[np.minimum(peers, members.size - 1)].reshape(-1)
 
 
-def _links(dims: Sequence[Dim], source: I64, target: I64) -> I64:
-    """Numbers of the links on the ways of messages, dim after dim: (NPU, port, dim), each once."""
+def _links(dims: Sequence[Dim], along: Sequence[bool], source: I64, target: I64) -> I64:
+    """Numbers of the links on the ways of messages, dim after dim of those `along`: (NPU, port, dim), each once."""
     found, stride = [], 1
     ports = 2 * max(dim.npus for dim in dims)
     for number, dim in enumerate(dims):
+        if not along[number]:
+            stride *= dim.npus
+            continue
         ways = np.unique(source * dim.npus + target // stride % dim.npus)
         at, to = ways // dim.npus, ways % dim.npus
         for npu, port in _hops(dim, at, at // stride % dim.npus, to, stride):
