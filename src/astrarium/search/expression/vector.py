@@ -78,6 +78,6 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _folded(function) for name, function in _BINARY.items()},
     "/": np.true_divide, "//": np.floor_divide, "%": np.mod, "in": _member, "not": np.logical_not, "if": np.where,
-    "abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "ceil": np.ceil, "floor": np.floor, "<=": np.less_equal, "<": np.less,
-    ">=": np.greater_equal, ">": np.greater, "==": operator.eq, "!=": operator.ne,
+    "abs": np.abs, "sqrt": np.sqrt, "log2": np.log2, "ceil": np.ceil, "floor": np.floor, "<=": np.less_equal,
+    "<": np.less, ">=": np.greater_equal, ">": np.greater, "==": operator.eq, "!=": operator.ne,
 }
