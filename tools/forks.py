@@ -27,9 +27,9 @@ IMPORTED = (      # what many programs of the documentation import, and the door
     "argparse", "importlib.metadata", "astrarium.cli.dispatch", "astrarium.cli.plan", "astrarium.cli.run",
     "astrarium.cli.search", "astrarium.cli.serve", "astrarium.cluster.serving",
     "astrarium.collective.algorithms.direct", "astrarium.collective.algorithms.ring", "astrarium.compute.replay",
-    "astrarium.compute.roofline", "astrarium.cost.operations", "astrarium.lower.recorded", "astrarium.planner", "astrarium.report.figures",
-    "astrarium.report.interval", "astrarium.report.summary", "astrarium.simulate", "astrarium.synthesise",
-    "astrarium.workload.suite")
+    "astrarium.compute.roofline", "astrarium.cost.operations", "astrarium.lower.recorded", "astrarium.planner",
+    "astrarium.report.figures", "astrarium.report.interval", "astrarium.report.summary", "astrarium.simulate",
+    "astrarium.synthesise", "astrarium.workload.suite")
 
 
 def started(words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -110,7 +110,7 @@ def _run(words: Sequence[str]) -> None:
             exec(compile(words[1], "<string>", "exec"), main.__dict__)
         else:
             sys.path[0], sys.argv = str(Path(words[0]).resolve().parent), list(words)
-            runpy.run_path(words[0], run_name="__main__")
+            runpy.run_path(os.path.abspath(words[0]), run_name="__main__")
     except Exception:
         traceback.print_exc()
         sys.exit(1)
