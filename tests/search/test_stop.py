@@ -55,7 +55,7 @@ def alive(session: int) -> list[str]:
 
 
 def at_work(session: int, flags: tuple[str, ...]) -> bool:
-    """Whether a search runs designs: those that started it and its workers have had most of a second of the processor each."""
+    """Whether a search runs designs: it and its workers have had most of a second of the processor each."""
     seconds = sorted(processes(session).values(), reverse=True)
     return sum(seconds[:3]) > 2.2 if "--processes" in flags else sum(seconds) > 1.0
 
